@@ -1,0 +1,126 @@
+"""What the engine tells: small frozen records, appended to a deque by the worker, drained by whoever shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import Round, StopReason
+from spectui.speculation.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A ggml device. Sizes in bytes. `kind` is cpu, gpu, igpu or accel; `id` is the PCI address where there is one."""
+
+    name: str
+    description: str
+    kind: str
+    free: int
+    total: int
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a loaded model. Sizes in bytes."""
+
+    path: str
+    description: str
+    parameters: int
+    bytes: int
+    n_vocab: int
+    n_ctx: int
+    trained_ctx: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """`what` is "target" or "draft" or another noun, `progress` is 0..1."""
+
+    what: str
+    progress: float
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Both models are ready. `draft` is None when there is none, and `setup` is what was really loaded."""
+
+    setup: Setup
+    target: ModelInfo
+    draft: ModelInfo | None
+    devices: tuple[Device, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """Loading ended with this sentence. `without_draft`: the target alone would load."""
+
+    message: str
+    without_draft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices and their free memory, as ggml sees them now."""
+
+    devices: tuple[Device, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """`done` of `total` prompt tokens are in the target's memory; `reused` of them were there before."""
+
+    done: int
+    total: int
+    reused: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """A round is finished. `context` is the number of tokens in the target's context."""
+
+    round: Round
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A reply ended. Seconds; `knobs` has the seed that was really used."""
+
+    reason: StopReason
+    text: str
+    statistics: Statistics
+    knobs: Knobs
+    prompt_tokens: int
+    prompt_s: float
+    time_to_first_token_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A reply ended because something broke; the text so far stands and the next prompt works."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line to show, in passing."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation. `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+Event = Loading | Loaded | LoadFailed | Devices | Prompt | RoundDone | Finished | Failed | Notice
+
+

@@ -1,0 +1,31 @@
+"""What a user interface may ask of an engine. `worker.Worker` is the real one, `fake.FakeEngine` stands in for tests."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from spectui.engine.events import Event, Message
+from spectui.knobs import Knobs, Setup
+
+
+class Engine(Protocol):
+    """Commands go down and return at once; events come up through a deque that the caller drains."""
+
+    knobs: Knobs
+    """Read once per round; assign a whole new snapshot to act from the next round on."""
+
+    events: deque[Event]
+
+    def load(self, setup: Setup) -> None:
+        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        """Answer the conversation. Ends in Finished or Failed."""
+
+    def stop(self) -> None:
+        """End the reply within one target pass, or cancel the loading."""
+
+    def close(self) -> None:
+        """Stop everything and end the thread. May be called at any moment, and twice."""

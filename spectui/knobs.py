@@ -1,0 +1,198 @@
+"""Every setting, in one place: what a value is called, its range, its default and its flags.
+
+Two frozen dataclasses. `Knobs` act on the next round of a running reply; `Setup` acts when models are loaded. Each field
+carries a `Spec`, and the command line, the environment, the configuration file, the sliders and the README's reference are
+made from those: a knob is added here and nowhere else. Names and defaults of the flags are llama.cpp's, old and new, so
+that a line written for llama-server can be pasted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from spectui.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of one setting besides its value."""
+
+    help: str
+    flags: tuple[str, ...]
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    section: str = ""
+
+
+def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
+    """A dataclass field that carries a `Spec`."""
+    return field(default=default, metadata={"spec": Spec(help=help, flags=flags, **spec)})
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The live settings: an immutable snapshot, swapped whole, read once per round."""
+
+    draft_max: int = setting(
+        16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft", "--draft-n",
+        low=0, high=48, step=1, section="speculation",
+    )  # fmt: skip
+    draft_min: int = setting(
+        0, "a shorter draft than this is ignored", "--draft-min", "--spec-draft-n-min", "--draft-n-min",
+        low=0, high=48, step=1, section="speculation",
+    )  # fmt: skip
+    p_min: float = setting(
+        0.75, "drafting stops before a token less likely than this", "--draft-p-min", "--p-min", "--spec-draft-p-min",
+        low=0.0, high=1.0, step=0.05, section="speculation",
+    )  # fmt: skip
+    temperature: float = setting(
+        0.8, "0 always takes the likeliest token", "--temp", "--temperature", low=0.0, high=5.0, step=0.05,
+        section="sampling",
+    )  # fmt: skip
+    top_k: int = setting(40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1, section="sampling")
+    top_p: float = setting(
+        0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01, section="sampling"
+    )
+    min_p: float = setting(
+        0.05, "drop tokens less likely than this share of the likeliest", "--min-p", low=0.0, high=1.0, step=0.01,
+        section="sampling",
+    )  # fmt: skip
+    repeat_penalty: float = setting(
+        1.0, "divide the logits of the last 64 tokens by this", "--repeat-penalty", low=0.5, high=3.0, step=0.05,
+        section="sampling",
+    )  # fmt: skip
+    seed: int = setting(
+        -1, "the text depends on the target and this number alone (-1: a new one for each reply)", "-s", "--seed",
+        low=-1, high=2**32 - 1, step=1, section="sampling",
+    )  # fmt: skip
+    predict: int = setting(
+        -1, "most tokens in a reply (-1: until the model ends it)", "-n", "--predict", "--n-predict",
+        low=-1, high=2**31 - 1, step=16, section="sampling",
+    )  # fmt: skip
+
+    def checked(self) -> Knobs:
+        """These knobs, if each is in range and they fit together. Raises UsageError with the sentence to show."""
+        for spec_field in dataclasses.fields(self):
+            check(spec_field.name, getattr(self, spec_field.name), spec_of(Knobs, spec_field.name))
+        if self.draft_min > self.draft_max:
+            raise UsageError(
+                f"draft-min {self.draft_min} is above draft-max {self.draft_max}, so every draft would be ignored: "
+                "lower draft-min or raise draft-max."
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is fixed while a pair of models is loaded."""
+
+    model: str | None = setting(None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models")
+    draft: str | None = setting(
+        None, "the draft model, a GGUF file of the same vocabulary", "-md", "--model-draft", "--draft-model",
+        "--spec-draft-model", metavar="FILE", section="models",
+    )  # fmt: skip
+    ctx_size: int = setting(
+        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=2**31 - 1,
+        section="models",
+    )  # fmt: skip
+    ctx_size_draft: int = setting(
+        0, "the draft's context in tokens (0: the target's)", "-cd", "--ctx-size-draft", "--spec-draft-ctx-size",
+        low=0, high=2**31 - 1, section="models",
+    )  # fmt: skip
+    gpu_layers: int = setting(
+        -1, "layers of the target on GPUs (-1: all)", "-ngl", "--gpu-layers", "--n-gpu-layers", low=-1, high=9999,
+        section="devices",
+    )  # fmt: skip
+    gpu_layers_draft: int = setting(
+        -1, "layers of the draft on GPUs (-1: all)", "-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft",
+        "--spec-draft-ngl", low=-1, high=9999, section="devices",
+    )  # fmt: skip
+    device: str = setting(
+        "", "devices of the target, with commas (none: CPU alone; empty: all GPUs)", "-dev", "--device",
+        metavar="NAMES", section="devices",
+    )  # fmt: skip
+    device_draft: str = setting(
+        "", "devices of the draft, with commas (none: CPU alone; empty: all GPUs)", "-devd", "--device-draft",
+        "--spec-draft-device", metavar="NAMES", section="devices",
+    )  # fmt: skip
+    tensor_split: str = setting(
+        "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,...", section="devices"
+    )
+    split_mode: str = setting(
+        "layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=("none", "layer", "row"),
+        section="devices",
+    )  # fmt: skip
+    main_gpu: int = setting(
+        0, "the GPU used with split mode none", "-mg", "--main-gpu", low=0, high=63, section="devices"
+    )
+    flash_attn: str = setting(
+        "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), section="devices"
+    )
+    cache_type_k: str = setting(
+        "f16", "type of the target's K cells", "-ctk", "--cache-type-k",
+        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
+    )  # fmt: skip
+    cache_type_v: str = setting(
+        "f16", "type of the target's V cells", "-ctv", "--cache-type-v",
+        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
+    )  # fmt: skip
+    cache_type_k_draft: str = setting(
+        "f16", "type of the draft's K cells", "-ctkd", "--cache-type-k-draft", "--spec-draft-type-k",
+        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
+    )  # fmt: skip
+    cache_type_v_draft: str = setting(
+        "f16", "type of the draft's V cells", "-ctvd", "--cache-type-v-draft", "--spec-draft-type-v",
+        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
+    )  # fmt: skip
+    threads: int = setting(
+        0, "CPU threads of the target (0: one a core)", "-t", "--threads", low=-1, high=1024, section="devices"
+    )
+    threads_draft: int = setting(
+        0, "CPU threads of the draft (0: the target's)", "-td", "--threads-draft", "--spec-draft-threads",
+        low=-1, high=1024, section="devices",
+    )  # fmt: skip
+    batch: int = setting(
+        2048, "most tokens handed to llama.cpp at once", "-b", "--batch-size", low=1, high=65536, section="devices"
+    )
+    ubatch: int = setting(
+        512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536, section="devices"
+    )
+    system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")
+
+    def checked(self) -> Setup:
+        """This set-up, if each value is in range. Raises UsageError with the sentence to show."""
+        for spec_field in dataclasses.fields(self):
+            check(spec_field.name, getattr(self, spec_field.name), spec_of(Setup, spec_field.name))
+        return self
+
+
+def specs(owner: type[Knobs] | type[Setup]) -> Iterator[tuple[str, Any, Spec]]:
+    """(key, default, spec) of each setting of `Knobs` or `Setup`, in order."""
+    for spec_field in dataclasses.fields(owner):
+        yield spec_field.name, spec_field.default, spec_field.metadata["spec"]
+
+
+def spec_of(owner: type[Knobs] | type[Setup], key: str) -> Spec:
+    """The spec of one setting."""
+    return next(spec for name, _, spec in specs(owner) if name == key)
+
+
+def title(key: str) -> str:
+    """A setting's name as people write it: draft_max -> draft-max."""
+    return key.replace("_", "-")
+
+
+def check(key: str, value: Any, spec: Spec) -> None:
+    """Raise UsageError if a value is outside its range or is none of its choices."""
+    if spec.choices and value not in spec.choices:
+        raise UsageError(f"{title(key)} is one of {', '.join(spec.choices)}, not {value!r}.")
+    if isinstance(value, bool | str) or value is None or spec.low is None or spec.high is None:
+        return
+    if not spec.low <= value <= spec.high:
+        raise UsageError(f"{title(key)} must be between {spec.low:g} and {spec.high:g}, not {value:g}.")

@@ -1,0 +1,104 @@
+"""The records that every other room reads: what was drafted, what was emitted, and what a round cost.
+
+The transcript's colours, the statistics, the inspector, the trace, the journal and the benchmarks all come from `Round`.
+No room keeps a second set of counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from spectui.knobs import Knobs
+
+Origin = Literal["accepted", "correction", "bonus", "plain"]
+Fate = Literal["accepted", "rejected", "ignored"]
+
+
+class StopReason(str, Enum):
+    """Why a reply ended."""
+
+    EOS = "eos"
+    """The model ended it."""
+    LIMIT = "limit"
+    """`predict` tokens were emitted."""
+    CONTEXT = "context"
+    """No cell of the context is left."""
+    CANCELLED = "cancelled"
+    """A person stopped it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that a drafter proposes.
+
+    `p` is the drafter's confidence in 0..1: for a draft model the token's share among the 10 likeliest at temperature 1
+    (llama.cpp's p-min meaning).
+    """
+
+    id: int
+    p: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class DraftToken:
+    """A drafted token and what became of it.
+
+    `ignored`: dropped before the target saw it (draft-min, or the policy found a shorter draft better), or never compared
+    because the reply stopped before it.
+    """
+
+    id: int
+    text: str
+    p: float
+    source: str
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An emitted token. All of them were chosen by the target; `origin` says who had it first.
+
+    accepted: the drafter proposed it; correction: the target's choice at the first disagreement; bonus: the target's
+    choice after a fully accepted draft; plain: a round without a draft.
+    `position` is the absolute position in the context, `p_target` the target's probability at temperature 1.
+    `text` is printable text, newline or tab, and may be empty (special tokens, or part of a character).
+    """
+
+    id: int
+    text: str
+    origin: Origin
+    source: str | None
+    round: int
+    position: int
+    p_draft: float | None
+    p_target: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
+
+    `seconds` is the whole round; draft, verify and choose are parts of it, what is left over is `rest_s`.
+    """
+
+    index: int
+    position: int
+    knobs: Knobs
+    drafted: tuple[DraftToken, ...]
+    tokens: tuple[Token, ...]
+    draft_s: float
+    verify_s: float
+    choose_s: float
+    seconds: float
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds that went neither into drafting nor verifying nor choosing."""
+        return max(0.0, self.seconds - self.draft_s - self.verify_s - self.choose_s)
+
+    def count(self, fate: Fate) -> int:
+        """Drafted tokens of this fate."""
+        return sum(token.fate == fate for token in self.drafted)

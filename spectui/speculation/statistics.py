@@ -1,0 +1,89 @@
+"""Figures over rounds. An unknown ratio is None, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from spectui.speculation.records import Round
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """part / whole, or None where the whole is 0."""
+    return part / whole if whole else None
+
+
+@dataclass
+class Statistics:
+    """Running sums over rounds, of a reply or of a conversation. `add` is O(draft) per round."""
+
+    emitted: int = 0
+    rounds: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    ignored: int = 0
+    draft_s: float = 0.0
+    verify_s: float = 0.0
+    choose_s: float = 0.0
+    decode_s: float = 0.0
+    reached: list[int] = field(default_factory=list)
+    """Per place in the draft: rounds in which the target came to judge it."""
+    kept: list[int] = field(default_factory=list)
+    """Per place in the draft: rounds in which it was accepted."""
+
+    @classmethod
+    def of(cls, rounds: Iterable[Round]) -> Statistics:
+        """The figures of these rounds."""
+        statistics = cls()
+        for round in rounds:
+            statistics.add(round)
+        return statistics
+
+    def add(self, round: Round) -> None:
+        """Count one more round."""
+        self.rounds += 1
+        self.emitted += len(round.tokens)
+        self.draft_s += round.draft_s
+        self.verify_s += round.verify_s
+        self.choose_s += round.choose_s
+        self.decode_s += round.seconds
+        for place, token in enumerate(round.drafted):
+            if token.fate == "ignored":
+                self.ignored += 1
+                continue
+            while len(self.reached) <= place:
+                self.reached.append(0)
+                self.kept.append(0)
+            # A token behind the first rejection is rejected too, but the target never came to judge it.
+            if place == 0 or round.drafted[place - 1].fate == "accepted":
+                self.reached[place] += 1
+            if token.fate == "accepted":
+                self.accepted += 1
+                self.kept[place] += 1
+            else:
+                self.rejected += 1
+
+    @property
+    def drafted(self) -> int:
+        """accepted + rejected + ignored."""
+        return self.accepted + self.rejected + self.ignored
+
+    @property
+    def acceptance(self) -> float | None:
+        """accepted / (accepted + rejected)."""
+        return ratio(self.accepted, self.accepted + self.rejected)
+
+    @property
+    def tokens_per_pass(self) -> float | None:
+        """Tokens emitted per target pass (tau)."""
+        return ratio(self.emitted, self.rounds)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens per second of decoding; the prompt's time is not in it."""
+        return ratio(self.emitted, self.decode_s)
+
+    @property
+    def per_position(self) -> list[float | None]:
+        """Acceptance per place in the draft, among the rounds that reached it."""
+        return [ratio(kept, reached) for kept, reached in zip(self.kept, self.reached, strict=True)]
