@@ -40,7 +40,7 @@ class Knobs:
     """The live settings: an immutable snapshot, swapped whole, read once per round."""
 
     draft_max: int = setting(
-        16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft", "--draft-n",
+        16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft-n",
         low=0, high=48, step=1, section="speculation",
     )  # fmt: skip
     draft_min: int = setting(
@@ -94,7 +94,7 @@ class Setup:
 
     model: str | None = setting(None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models")
     draft: str | None = setting(
-        None, "the draft model, a GGUF file of the same vocabulary", "-md", "--model-draft", "--draft-model",
+        None, "the draft model, a GGUF file of the same vocabulary", "-md", "--model-draft", "--draft", "--draft-model",
         "--spec-draft-model", metavar="FILE", section="models",
     )  # fmt: skip
     ctx_size: int = setting(

@@ -1,0 +1,68 @@
+"""Where spectui keeps things on this machine, and where it finds the files it ships.
+
+`SPECTUI_CONFIG_DIR`, `SPECTUI_DATA_DIR`, `SPECTUI_STATE_DIR` and `SPECTUI_CACHE_DIR` replace the platform's places. Nothing
+is created here: whoever writes makes the directory. A leaf: every room may import it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def config_directory() -> Path:
+    """What a person writes: the configuration file and themes."""
+    return _directory("config")
+
+
+def data_directory() -> Path:
+    """What a person would miss: conversations."""
+    return _directory("data")
+
+
+def state_directory() -> Path:
+    """What survives a restart but nobody would miss: logs, verdicts of the self-test."""
+    return _directory("state")
+
+
+def cache_directory() -> Path:
+    """What can be made again: the quantised draft of the demo pair."""
+    return _directory("cache")
+
+
+def config_file() -> Path:
+    """The configuration file, whether or not it exists."""
+    return config_directory() / "config.toml"
+
+
+def user_themes_directory() -> Path:
+    """A person's own themes, whether or not the directory exists."""
+    return config_directory() / "themes"
+
+
+def shipped(name: str) -> Path:
+    """A file or directory that spectui ships (`themes`, `config.example.toml`).
+
+    A wheel carries it inside the package. An editable install leaves it where it is in the repository, beside the package.
+    """
+    installed = PACKAGE / name
+    return installed if installed.exists() else PACKAGE.parent / name
+
+
+def _directory(kind: Literal["config", "data", "state", "cache"]) -> Path:
+    override = os.environ.get(f"SPECTUI_{kind.upper()}_DIR")
+    if override:
+        return Path(override).expanduser()
+    # Imported here because `--help` and `--version` need no directory.
+    import platformdirs
+
+    find = {
+        "config": platformdirs.user_config_path,
+        "data": platformdirs.user_data_path,
+        "state": platformdirs.user_state_path,
+        "cache": platformdirs.user_cache_path,
+    }[kind]
+    return find("spectui", appauthor=False)
