@@ -1,0 +1,162 @@
+"""An engine without a thread and without a model: it writes down what it was asked and says what it is told to say.
+
+User interface tests and pictures run on it. The events are the real records with fixed seconds, so a picture never
+depends on the clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from spectui.engine.events import (
+    Device,
+    Devices,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    Loading,
+    Message,
+    ModelInfo,
+    Notice,
+    Prompt,
+    RoundDone,
+)
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import DraftToken, Fate, Origin, Round, StopReason, Token
+from spectui.speculation.statistics import Statistics
+
+CPU = Device("CPU", "AMD EPYC 9B14", "cpu", 20_400_000_000, 24_000_000_000)
+GPU = Device("CUDA0", "NVIDIA GeForce RTX 3090", "gpu", 22_800_000_000, 24_000_000_000, "0000:c1:00.0")
+
+
+class FakeEngine:
+    """Implements `protocol.Engine`. `loads`, `generates`, `stops` and `closed` are what it was asked."""
+
+    def __init__(self, knobs: Knobs | None = None, *, devices: tuple[Device, ...] = (CPU,)) -> None:
+        self.knobs = knobs or Knobs()
+        self.events: deque[Event] = deque()
+        self.devices = devices
+        self.loads: list[Setup] = []
+        self.generates: list[tuple[Message, ...]] = []
+        self.stops = 0
+        self.closed = False
+        self._loading = False
+        self._replying = False
+        self._rounds: list[Round] = []
+        self._position = 0
+        self._n_ctx = 4096
+
+    def load(self, setup: Setup) -> None:
+        """Write the set-up down; a reply in progress ends first, as in the worker."""
+        if self._replying:
+            self.finish(StopReason.CANCELLED)
+        self.loads.append(setup)
+        self._loading = True
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        """Write the conversation down and wait for `emit_round`."""
+        self.generates.append(tuple(messages))
+        self._replying = True
+        self._rounds = []
+
+    def stop(self) -> None:
+        """End what is going on, at once."""
+        self.stops += 1
+        if self._replying:
+            self.finish(StopReason.CANCELLED)
+        elif self._loading:
+            self.fail_loading("Loading was stopped.")
+
+    def close(self) -> None:
+        """Write down that it was closed."""
+        self.closed = True
+
+    def report_loading(self, what: str, progress: float, size: int = 0) -> None:
+        """Tell how far loading is: `progress` in 0..1, `size` in bytes."""
+        self.events.append(Loading(what, progress, size))
+
+    def finish_loading(self) -> None:
+        """The last set-up that was asked for is loaded."""
+        setup = self.loads[-1]
+        self._loading = False
+        self._n_ctx = setup.ctx_size or 4096
+        draft = self._model(setup.draft, 500_000_000, 400_000_000) if setup.draft else None
+        target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000)
+        self.events.append(Loaded(setup, target, draft, self.devices))
+
+    def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
+        """Loading ends with a sentence."""
+        self._loading = False
+        self.events.append(LoadFailed(message, without_draft))
+
+    def report_devices(self, *devices: Device) -> None:
+        """The devices as they are now."""
+        self.devices = devices
+        self.events.append(Devices(devices))
+
+    def read_prompt(self, done: int, total: int, *, reused: int = 0, seconds: float = 0.5) -> None:
+        """`done` of `total` tokens of the prompt are read."""
+        self._position = done
+        self.events.append(Prompt(done, total, reused, seconds))
+
+    def emit_round(
+        self,
+        *accepted: str,
+        correction: str | None = None,
+        bonus: str | None = None,
+        plain: str | None = None,
+        rejected: Sequence[str] = (),
+        ignored: Sequence[str] = (),
+        seconds: float = 0.2,
+    ) -> Round:
+        """One round with these texts: accepted tokens, then the target's own one. A sixth of it went into drafting."""
+        fates: list[tuple[str, Fate]] = [(text, "accepted") for text in accepted]
+        fates += [(text, "rejected") for text in rejected] + [(text, "ignored") for text in ignored]
+        drafted = tuple(DraftToken(self._id(text), text, 0.9, "model", fate) for text, fate in fates)
+        emitted: list[tuple[str, Origin]] = [(text, "accepted") for text in accepted]
+        own: list[tuple[str | None, Origin]] = [(correction, "correction"), (bonus, "bonus"), (plain, "plain")]
+        emitted += [(text, origin) for text, origin in own if text is not None]
+        index = len(self._rounds)
+        tokens = tuple(
+            Token(
+                self._id(text), text, origin, "model" if origin == "accepted" else None, index,
+                self._position + place, 0.9 if origin == "accepted" else None, 0.95,
+            )
+            for place, (text, origin) in enumerate(emitted)
+        )  # fmt: skip
+        draft_s = seconds / 6 if drafted else 0.0
+        choose_s = seconds / 100
+        # A round without a draft is one target pass, which is most of what a round takes.
+        verify_s = seconds * 0.97 - draft_s
+        round = Round(index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds)
+        self._rounds.append(round)
+        self._position += len(tokens)
+        self.events.append(RoundDone(round, self._position))
+        return round
+
+    def finish(self, reason: StopReason = StopReason.EOS) -> None:
+        """The reply ends."""
+        self._replying = False
+        text = "".join(token.text for round in self._rounds for token in round.tokens)
+        statistics = Statistics.of(self._rounds)
+        prompt_tokens = self._position - statistics.emitted
+        self.events.append(Finished(reason, text, statistics, self.knobs, prompt_tokens, 0.5, 0.62))
+
+    def fail(self, message: str) -> None:
+        """The reply breaks off with a sentence."""
+        self._replying = False
+        self.events.append(Failed(message))
+
+    def notify(self, message: str) -> None:
+        """A line to show, in passing."""
+        self.events.append(Notice(message))
+
+    def _model(self, path: str, parameters: int, size: int) -> ModelInfo:
+        return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768)
+
+    @staticmethod
+    def _id(text: str) -> int:
+        return sum(text.encode()) % 32_000

@@ -1,0 +1,39 @@
+"""The machine itself: memory and processor, and how much of it this process takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Bytes, and shares in 0..1. `cpu` is the share of all cores since the last reading; None is unknown."""
+
+    memory_used: int | None = None
+    memory_total: int | None = None
+    cpu: float | None = None
+    process: int | None = None
+    """Resident memory of this process; a model that is memory-mapped counts."""
+
+
+class HostProbe:
+    """Reads the host. The share of the processor is measured between two readings, so the first one has none."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self._process = psutil.Process()
+        self._read_before = False
+
+    def read(self) -> Host:
+        """The host as it is now; what the system does not tell is None."""
+        try:
+            memory = self._psutil.virtual_memory()
+            cpu = self._psutil.cpu_percent(None) / 100
+            process = self._process.memory_info().rss
+        except (self._psutil.Error, OSError):
+            return Host()
+        known, self._read_before = self._read_before, True
+        # Not memory.used: what matters is what a model can no longer have, so caches count as free.
+        return Host(memory.total - memory.available, memory.total, cpu if known else None, process)

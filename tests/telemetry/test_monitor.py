@@ -1,0 +1,75 @@
+"""The polling thread and the host's figures."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from spectui.telemetry import monitor as module
+from spectui.telemetry.gpus import Gpu
+from spectui.telemetry.host import Host, HostProbe
+from spectui.telemetry.monitor import Monitor
+
+
+def test_the_host_has_memory_and_this_process_takes_some() -> None:
+    probe = HostProbe()
+    first, second = probe.read(), probe.read()
+    assert first.memory_total is not None
+    assert first.memory_used is not None
+    assert first.process is not None
+    assert 0 < first.process < first.memory_total
+    assert 0 < first.memory_used < first.memory_total
+    assert first.cpu is None, "a share needs two readings"
+    assert second.cpu is not None
+
+
+class Probe:
+    """Counts its readings and says when there were two."""
+
+    reason = "no NVML: none here"
+
+    def __init__(self) -> None:
+        self.readings = 0
+        self.twice = threading.Event()
+        self.closed = threading.Event()
+
+    def read(self) -> tuple[Gpu, ...]:
+        self.readings += 1
+        if self.readings == 2:
+            self.twice.set()
+        return (Gpu(0, memory_used=self.readings),)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = Probe()
+
+    class Quiet:
+        def read(self) -> Host:
+            return Host(memory_total=7)
+
+    monkeypatch.setattr(module, "Nvml", lambda: probe)
+    monkeypatch.setattr(module, "HostProbe", Quiet)
+    monitor = Monitor(interval=0.001)
+    assert monitor.snapshot.gpus == ()
+    monitor.start()
+    monitor.start()
+    assert probe.twice.wait(10)
+    monitor.stop()
+    assert probe.closed.wait(10)
+    assert monitor.snapshot.gpus[0].memory_used == probe.readings
+    assert monitor.snapshot.host == Host(memory_total=7)
+    assert monitor.snapshot.gpu_reason == "no NVML: none here"
+
+
+def test_telemetry_is_imported_without_its_libraries() -> None:
+    """`spectui --help` must not pay for NVML or psutil."""
+    import subprocess
+
+    code = "import sys, spectui.telemetry.monitor; print('pynvml' in sys.modules or 'psutil' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
