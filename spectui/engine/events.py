@@ -5,33 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spectui.knobs import Knobs, Setup
+from spectui.llama.records import Device as Device
+from spectui.llama.records import ModelInfo as ModelInfo
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A ggml device. Sizes in bytes. `kind` is cpu, gpu, igpu or accel; `id` is the PCI address where there is one."""
-
-    name: str
-    description: str
-    kind: str
-    free: int
-    total: int
-    id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """What is known of a loaded model. Sizes in bytes."""
-
-    path: str
-    description: str
-    parameters: int
-    bytes: int
-    n_vocab: int
-    n_ctx: int
-    trained_ctx: int
 
 
 @dataclass(frozen=True, slots=True)

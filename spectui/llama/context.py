@@ -1,0 +1,144 @@
+"""A model's memory: evaluate tokens, get logits, cut back. Implements `speculation.model.Evaluator`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.errors import SpectuiError
+from spectui.llama import memory
+from spectui.llama.interrupt import ABORT_CALLBACK, Interrupt
+from spectui.llama.library import first_error, forget_errors, llama
+from spectui.llama.model import Model
+from spectui.speculation.model import Interrupted
+
+_FLASH = {"auto": -1, "off": 0, "on": 1}
+
+
+class EvaluationError(SpectuiError):
+    """llama.cpp could not evaluate a batch."""
+
+
+class Context:
+    """The KV cells of one conversation. Every call belongs to the one thread that computes."""
+
+    def __init__(
+        self,
+        model: Model,
+        interrupt: Interrupt,
+        *,
+        n_ctx: int,
+        rows: int,
+        batch: int = 2048,
+        ubatch: int = 512,
+        threads: int = 1,
+        flash_attn: str = "auto",
+        type_k: str = "f16",
+        type_v: str = "f16",
+    ) -> None:
+        """Memory for `n_ctx` tokens (0: what the model was trained with), and room for the logits of `rows` rows.
+
+        llama.cpp ends the process when more rows are asked for. Raises SpectuiError if the memory is not to be had.
+        """
+        self.model = model
+        self.n_vocab = model.n_vocab
+        self.n_ctx = n_ctx or model.trained_ctx
+        self.rows = rows
+        self.tokens: list[int] = []
+        self._interrupt = interrupt
+        memory.check_cells(model, self.n_ctx, type_k, type_v)
+
+        params = llama.llama_context_default_params()
+        params.n_ctx = self.n_ctx
+        params.n_batch = min(batch, self.n_ctx)
+        params.n_ubatch = min(ubatch, batch)
+        params.n_seq_max = 1
+        params.n_outputs_max = rows
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = _FLASH[flash_attn]
+        params.type_k, params.type_v = memory.GGML_TYPES[type_k], memory.GGML_TYPES[type_v]
+        params.abort_callback = ABORT_CALLBACK
+        params.abort_callback_data = interrupt.address
+        forget_errors()
+        self._context = llama.llama_init_from_model(model.handle, params)
+        if not self._context:
+            why = first_error() or "llama.cpp does not say why"
+            raise SpectuiError(f"A context of {self.n_ctx} tokens could not be made ({why}): choose a smaller -c.")
+        self._memory = llama.llama_get_memory(self._context)
+        # Slices of n_ubatch: on a GPU nothing can be interrupted within one.
+        self.slice = min(params.n_ubatch, params.n_batch)
+        self._batch = llama.llama_batch_init(max(self.slice, rows), 0, 1)
+        self._fields = _Fields(self._batch, max(self.slice, rows))
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
+        """Append tokens; the logits after each of the last `rows`, float32 [rows, n_vocab], valid until the next call.
+
+        Raises Interrupted, or EvaluationError; the memory then holds what it held before.
+        """
+        for start in range(0, max(len(tokens) - rows, 0), self.slice):
+            self._decode(tokens[start : min(start + self.slice, len(tokens) - rows)], 0)
+        if not rows:
+            return np.empty((0, self.n_vocab), np.float32)
+        self._decode(tokens[len(tokens) - rows :], rows)
+        address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
+        buffer = (ctypes.c_float * (rows * self.n_vocab)).from_address(address or 0)
+        return np.frombuffer(buffer, np.float32).reshape(rows, self.n_vocab)
+
+    def _decode(self, tokens: Sequence[int], rows: int) -> None:
+        """One llama_decode, with logits for the last `rows` of the tokens."""
+        n, start = len(tokens), len(self.tokens)
+        assert n <= len(self._fields.token) and rows <= self.rows
+        fields = self._fields
+        self._batch.n_tokens = n
+        fields.token[:n] = tokens
+        fields.pos[:n] = range(start, start + n)
+        fields.logits[: n - rows] = 0
+        fields.logits[n - rows : n] = 1
+        code = llama.llama_decode(self._context, self._batch)
+        if code == 0:
+            self.tokens.extend(tokens)
+            return
+        # What an interrupted or failed pass left behind must go, so that the memory agrees with `tokens`.
+        self.truncate(start)
+        if code == 2:
+            raise Interrupted
+        if code == 1:
+            raise EvaluationError("The context is full: start a new chat, or load the model with a larger -c.")
+        raise EvaluationError(
+            f"llama.cpp could not evaluate {n} tokens (code {code}{': ' + first_error() if first_error() else ''})."
+        )
+
+    def truncate(self, length: int) -> None:
+        """Drop what lies behind the first `length` tokens. A memory that cannot be cut back there is emptied."""
+        dropped = bool(llama.llama_memory_seq_rm(self._memory, 0, length, -1))
+        # A sliding window may answer true and yet have lost the cells that the next token would attend to.
+        window = self.model.window
+        if dropped and window and length:
+            dropped = llama.llama_memory_seq_pos_min(self._memory, 0) <= max(0, length - window)
+        if dropped:
+            del self.tokens[length:]
+        elif length < len(self.tokens):
+            llama.llama_memory_clear(self._memory, True)
+            self.tokens.clear()
+
+    def close(self) -> None:
+        """Free the cells."""
+        if self._context:
+            llama.llama_batch_free(self._batch)
+            llama.llama_free(self._context)
+            self._context = None
+
+
+class _Fields:
+    """numpy views on a llama_batch's arrays: filling them costs microseconds, whatever the size."""
+
+    def __init__(self, batch: llama.llama_batch, size: int) -> None:
+        self.token = np.ctypeslib.as_array(batch.token, (size,))
+        self.pos = np.ctypeslib.as_array(batch.pos, (size,))
+        self.logits = np.ctypeslib.as_array(batch.logits, (size,))
+        np.ctypeslib.as_array(batch.n_seq_id, (size,))[:] = 1
+        for place in range(size):
+            batch.seq_id[place][0] = 0

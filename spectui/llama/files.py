@@ -1,0 +1,44 @@
+"""What can be said of a GGUF file before llama.cpp reads it, so that a wrong one gets a sentence instead of an assert."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from spectui.errors import SpectuiError
+
+_MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
+
+
+class ModelFileError(SpectuiError):
+    """A model file that cannot be used."""
+
+
+def check_file(path: str, role: str) -> Path:
+    """The path, if it looks like a GGUF file; `role` is "target" or "draft". Raises ModelFileError with the sentence."""
+    file = Path(path).expanduser()
+    name = repr(str(file))
+    try:
+        if file.is_dir():
+            raise ModelFileError(f"The {role} model {name} is a directory: name the .gguf file in it.")
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            head = opened.read(24)
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no {role} model {name}: check the path.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ModelFileError(f"The {role} model {name} cannot be read: {reason}.") from None
+    if size == 0:
+        raise ModelFileError(f"The {role} model {name} is empty: download it again.")
+    if head[:4] != b"GGUF":
+        raise ModelFileError(f"The {role} model {name} is not a GGUF file: convert it with llama.cpp, or choose another.")
+    if len(head) < 24:
+        raise ModelFileError(f"The {role} model {name} is cut short: download it again.")
+    version, tensors, keys = struct.unpack("<IQQ", head[4:])
+    if not 2 <= version <= 3:
+        raise ModelFileError(f"The {role} model {name} has GGUF version {version}, and versions 2 and 3 are known here.")
+    # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
+    if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or 24 + 32 * tensors + 13 * keys > size:
+        raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.")
+    return file

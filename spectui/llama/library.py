@@ -1,0 +1,83 @@
+"""llama_cpp, set up once: no debugger on the user's terminal, its log in memory instead of on the screen."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections import deque
+from pathlib import Path
+
+# An assert in ggml would start gdb on the terminal; this must be set before the library loads.
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+
+import llama_cpp.llama_cpp as llama  # noqa: E402
+
+LOG: deque[str] = deque(maxlen=400)
+"""llama.cpp's last log lines."""
+
+_ERROR_LEVEL = 4  # GGML_LOG_LEVEL_ERROR
+_errors: deque[str] = deque(maxlen=20)
+
+
+@llama.llama_log_callback  # type: ignore[untyped-decorator]
+def _capture(level: int, text: bytes, _: object) -> None:
+    line = text.decode("utf-8", "replace").rstrip("\n")
+    if not line.strip(". "):
+        return
+    LOG.append(line)
+    if level == _ERROR_LEVEL:
+        _errors.append(line)
+
+
+llama.llama_log_set(_capture, None)
+llama.llama_backend_init()
+
+
+def forget_errors() -> None:
+    """Begin anew to collect error lines."""
+    _errors.clear()
+
+
+def first_error() -> str:
+    """The first error that llama.cpp logged since `forget_errors`, without the name of the function; "" if none."""
+    return re.sub(r"^\w+: ", "", _errors[0]) if _errors else ""
+
+
+def symbol(name: str, result: type | None, *arguments: type) -> ctypes._CFuncPtr:
+    """A ggml function that the binding does not name; llama_cpp's own handle finds it in the libraries it loaded."""
+    function: ctypes._CFuncPtr = getattr(llama._lib, name)
+    function.restype = result
+    function.argtypes = list(arguments)
+    return function
+
+
+def directory() -> Path:
+    """Where the shared libraries are."""
+    return Path(llama._lib._name).resolve().parent
+
+
+def build_key() -> str:
+    """Names this build of llama.cpp on this CPU: a verdict or a cost table of another one does not count."""
+    import hashlib
+    import platform
+
+    parts = [platform.machine(), cpu_name()]
+    for path in sorted(directory().glob("*")):
+        if path.is_file() and re.search(r"\.(so|dylib|dll)\b", path.name):
+            found = path.stat()
+            parts.append(f"{path.name} {found.st_size} {found.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def cpu_name() -> str:
+    """The CPU's model name and its flags that matter to kernels, as far as the system tells."""
+    import platform
+
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", text, re.MULTILINE)
+    amx = " AMX" if " amx_int8" in text else ""
+    return (found.group(1) if found else platform.machine()) + amx

@@ -1,0 +1,52 @@
+"""How much memory a context takes, before it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spectui.errors import SpectuiError
+
+if TYPE_CHECKING:
+    from spectui.llama.model import Model
+
+GGML_TYPES = {
+    "f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "iq4_nl": 20, "bf16": 30,
+}  # fmt: skip
+"""ggml_type of the cell types (ggml.h)."""
+
+_BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5, "iq4_nl": 4.5}
+
+
+def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
+    """Bytes of K and V per token of context: layers x heads x (key length x bits + value length x bits) / 8."""
+    arch = model.metadata("general.architecture")
+
+    def number(key: str) -> float:
+        # Some models have a list here, a value per layer; the largest is a safe bound.
+        text = (model.metadata(f"{arch}.{key}") or "0").strip("[]")
+        return max((float(part) for part in text.split(",") if part.strip()), default=0.0)
+
+    heads = number("attention.head_count") or 1
+    kv_heads = number("attention.head_count_kv") or heads
+    width = number("embedding_length") / heads
+    key, value = number("attention.key_length") or width, number("attention.value_length") or width
+    return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
+
+
+def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
+    """Raise SpectuiError if the cells of `n_ctx` tokens are beyond all memory of the machine.
+
+    The system grants more than there is and kills the process when it is touched, so it must be known before.
+    """
+    import psutil
+
+    from spectui.llama.devices import list_devices
+
+    needed = cell_bytes(model, type_k, type_v) * n_ctx
+    available = psutil.virtual_memory().available + sum(d.free for d in list_devices() if d.kind == "gpu")
+    if needed > available:
+        most = int(n_ctx * available / needed) // 256 * 256
+        raise SpectuiError(
+            f"A context of {n_ctx} tokens needs {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are free: "
+            f"choose -c {most} or less, or a smaller -ctk and -ctv."
+        )

@@ -1,0 +1,181 @@
+"""A loaded model: its weights and its vocabulary."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from spectui.errors import SpectuiError
+from spectui.llama import devices
+from spectui.llama.files import ModelFileError, check_file
+from spectui.llama.library import first_error, forget_errors, llama
+from spectui.llama.records import Device
+
+_SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
+
+
+class LoadCancelled(SpectuiError):
+    """A person stopped the loading."""
+
+
+class Model:
+    """A target or a draft. Loading takes seconds to minutes; `close` gives the memory back."""
+
+    def __init__(
+        self,
+        path: str,
+        role: str = "target",
+        *,
+        on_devices: Sequence[Device] | None = None,
+        gpu_layers: int = -1,
+        split_mode: str = "layer",
+        main_gpu: int = 0,
+        tensor_split: Sequence[float] = (),
+        extra_buffers: bool = True,
+        progress: Callable[[float], bool] = lambda _: True,
+    ) -> None:
+        """Load the file. `progress` is told 0..1 and answers whether to go on.
+
+        `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers` False avoids kernels that
+        kill the process on some builds (see `selftest`). Raises ModelFileError, LoadCancelled.
+        """
+        self.path = str(check_file(path, role))
+        params = llama.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        params.split_mode = _SPLIT_MODES[split_mode]
+        params.main_gpu = main_gpu
+        params.use_extra_bufts = extra_buffers
+        if on_devices is not None:
+            chosen = devices.handles(on_devices)
+            params.devices = ctypes.cast(chosen, ctypes.c_void_p)
+        if tensor_split:
+            most = llama.llama_max_devices()
+            shares = (ctypes.c_float * most)(*tensor_split[:most])
+            params.tensor_split = shares
+        cancelled = False
+
+        @llama.llama_progress_callback  # type: ignore[untyped-decorator]
+        def report(done: float, _: object) -> bool:
+            nonlocal cancelled
+            cancelled = not progress(done)
+            return not cancelled
+
+        params.progress_callback = report
+        forget_errors()
+        self._model = llama.llama_model_load_from_file(self.path.encode(), params)
+        if cancelled:
+            self.close()
+            raise LoadCancelled("Loading was stopped.")
+        if not self._model:
+            raise ModelFileError(_why(self.path, role, first_error()))
+        self.vocab = llama.llama_model_get_vocab(self._model)
+        self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
+        causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal")
+        if causal == "false" or not llama.llama_model_has_decoder(self._model) or self.has_encoder:
+            self.close()
+            raise ModelFileError(
+                f"The {role} model {self.path!r} writes no text (it is an embedding or encoder model): choose a chat model."
+            )
+
+    @property
+    def handle(self) -> object:
+        """llama_model *."""
+        if not self._model:
+            raise RuntimeError("the model is closed")
+        return self._model
+
+    @property
+    def description(self) -> str:
+        """Such as "qwen2 1.5B Q8_0"."""
+        buffer = ctypes.create_string_buffer(256)
+        llama.llama_model_desc(self.handle, buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace")
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        return int(llama.llama_model_n_params(self.handle))
+
+    @property
+    def bytes(self) -> int:
+        """Size of the weights."""
+        return int(llama.llama_model_size(self.handle))
+
+    @property
+    def trained_ctx(self) -> int:
+        """Context that the model was trained with, in tokens."""
+        return int(llama.llama_model_n_ctx_train(self.handle))
+
+    @property
+    def has_encoder(self) -> bool:
+        """Is it an encoder-decoder such as T5?"""
+        return bool(llama.llama_model_has_encoder(self.handle))
+
+    @property
+    def recurrent(self) -> bool:
+        """Does its memory hold states that cannot be cut back to an earlier token?"""
+        return bool(llama.llama_model_is_recurrent(self.handle) or llama.llama_model_is_hybrid(self.handle))
+
+    @property
+    def window(self) -> int:
+        """Size of its sliding attention window in tokens, 0 for none."""
+        return int(llama.llama_model_n_swa(self.handle))
+
+    def metadata(self, key: str) -> str | None:
+        """A value of the GGUF file as text, None if it has none. At most 64 kB of it."""
+        buffer = ctypes.create_string_buffer(65536)
+        if llama.llama_model_meta_val_str(self.handle, key.encode(), buffer, len(buffer)) < 0:
+            return None
+        return buffer.value.decode("utf-8", "replace")
+
+    @property
+    def template(self) -> str | None:
+        """Its chat template (Jinja), None if it has none."""
+        text = llama.llama_model_chat_template(self.handle, None)
+        return text.decode("utf-8", "replace") if text else None
+
+    def tokenize(self, text: str, *, special: bool, add_special: bool = False) -> list[int]:
+        """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name."""
+        data = text.encode("utf-8", "replace")
+        room = len(data) + 16
+        while True:
+            tokens = (llama.llama_token * room)()
+            n = llama.llama_tokenize(self.vocab, data, len(data), tokens, room, add_special, special)
+            if n >= 0:
+                return list(tokens[:n])
+            room = -n
+
+    def piece(self, token: int) -> bytes:
+        """The token's bytes; empty for control tokens."""
+        room = 64
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            n = llama.llama_token_to_piece(self.vocab, token, buffer, room, 0, False)
+            if n >= 0:
+                return bytes(buffer.raw[:n])
+            room = -n
+
+    def token_text(self, token: int) -> str:
+        """The token as the vocabulary spells it; "" for the token -1."""
+        return "" if token < 0 else (llama.llama_vocab_get_text(self.vocab, token) or b"").decode("utf-8", "replace")
+
+    def is_end(self, token: int) -> bool:
+        """Does the token end a reply?"""
+        return bool(llama.llama_vocab_is_eog(self.vocab, token))
+
+    def close(self) -> None:
+        """Free the weights. Contexts made of it must be closed before."""
+        if self._model:
+            llama.llama_model_free(self._model)
+            self._model = None
+
+
+def _why(path: str, role: str, error: str) -> str:
+    """A sentence for llama.cpp's error line."""
+    if "not within the file bounds" in error or "failed to read" in error or "corrupt" in error:
+        return f"The {role} model {path!r} is damaged or cut short: download it again."
+    if "unknown model architecture" in error:
+        return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
+    if "allocate" in error or "memory" in error:
+        return f"The {role} model {path!r} does not fit into memory: lower -ngl, or choose a smaller quantisation."
+    return f"The {role} model {path!r} could not be loaded: {error or 'llama.cpp does not say why'}."

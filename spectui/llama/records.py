@@ -1,0 +1,30 @@
+"""What the llama room tells of devices and models. Importing this loads no library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A ggml device. Sizes in bytes. `kind` is cpu, gpu, igpu or accel; `id` is the PCI address where there is one."""
+
+    name: str
+    description: str
+    kind: str
+    free: int
+    total: int
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a loaded model. Sizes in bytes."""
+
+    path: str
+    description: str
+    parameters: int
+    bytes: int
+    n_vocab: int
+    n_ctx: int
+    trained_ctx: int

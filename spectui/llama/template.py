@@ -1,0 +1,43 @@
+"""From messages to prompt tokens, through the chat template that the GGUF file carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spectui.errors import SpectuiError
+from spectui.llama.model import Model
+
+_CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{{ '<|im_start|>assistant\n' }}"
+)
+"""For models without a template, as llama.cpp does."""
+
+
+class ChatTemplate:
+    """A model's template, compiled once, in jinja2's immutable sandbox."""
+
+    def __init__(self, model: Model) -> None:
+        from llama_cpp.llama_chat_format import Jinja2ChatFormatter
+
+        from spectui.llama.library import llama
+
+        self._model = model
+        self.from_file = model.template is not None
+        try:
+            self._formatter = Jinja2ChatFormatter(
+                model.template or _CHATML,
+                eos_token=model.token_text(llama.llama_vocab_eos(model.vocab)),
+                bos_token=model.token_text(llama.llama_vocab_bos(model.vocab)),
+            )
+        except Exception as error:  # the template is somebody's program: whatever it raises is its own fault
+            raise SpectuiError(f"The model's chat template cannot be read: {error}.") from error
+
+    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The prompt for these (role, content) messages, ending where the reply begins. Raises SpectuiError."""
+        rows = [{"role": role, "content": content} for role, content in messages]
+        try:
+            prompt = self._formatter(messages=rows).prompt
+        except Exception as error:  # as above
+            raise SpectuiError(f"The model's chat template does not take this conversation: {error}.") from error
+        return self._model.tokenize(prompt, special=True)

@@ -1,0 +1,48 @@
+"""May this model draft for that one? llama.cpp's rules (common/speculative.cpp), with an answer that names the token."""
+
+from __future__ import annotations
+
+from spectui.errors import SpectuiError
+from spectui.llama.library import llama
+from spectui.llama.model import Model
+
+_SIZE_DIFFERENCE = 128  # padding at the end of a vocabulary may differ by this much
+_FIRST_CHECKED = 5  # the first few ids are often placeholders
+
+
+class VocabularyError(SpectuiError):
+    """The draft's vocabulary is another one than the target's."""
+
+
+def check_vocabularies(target: Model, draft: Model) -> None:
+    """Raise VocabularyError with a sentence that names the first difference, if the draft cannot draft for the target."""
+    difference = _difference(target, draft)
+    if difference:
+        raise VocabularyError(f"The draft has another vocabulary than the target: {difference}.")
+
+
+def _difference(target: Model, draft: Model) -> str:
+    """The first difference that matters, in words; "" if there is none."""
+    kinds = [llama.llama_vocab_type(model.vocab) for model in (target, draft)]
+    if kinds[0] != kinds[1]:
+        return f"its tokenizer is of another type ({kinds[1]} and {kinds[0]})"
+    if abs(target.n_vocab - draft.n_vocab) > _SIZE_DIFFERENCE:
+        return f"it has {draft.n_vocab} tokens and the target {target.n_vocab}{_first_token(target, draft)}"
+    for name, added, token in (
+        ("begins", llama.llama_vocab_get_add_bos, llama.llama_vocab_bos),
+        ("ends", llama.llama_vocab_get_add_eos, llama.llama_vocab_eos),
+    ):
+        theirs, ours = added(draft.vocab), added(target.vocab)
+        if theirs != ours or (ours and token(draft.vocab) != token(target.vocab)):
+            return f"it {name} a text with another token"
+    return _first_token(target, draft).removeprefix("; ")
+
+
+def _first_token(target: Model, draft: Model) -> str:
+    """"; token 9 is 'a' in the draft and 'b' in the target" for the first that differs, or ""."""
+    for token in range(_FIRST_CHECKED, min(target.n_vocab, draft.n_vocab)):
+        ours = llama.llama_vocab_get_text(target.vocab, token)
+        theirs = llama.llama_vocab_get_text(draft.vocab, token)
+        if ours != theirs:
+            return f"; token {token} is {draft.token_text(token)!r} in the draft and {target.token_text(token)!r} in the target"
+    return ""

@@ -1,0 +1,179 @@
+"""The round loop: draft, verify, keep what the target chose.
+
+Every token is chosen by the target (`choice.choose`); a draft only decides how many of them one pass can confirm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.speculation.choice import choose
+from spectui.speculation.drafters import Drafter
+from spectui.speculation.model import Cancelled, Evaluator, Interrupted, feed
+from spectui.speculation.policy import Policy
+from spectui.speculation.records import Candidate, DraftToken, Fate, Origin, Round, StopReason, Token
+from spectui.speculation.sampling import probability
+
+
+class Decoder:
+    """One reply. Iterate over `rounds()`; afterwards `reason` says why it ended and `tokens` holds prompt and reply."""
+
+    def __init__(
+        self,
+        target: Evaluator,
+        drafter: Drafter | None,
+        policy: Policy,
+        *,
+        text: Callable[[int], str],
+        piece: Callable[[int], str],
+        is_end: Callable[[int], bool],
+        cancelled: Cancelled,
+        notice: Callable[[str], None],
+    ) -> None:
+        """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order."""
+        self.target = target
+        self.drafter = drafter
+        self.policy = policy
+        self.tokens: list[int] = []
+        self.reason: StopReason | None = None
+        self._text = text
+        self._piece = piece
+        self._is_end = is_end
+        self._cancelled = cancelled
+        self._notice = notice
+        self._emitted = 0
+
+    def prompt(self, tokens: Sequence[int], progress: Callable[[int], None] | None = None) -> None:
+        """Bring the prompt into both memories, but for its last token, which the first round evaluates."""
+        self.tokens = list(tokens)
+        if len(tokens) > self.target.n_ctx:
+            self.reason = StopReason.CONTEXT
+            return
+        try:
+            feed(self.target, self.tokens[:-1], self._cancelled, progress)
+            self._guarded(lambda drafter: drafter.prepare(self.tokens, self._cancelled))
+        except Interrupted:
+            self.reason = StopReason.CANCELLED
+
+    def rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
+        """Rounds until the reply ends. `knobs` is asked once per round."""
+        index = 0
+        while self.reason is None:
+            snapshot = knobs()
+            room = self.target.n_ctx - len(self.tokens)
+            if self._cancelled():
+                self.reason = StopReason.CANCELLED
+            elif snapshot.predict >= 0 and self._emitted >= snapshot.predict:
+                self.reason = StopReason.LIMIT
+            elif room < 0:
+                self.reason = StopReason.CONTEXT
+            else:
+                left = snapshot.predict - self._emitted - 1 if snapshot.predict >= 0 else room
+                try:
+                    round = self._round(index, snapshot, min(snapshot.draft_max, room, left))
+                except Interrupted:
+                    self.reason = StopReason.CANCELLED
+                    return
+                yield round
+                index += 1
+
+    def _round(self, index: int, knobs: Knobs, limit: int) -> Round:
+        started = perf_counter()
+        position = len(self.tokens)
+        drafted = self._draft(knobs, limit)
+        kept = drafted[: self.policy.keep(drafted, knobs)]
+        drafted_at = perf_counter()
+
+        pending = self.tokens[len(self.target.tokens) :]
+        rows = self.target.evaluate(pending + [candidate.id for candidate in kept], rows=len(kept) + 1)
+        verified_at = perf_counter()
+
+        choices = self._verify(rows, kept, knobs)
+        chosen_at = perf_counter()
+        self.target.truncate(len(self.tokens) - 1)
+
+        accepted = sum(token == candidate.id for (token, _), candidate in zip(choices, kept, strict=False))
+        judged = len(kept) if accepted < len(choices) else accepted  # behind an accepted end nothing was compared
+        fates: list[Fate] = [
+            "accepted" if place < accepted else "rejected" if place < judged else "ignored"
+            for place in range(len(drafted))
+        ]
+        own: Origin = "plain" if not kept else "bonus" if accepted == len(kept) else "correction"
+        tokens = tuple(
+            Token(
+                id=token,
+                text=self._text(token),
+                origin="accepted" if place < accepted else own,
+                source=kept[place].source if place < accepted else None,
+                round=index,
+                position=position + place,
+                p_draft=kept[place].p if place < accepted else None,
+                p_target=p,
+            )
+            for place, (token, p) in enumerate(choices)
+        )
+        draft_tokens = tuple(
+            DraftToken(candidate.id, self._piece(candidate.id), candidate.p, candidate.source, fate)
+            for candidate, fate in zip(drafted, fates, strict=True)
+        )
+        return Round(
+            index=index,
+            position=position,
+            knobs=knobs,
+            drafted=draft_tokens,
+            tokens=tokens,
+            draft_s=drafted_at - started,
+            verify_s=verified_at - drafted_at,
+            choose_s=chosen_at - verified_at,
+            seconds=perf_counter() - started,
+        )
+
+    def _draft(self, knobs: Knobs, limit: int) -> list[Candidate]:
+        """Candidates for as long as the policy wants them."""
+        drafted: list[Candidate] = []
+        if self.drafter is None or limit <= 0:
+            return drafted
+
+        def draft(drafter: Drafter) -> None:
+            candidates = drafter.propose(self.tokens, knobs)
+            while self.policy.wants_more(drafted, knobs, limit):
+                candidate = next(candidates, None)
+                if candidate is None or not self.policy.takes(candidate, knobs):
+                    break
+                drafted.append(candidate)
+
+        self._guarded(draft)
+        return drafted
+
+    def _verify(
+        self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs
+    ) -> list[tuple[int, float]]:
+        """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`; returns (token, p_target)."""
+        choices: list[tuple[int, float]] = []
+        for place, row in enumerate(rows):
+            token = choose(row, knobs, len(self.tokens), self.tokens)
+            choices.append((token, probability(row, token)))
+            self.tokens.append(token)
+            self._emitted += 1
+            if self._is_end(token):
+                self.reason = StopReason.EOS
+                break
+            if place < len(kept) and token != kept[place].id:
+                break
+        return choices
+
+    def _guarded(self, work: Callable[[Drafter], None]) -> None:
+        """Let the drafter work; if it fails, the reply goes on without it."""
+        if self.drafter is None:
+            return
+        try:
+            work(self.drafter)
+        except SpectuiError as error:
+            self.drafter = None
+            self._notice(f"The draft failed, so the reply goes on without it: {error}")

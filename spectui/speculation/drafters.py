@@ -1,0 +1,55 @@
+"""Drafters: whatever proposes tokens for the target to verify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from spectui.knobs import Knobs
+from spectui.speculation.choice import choose
+from spectui.speculation.model import Cancelled, Evaluator, common_prefix, feed
+from spectui.speculation.records import Candidate
+from spectui.speculation.sampling import confidence
+
+
+class Drafter(Protocol):
+    """Proposes a continuation, one candidate at a time, so that whoever asks can stop before the next one is paid for."""
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """A reply to this prompt begins."""
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        """Candidates for the positions behind `tokens`."""
+
+
+class ModelDrafter:
+    """A draft model that chooses as the target does: same rule, same noise, same positions.
+
+    Its memory keeps the cells of accepted tokens; in each round it lacks only the one or two tokens that the target added
+    and evaluates those in one pass.
+    """
+
+    def __init__(self, model: Evaluator, n_vocab: int) -> None:
+        """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
+        self.model = model
+        self._n_vocab = min(n_vocab, model.n_vocab)
+        self._agreed = 0
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        self._agreed = 0
+        if len(tokens) <= self.model.n_ctx:
+            feed(self.model, tokens[:-1], cancelled)
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        model = self.model
+        history = list(tokens)
+        # The last token is evaluated again even where it is in memory: its logits are needed.
+        model.truncate(min(common_prefix(model.tokens, history, self._agreed), len(history) - 1))
+        self._agreed = len(model.tokens)
+        pending = history[self._agreed :]
+        while len(model.tokens) + len(pending) <= model.n_ctx:
+            row = model.evaluate(pending, rows=1)[0, : self._n_vocab]
+            token = choose(row, knobs, len(history), history)
+            yield Candidate(token, confidence(row, token), "model")
+            history.append(token)
+            pending = [token]

@@ -1,0 +1,68 @@
+"""What the algorithm needs of a model: a memory of tokens that can be extended and cut back, and logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cancelled = Callable[[], bool]
+"""Asked between passes: has a person stopped the reply?"""
+
+
+class Interrupted(Exception):
+    """A pass was given up because a person stopped the reply; the memory holds what it held before."""
+
+
+class Evaluator(Protocol):
+    """A model with its memory. `llama.context.Context` is the real one; the tests have toys."""
+
+    n_vocab: int
+    n_ctx: int
+    """Most tokens that the memory holds."""
+    slice: int
+    """Most tokens that are evaluated without asking whether to go on."""
+    tokens: list[int]
+    """The tokens in memory, in order. Read it; only `evaluate` and `truncate` change it."""
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
+        """Append the tokens to the memory and return the logits after each of the last `rows` of them.
+
+        float32 [rows, n_vocab], a view that the next call makes invalid. Raises SpectuiError; the memory then holds what
+        it held before.
+        """
+
+    def truncate(self, length: int) -> None:
+        """Drop what lies behind the first `length` tokens; memories that cannot may keep fewer (see `tokens`)."""
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int], start: int = 0) -> int:
+    """How many tokens a and b begin with in common, given that the first `start` are."""
+    end = min(len(a), len(b))
+    low = start
+    # Slices compare in C: doubling steps, then the odd one out is searched in the last slice alone.
+    step = 64
+    while low < end and a[low : low + step] == b[low : low + step]:
+        low += step
+        step *= 2
+    low = min(low, end)
+    while low < end and a[low] == b[low]:
+        low += 1
+    return low
+
+
+def feed(
+    model: Evaluator, tokens: Sequence[int], cancelled: Cancelled, progress: Callable[[int], None] | None = None
+) -> None:
+    """Bring these tokens into the memory, reusing what it begins with already. Returns early when cancelled.
+
+    `progress` is told the length of the memory after each slice.
+    """
+    model.truncate(common_prefix(model.tokens, tokens))
+    while len(model.tokens) < len(tokens) and not cancelled():
+        start = len(model.tokens)
+        model.evaluate(tokens[start : start + model.slice], rows=0)
+        if progress is not None:
+            progress(len(model.tokens))
