@@ -1,7 +1,7 @@
 """Where spectui keeps things on this machine, and where it finds the files it ships.
 
-`SPECTUI_CONFIG_DIR`, `SPECTUI_DATA_DIR`, `SPECTUI_STATE_DIR` and `SPECTUI_CACHE_DIR` replace the platform's places. Nothing
-is created here: whoever writes makes the directory. A leaf: every room may import it.
+`SPECTUI_CONFIG_DIR`, `SPECTUI_DATA_DIR`, `SPECTUI_STATE_DIR` and `SPECTUI_CACHE_DIR` replace the platform's places.
+Nothing is created here: whoever writes makes the directory. A leaf: every room may import it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def user_themes_directory() -> Path:
 def shipped(name: str) -> Path:
     """A file or directory that spectui ships (`themes`, `config.example.toml`).
 
-    A wheel carries it inside the package. An editable install leaves it where it is in the repository, beside the package.
+    A wheel carries it inside the package. An editable install leaves it where it is in the repository, beside
+    the package.
     """
     installed = PACKAGE / name
     return installed if installed.exists() else PACKAGE.parent / name

@@ -1,0 +1,276 @@
+"""The effective settings, and where each of them came from.
+
+A flag wins over a `SPECTUI_*` variable, that over the profile chosen with `-P`, that over the file, that over the
+default. What can be set is read from the dataclasses' own table (`spectui.knobs`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from spectui import paths
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup, Spec, check, setting, title
+
+LARGEST_FILE = 1_000_000
+"""Bytes. Whatever is larger was not written by a person."""
+
+SYNONYMS = {
+    "gpu_layers": {"all": "-1", "auto": "-1"},
+    "gpu_layers_draft": {"all": "-1", "auto": "-1"},
+    "flash_attn": {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"},
+}
+"""Other words that llama.cpp takes, so that its lines can be pasted."""
+
+
+@dataclass(frozen=True)
+class UiSettings:
+    """What is set of the user interface. `keys` maps a binding's id to the keys that call it."""
+
+    theme: str = setting(
+        "", "the theme's name (empty: spectui's own dark one)", "--theme", metavar="NAME", section="ui"
+    )
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table: a setting, the dataclass that holds it, and what is known of it."""
+
+    owner: type
+    key: str
+    default: Any
+    spec: Spec
+
+    @property
+    def kind(self) -> type:
+        """int, float or str. A setting whose default is None is text that may be missing."""
+        return str if self.default is None else type(self.default)
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"SPECTUI_{self.key.upper()}"
+
+
+def settings() -> Iterator[Setting]:
+    """Every setting, in the order in which it is documented."""
+    for owner in (Setup, Knobs, UiSettings):
+        for member in dataclasses.fields(cast(Any, owner)):
+            if "spec" in member.metadata:
+                yield Setting(owner, member.name, member.default, member.metadata["spec"])
+
+
+SETTINGS = {row.key: row for row in settings()}
+SECTIONS = tuple(dict.fromkeys(row.spec.section for row in settings()))
+
+Layer = dict[str, tuple[Any, str]]
+"""key -> (value, origin). A key binding's key is `ui.keys.ID`."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The effective settings. `origins` says of each key which flag, variable, profile or file gave it."""
+
+    knobs: Knobs
+    setup: Setup
+    ui: UiSettings
+    origins: Mapping[str, str]
+
+    def rows(self) -> Iterator[tuple[str, Any, str]]:
+        """(key, value, origin) of every setting."""
+        for row in settings():
+            holder = {Knobs: self.knobs, Setup: self.setup, UiSettings: self.ui}[row.owner]
+            yield title(row.key), getattr(holder, row.key), self.origins[row.key]
+        for name, key in self.ui.keys.items():
+            yield f"ui.keys.{name}", key, self.origins[f"ui.keys.{name}"]
+
+
+def load(
+    flags: Mapping[str, tuple[Any, str]] | None = None,
+    *,
+    path: Path | None = None,
+    profile: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Configuration:
+    """The configuration of this invocation.
+
+    `flags`: key -> (value, the flag as it was spelled). `path` replaces the user's file and must exist then. Raises
+    UsageError with one sentence that names the flag, variable or file at fault.
+    """
+    layers = [_defaults(), *_file_layers(path, profile), _environment(environ)]
+    layers.append(
+        {key: (convert(key, value, f"flag {flag}"), f"flag {flag}") for key, (value, flag) in (flags or {}).items()}
+    )
+    merged: Layer = {}
+    for layer in layers:
+        merged.update(layer)
+    # An empty path means no path, so that a variable, a flag or a profile can take a model away again.
+    values = {key: value or SETTINGS[key].default if _optional(key) else value for key, (value, _) in merged.items()}
+    keys = {key.removeprefix("ui.keys."): value for key, value in values.items() if key.startswith("ui.keys.")}
+    return Configuration(
+        knobs=Knobs(**_of(Knobs, values)).checked(),
+        setup=Setup(**_of(Setup, values)).checked(),
+        ui=UiSettings(**_of(UiSettings, values), keys=keys),
+        origins={key: origin for key, (_, origin) in merged.items()},
+    )
+
+
+def convert(key: str, value: Any, origin: str) -> Any:
+    """`value`, which is text or came from TOML, as the setting's own type and in its range. Raises UsageError."""
+    row = SETTINGS[key]
+    if isinstance(value, str):
+        value = SYNONYMS.get(key, {}).get(value.strip().lower(), value)
+    return _checked(row, _typed(row, value, origin), origin)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """How a sentence about an unknown `name` ends: with the closest of `names`, or with a full stop."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(names), 1)
+    return f"; did you mean {found[0]}?" if found else "."
+
+
+def _typed(row: Setting, value: Any, origin: str) -> Any:
+    wanted = {int: "a whole number", float: "a number", str: "text"}[row.kind]
+    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {value!r}.")
+    text = isinstance(value, str)
+    if row.kind is str:
+        if not text:
+            raise problem
+        return value
+    # bool is an int to Python, and 1.5 would be cut to 1: neither is what the person meant.
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, str | int | float)
+        or (row.kind is int and isinstance(value, float))
+    ):
+        raise problem
+    try:
+        return row.kind(value)
+    except (ValueError, OverflowError):
+        raise problem from None
+
+
+def _checked(row: Setting, value: Any, origin: str) -> Any:
+    try:
+        check(row.key, value, row.spec)
+    except UsageError as error:
+        raise UsageError(f"{origin}: {error}") from None
+    return value
+
+
+def _optional(key: str) -> bool:
+    return key in SETTINGS and SETTINGS[key].default is None
+
+
+def _of(owner: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key in SETTINGS and SETTINGS[key].owner is owner}
+
+
+def _defaults() -> Layer:
+    return {row.key: (row.default, "default") for row in settings()}
+
+
+def _environment(environ: Mapping[str, str]) -> Layer:
+    """An empty variable counts as unset, as everywhere else."""
+    layer: Layer = {}
+    for row in settings():
+        if value := environ.get(row.variable):
+            origin = f"env {row.variable}"
+            value = os.path.expanduser(value) if row.spec.metavar == "FILE" else value
+            layer[row.key] = (convert(row.key, value, origin), origin)
+    return layer
+
+
+def _file_layers(path: Path | None, profile: str | None) -> list[Layer]:
+    """The file's own layer and, if one is chosen, its profile's. Profiles that aren't chosen are checked too."""
+    chosen = path or paths.config_file()
+    if path is None and not chosen.exists():
+        if profile:
+            raise UsageError(
+                f"There is no profile {profile!r}, because there is no {chosen}: write one with spectui config init."
+            )
+        return []
+    table = read(chosen)
+    tables = table.pop("profiles", {})
+    if not isinstance(tables, dict) or not all(isinstance(inner, dict) for inner in tables.values()):
+        raise UsageError(f"{chosen}: a profile is a table, written [profiles.NAME].")
+    profiles = {
+        name: _layer(inner, f"{chosen}, profile {name}", f"profile {name} in {chosen}", chosen.parent)
+        for name, inner in tables.items()
+    }
+    layers = [_layer(table, str(chosen), f"file {chosen}", chosen.parent)]
+    if profile is not None:
+        if profile not in profiles:
+            raise UsageError(f"{chosen} has no profile {profile!r}{nearest(profile, profiles)}")
+        layers.append(profiles[profile])
+    return layers
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The TOML table in `path`. Raises UsageError with one sentence that names the file, and the line of a mistake."""
+    import tomli
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"The configuration file {path} cannot be read: {error.strerror}.") from None
+    if len(content) > LARGEST_FILE:
+        raise UsageError(f"{path} is larger than 1 MB, which no configuration is: give the right file with --config.")
+    try:
+        return tomli.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path} is not UTF-8 (line {line}): save it as UTF-8.") from None
+    except tomli.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise UsageError(f"{path} is not a configuration: its tables are nested too deeply.") from None
+
+
+def _layer(table: Mapping[str, Any], where: str, origin: str, base: Path) -> Layer:
+    """The settings in a file's or a profile's table: in sections, or (shorter in a profile) directly by their names."""
+    layer: Layer = {}
+    for name, value in table.items():
+        if name not in SECTIONS:
+            _put(layer, name, value, tuple(SETTINGS), where, origin, base)
+            continue
+        if not isinstance(value, dict):
+            raise UsageError(f"{where}: {name} is a table, written [{name}].")
+        members = tuple(key for key, row in SETTINGS.items() if row.spec.section == name)
+        for key, inner in value.items():
+            if name == "ui" and key == "keys":
+                layer.update(_keys(inner, where, origin))
+            else:
+                _put(layer, key, inner, members, f"{where}, [{name}]", origin, base)
+    return layer
+
+
+def _put(layer: Layer, name: str, value: Any, members: tuple[str, ...], where: str, origin: str, base: Path) -> None:
+    key = name.replace("-", "_")
+    if key not in members:
+        if key in SETTINGS:
+            raise UsageError(f"{where}: {name} belongs in [{SETTINGS[key].spec.section}].")
+        names = [*map(title, members), *(SECTIONS if members == tuple(SETTINGS) else ())]
+        raise UsageError(f"{where}: there is no setting {name!r}{nearest(title(key), names)}")
+    if key in layer:
+        raise UsageError(f"{where}: {title(key)} is given twice.")
+    value = convert(key, value, where)
+    if SETTINGS[key].spec.metavar == "FILE" and value:
+        # A path in a file means the same wherever spectui is started, so it starts at the file's own directory.
+        value = str(base.absolute() / os.path.expanduser(value))
+    layer[key] = (value, origin)
+
+
+def _keys(table: Any, where: str, origin: str) -> Layer:
+    if not isinstance(table, dict) or not all(isinstance(key, str) for key in table.values()):
+        raise UsageError(f'{where}: [ui.keys] holds lines such as stop = "escape".')
+    return {f"ui.keys.{name}": (key, origin) for name, key in table.items()}
