@@ -99,5 +99,3 @@ class Message:
 
 
 Event = Loading | Loaded | LoadFailed | Devices | Prompt | RoundDone | Finished | Failed | Notice
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,10 +11,16 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.llama import memory
-from spectui.llama.interrupt import ABORT_CALLBACK, Interrupt
+from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.model import Model
 from spectui.speculation.model import Interrupted
+
+# ggml asks `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of
+# a one-byte string is 0 or 1 and does not.
+_libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
+_ABORT = ctypes.cast(_libc.strlen, llama.ggml_abort_callback)
+
 
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
@@ -60,7 +67,7 @@ class Context:
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = _FLASH[flash_attn]
         params.type_k, params.type_v = memory.GGML_TYPES[type_k], memory.GGML_TYPES[type_v]
-        params.abort_callback = ABORT_CALLBACK
+        params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
         forget_errors()
         self._context = llama.llama_init_from_model(model.handle, params)
@@ -84,8 +91,9 @@ class Context:
             return np.empty((0, self.n_vocab), np.float32)
         self._decode(tokens[len(tokens) - rows :], rows)
         address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
-        buffer = (ctypes.c_float * (rows * self.n_vocab)).from_address(address or 0)
-        return np.frombuffer(buffer, np.float32).reshape(rows, self.n_vocab)
+        memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address or 0)
+        view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
+        return view
 
     def _decode(self, tokens: Sequence[int], rows: int) -> None:
         """One llama_decode, with logits for the last `rows` of the tokens."""

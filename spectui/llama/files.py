@@ -32,12 +32,16 @@ def check_file(path: str, role: str) -> Path:
     if size == 0:
         raise ModelFileError(f"The {role} model {name} is empty: download it again.")
     if head[:4] != b"GGUF":
-        raise ModelFileError(f"The {role} model {name} is not a GGUF file: convert it with llama.cpp, or choose another.")
+        raise ModelFileError(
+            f"The {role} model {name} is not a GGUF file: convert it with llama.cpp, or choose another."
+        )
     if len(head) < 24:
         raise ModelFileError(f"The {role} model {name} is cut short: download it again.")
     version, tensors, keys = struct.unpack("<IQQ", head[4:])
     if not 2 <= version <= 3:
-        raise ModelFileError(f"The {role} model {name} has GGUF version {version}, and versions 2 and 3 are known here.")
+        raise ModelFileError(
+            f"The {role} model {name} has GGUF version {version}, and versions 2 and 3 are known here."
+        )
     # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
     if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or 24 + 32 * tensors + 13 * keys > size:
         raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.")

@@ -1,16 +1,11 @@
-"""One flag that stops a reply: read between passes by Python, and within a CPU pass by ggml, without the GIL."""
+"""One flag that stops a reply: read between passes by Python, and within a CPU pass by ggml, without the GIL.
+
+Importing this loads no library.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import sys
-
-from spectui.llama.library import llama
-
-# ggml asks `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of
-# a one-byte string is 0 or 1 and does not.
-_libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
-ABORT_CALLBACK = ctypes.cast(_libc.strlen, llama.ggml_abort_callback)
 
 
 class Interrupt:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 # An assert in ggml would start gdb on the terminal; this must be set before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-import llama_cpp.llama_cpp as llama  # noqa: E402
+from llama_cpp import llama_cpp as llama  # noqa: E402
 
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""
 
 _ERROR_LEVEL = 4  # GGML_LOG_LEVEL_ERROR
 _errors: deque[str] = deque(maxlen=20)
+_listeners: list[Callable[[str], None]] = []
 
 
 @llama.llama_log_callback  # type: ignore[untyped-decorator]
@@ -26,12 +29,24 @@ def _capture(level: int, text: bytes, _: object) -> None:
     if not line.strip(". "):
         return
     LOG.append(line)
+    for listener in _listeners:
+        listener(line)
     if level == _ERROR_LEVEL:
         _errors.append(line)
 
 
 llama.llama_log_set(_capture, None)
 llama.llama_backend_init()
+
+
+@contextmanager
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Hand each log line to `listener` meanwhile."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 def forget_errors() -> None:
@@ -44,9 +59,9 @@ def first_error() -> str:
     return re.sub(r"^\w+: ", "", _errors[0]) if _errors else ""
 
 
-def symbol(name: str, result: type | None, *arguments: type) -> ctypes._CFuncPtr:
+def symbol(name: str, result: Any, *arguments: Any) -> Any:
     """A ggml function that the binding does not name; llama_cpp's own handle finds it in the libraries it loaded."""
-    function: ctypes._CFuncPtr = getattr(llama._lib, name)
+    function = getattr(llama._lib, name)
     function.restype = result
     function.argtypes = list(arguments)
     return function

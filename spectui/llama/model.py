@@ -97,7 +97,7 @@ class Model:
         return int(llama.llama_model_n_params(self.handle))
 
     @property
-    def bytes(self) -> int:
+    def n_bytes(self) -> int:
         """Size of the weights."""
         return int(llama.llama_model_size(self.handle))
 

@@ -39,7 +39,7 @@ def _difference(target: Model, draft: Model) -> str:
 
 
 def _first_token(target: Model, draft: Model) -> str:
-    """"; token 9 is 'a' in the draft and 'b' in the target" for the first that differs, or ""."""
+    """ "; token 9 is 'a' in the draft and 'b' in the target" for the first that differs, or ""."""
     for token in range(_FIRST_CHECKED, min(target.n_vocab, draft.n_vocab)):
         ours = llama.llama_vocab_get_text(target.vocab, token)
         theirs = llama.llama_vocab_get_text(draft.vocab, token)

@@ -151,9 +151,7 @@ class Decoder:
         self._guarded(draft)
         return drafted
 
-    def _verify(
-        self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs
-    ) -> list[tuple[int, float]]:
+    def _verify(self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs) -> list[tuple[int, float]]:
         """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`; returns (token, p_target)."""
         choices: list[tuple[int, float]] = []
         for place, row in enumerate(rows):

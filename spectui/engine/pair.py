@@ -1,0 +1,250 @@
+"""The loaded target and draft: what a set-up asks for, and no more of it loaded anew than has changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from spectui.engine.events import Event, Loading, ModelInfo, Notice
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Knobs, Setup, spec_of
+from spectui.llama import selftest
+from spectui.llama.context import Context
+from spectui.llama.devices import list_devices, selected
+from spectui.llama.files import check_file
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import LoadCancelled, Model
+from spectui.llama.template import ChatTemplate
+from spectui.llama.vocabulary import VocabularyError, check_vocabularies
+
+ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
+"""Rows of logits that a target pass may need: the longest draft and one more."""
+
+
+class DraftError(SpectuiError):
+    """The draft cannot be used; the target alone could."""
+
+
+class Pair:
+    """Target, draft, their memories and the chat template; None while not loaded."""
+
+    def __init__(self, emit: Callable[[Event], None], interrupt: Interrupt) -> None:
+        self._emit = emit
+        self._interrupt = interrupt
+        self._loaded: dict[str, tuple[Any, ...]] = {}
+        self.target: Model | None = None
+        self.draft: Model | None = None
+        self.memory: Context | None = None
+        self.draft_memory: Context | None = None
+        self.template: ChatTemplate | None = None
+
+    def load(self, setup: Setup) -> None:
+        """Make it as the set-up says. Raises SpectuiError, DraftError where the target alone would do."""
+        if setup.model is None:
+            raise UsageError("No target model is named.")
+        setup.checked()
+        check_file(setup.model, "target")
+        if setup.draft is not None:
+            check_file(setup.draft, "draft")
+        verdict = self._verdict()
+        self._make_room(setup, verdict.extra_buffers)
+        self._load_target(setup, verdict.extra_buffers)
+        if setup.draft is not None:
+            self._load_draft(setup, verdict.extra_buffers)
+
+    def _verdict(self) -> selftest.Verdict:
+        if not self._loaded:
+            self._emit(Loading("self-test", 0.0))
+        verdict = selftest.run()
+        if not verdict.ok:
+            raise SpectuiError(verdict.advice)
+        if not verdict.extra_buffers and not self._loaded:
+            self._emit(
+                Notice("llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor.")
+            )
+        return verdict
+
+    def _make_room(self, setup: Setup, extra_buffers: bool) -> None:
+        """Free what will not be used again before anything is loaded: both may not fit at once."""
+        if self._loaded.get("target") != _target_key(setup, extra_buffers):
+            self.close()
+        elif setup.draft is None or self._loaded.get("draft") != _draft_key(setup, extra_buffers):
+            self._close_draft()
+
+    def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
+        if self.target is None:
+            self.target = Model(
+                setup.model or "",
+                "target",
+                on_devices=selected(setup.device, list_devices()),
+                gpu_layers=setup.gpu_layers,
+                split_mode=setup.split_mode,
+                main_gpu=setup.main_gpu,
+                tensor_split=_shares(setup.tensor_split),
+                extra_buffers=extra_buffers,
+                progress=self._loading("target", setup.model or ""),
+            )
+            self._loaded["target"] = _target_key(setup, extra_buffers)
+            self.template = ChatTemplate(self.target)
+            if not self.template.from_file:
+                self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
+        if self.memory is None or self._loaded.get("memory") != _memory_key(setup):
+            if self.memory is not None:
+                self.memory.close()
+                self.memory = None
+            self.memory = Context(
+                self.target,
+                self._interrupt,
+                n_ctx=setup.ctx_size,
+                rows=ROWS,
+                batch=setup.batch,
+                ubatch=setup.ubatch,
+                threads=_threads(setup.threads),
+                flash_attn=setup.flash_attn,
+                type_k=setup.cache_type_k,
+                type_v=setup.cache_type_v,
+            )
+            self._loaded["memory"] = _memory_key(setup)
+
+    def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
+        assert self.target is not None and self.memory is not None
+        if self.draft is not None:
+            return
+        try:
+            if self.target.recurrent:
+                raise DraftError(
+                    "The target's memory cannot take back a rejected draft (it is recurrent), so it runs without a draft."
+                )
+            self.draft = Model(
+                setup.draft or "",
+                "draft",
+                on_devices=selected(setup.device_draft, list_devices()),
+                gpu_layers=setup.gpu_layers_draft,
+                extra_buffers=extra_buffers,
+                progress=self._loading("draft", setup.draft or ""),
+            )
+            check_vocabularies(self.target, self.draft)
+            self.draft_memory = Context(
+                self.draft,
+                self._interrupt,
+                n_ctx=setup.ctx_size_draft or self.memory.n_ctx,
+                rows=1,
+                batch=setup.batch,
+                ubatch=setup.ubatch,
+                threads=_threads(setup.threads_draft or setup.threads),
+                flash_attn=setup.flash_attn,
+                type_k=setup.cache_type_k_draft,
+                type_v=setup.cache_type_v_draft,
+            )
+            self._loaded["draft"] = _draft_key(setup, extra_buffers)
+        except VocabularyError as error:
+            self._close_draft()
+            raise DraftError(str(error)) from error
+        except SpectuiError as error:
+            self._close_draft()
+            if isinstance(error, LoadCancelled | UsageError):
+                raise
+            raise DraftError(str(error)) from error
+
+    def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
+        """A function to be told 0..1, that emits a Loading event each percent."""
+        last = -1
+
+        def report(done: float) -> None:
+            nonlocal last
+            if int(done * 100) > last:
+                last = int(done * 100)
+                self._emit(Loading(what, done, size))
+
+        return report
+
+    def _loading(self, what: str, path: str) -> Callable[[float], bool]:
+        report = self.progress(what, os.path.getsize(os.path.expanduser(path)))
+
+        def go_on(done: float) -> bool:
+            report(done)
+            return not self._interrupt.is_set()
+
+        return go_on
+
+    def target_info(self) -> ModelInfo:
+        """What the target is."""
+        assert self.target is not None and self.memory is not None
+        return _info(self.target, self.memory)
+
+    def draft_info(self) -> ModelInfo | None:
+        """What the draft is, None without one."""
+        return _info(self.draft, self.draft_memory) if self.draft and self.draft_memory else None
+
+    def close(self) -> None:
+        """Free everything."""
+        self._close_draft()
+        if self.memory is not None:
+            self.memory.close()
+        if self.target is not None:
+            self.target.close()
+        self.target = self.memory = self.template = None
+        self._loaded.clear()
+
+    def _close_draft(self) -> None:
+        if self.draft_memory is not None:
+            self.draft_memory.close()
+        if self.draft is not None:
+            self.draft.close()
+        self.draft = self.draft_memory = None
+        self._loaded.pop("draft", None)
+
+
+def _info(model: Model, context: Context) -> ModelInfo:
+    return ModelInfo(
+        path=model.path,
+        description=model.description,
+        parameters=model.parameters,
+        bytes=model.n_bytes,
+        n_vocab=model.n_vocab,
+        n_ctx=context.n_ctx,
+        trained_ctx=model.trained_ctx,
+    )
+
+
+def _file(path: str | None) -> tuple[str, int]:
+    path = os.path.expanduser(path or "")
+    return path, os.stat(path).st_mtime_ns
+
+
+def _target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
+    """What the target must be loaded anew for."""
+    split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
+    return (*_file(setup.model), setup.device, *split, extra_buffers)
+
+
+def _memory_key(setup: Setup) -> tuple[Any, ...]:
+    """What the target's memory must be made anew for."""
+    size = (setup.ctx_size, setup.batch, setup.ubatch)
+    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, setup.cache_type_v)
+
+
+def _draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
+    """What the draft must be loaded anew for."""
+    size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
+    cells = (setup.flash_attn, setup.cache_type_k_draft, setup.cache_type_v_draft)
+    return (*_file(setup.draft), setup.device_draft, setup.gpu_layers_draft, *size, *cells, extra_buffers)
+
+
+def _shares(text: str) -> list[float]:
+    """ "3,1" as numbers; llama.cpp takes slashes too. Raises UsageError."""
+    try:
+        return [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
+    except ValueError:
+        raise UsageError(f"tensor-split is numbers with commas, such as 3,1, not {text!r}.") from None
+
+
+def _threads(wanted: int) -> int:
+    """As many threads as cores that this process may use, where nothing else is asked for."""
+    if wanted > 0:
+        return wanted
+    import psutil
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(psutil.cpu_count(logical=False) or allowed, allowed))

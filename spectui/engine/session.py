@@ -1,0 +1,116 @@
+"""A pair of models and what is done with them: load, answer. Synchronous: `Worker` runs it in a thread of its own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+from spectui.engine import demo
+from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
+from spectui.engine.pair import Pair
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.llama.interrupt import Interrupt
+from spectui.speculation.decoder import Decoder
+from spectui.speculation.drafters import Drafter, ModelDrafter
+from spectui.speculation.model import common_prefix
+from spectui.speculation.policy import FixedPolicy
+from spectui.speculation.statistics import Statistics
+
+
+class Session:
+    """Every method but `stop` belongs to one thread, for the life of the process (OpenMP halves its speed otherwise)."""
+
+    def __init__(self, on_event: Callable[[Event], None], interrupt: Interrupt | None = None) -> None:
+        """`on_event` is called in the thread that computes, and should return in microseconds."""
+        self.knobs = Knobs()
+        """Read once per round."""
+        self._emit = on_event
+        self._interrupt = interrupt or Interrupt()
+        self._pair: Pair | None = None
+
+    def stop(self) -> None:
+        """End the reply within one target pass, or the loading. From any thread."""
+        self._interrupt.set()
+
+    def load(self, setup: Setup) -> Loaded:
+        """Load what differs from what is loaded. Raises SpectuiError; afterwards nothing may be loaded."""
+        from spectui.llama.devices import list_devices
+
+        if self._pair is None:
+            self._pair = Pair(self._emit, self._interrupt)
+        if setup.model is not None and demo.is_demo(setup):
+            demo.make_draft(Path(setup.model), self._pair.progress("making the demo's draft"))
+        self._pair.load(setup)
+        loaded = Loaded(setup, self._pair.target_info(), self._pair.draft_info(), list_devices())
+        self._emit(loaded)
+        if demo.is_demo(setup):
+            self._emit(Notice(demo.NOTICE))
+        return loaded
+
+    def generate(self, messages: Sequence[Message]) -> Finished:
+        """Answer the conversation. Raises SpectuiError; the rounds until then stand, and the next prompt works."""
+        from spectui.llama.devices import list_devices
+        from spectui.llama.text import TextStream, safe
+
+        pair = self._pair
+        if pair is None or pair.target is None or pair.memory is None or pair.template is None:
+            raise SpectuiError("No model is loaded: choose one first.")
+        target = pair.target
+        started = perf_counter()
+        stream = TextStream()
+        # A seed of -1 is drawn once per reply; every other seed acts at once, like any knob.
+        drawn = secrets.randbits(32)
+        prompt = pair.template.tokens([(message.role, message.content) for message in messages])
+        reused = common_prefix(pair.memory.tokens, prompt)
+        drafter: Drafter | None = ModelDrafter(pair.draft_memory, target.n_vocab) if pair.draft_memory else None
+        decoder = Decoder(
+            pair.memory,
+            drafter,
+            FixedPolicy(),
+            text=lambda token: stream.push(target.piece(token)),
+            piece=lambda token: safe(target.piece(token).decode("utf-8", "replace")),
+            is_end=target.is_end,
+            cancelled=self._interrupt.is_set,
+            notice=lambda text: self._emit(Notice(text)),
+        )
+
+        def fed(done: int) -> None:
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - started))
+
+        def knobs() -> Knobs:
+            return replace(self.knobs, seed=drawn) if self.knobs.seed < 0 else self.knobs
+
+        decoder.prompt(prompt, fed)
+        prompt_s = perf_counter() - started
+        fed(len(prompt))
+        first: float | None = None
+        statistics = Statistics()
+        text: list[str] = []
+        for round in decoder.rounds(knobs):
+            first = first or perf_counter() - started
+            statistics.add(round)
+            text += [token.text for token in round.tokens]
+            self._emit(RoundDone(round, len(decoder.tokens)))
+        assert decoder.reason is not None
+        finished = Finished(
+            reason=decoder.reason,
+            text="".join(text),
+            statistics=statistics,
+            knobs=knobs(),
+            prompt_tokens=len(prompt),
+            prompt_s=prompt_s,
+            time_to_first_token_s=first,
+        )
+        self._emit(Devices(list_devices()))
+        self._emit(finished)
+        return finished
+
+    def close(self) -> None:
+        """Free the models."""
+        if self._pair is not None:
+            self._pair.close()
+            self._pair = None

@@ -1,0 +1,111 @@
+"""The thread that makes every llama.cpp call. Implements `protocol.Engine`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from spectui.engine.events import Event, Failed, LoadFailed, Message
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.llama.interrupt import Interrupt
+
+if TYPE_CHECKING:
+    from spectui.engine.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Commands go down a queue, events come up a deque; neither side ever waits for the other."""
+
+    def __init__(self, knobs: Knobs | None = None) -> None:
+        self._knobs = knobs or Knobs()
+        self.events: deque[Event] = deque()
+        self._interrupt = Interrupt()
+        self._commands: SimpleQueue[tuple[int, Callable[[Session], None]] | None] = SimpleQueue()
+        self._posted = 0
+        self._stopped = 0
+        self._session: Session | None = None
+        self._closed = False
+        # A daemon, because a target pass on a slow machine must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def knobs(self) -> Knobs:
+        """The snapshot that the next round reads."""
+        return self._knobs
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        self._knobs = knobs
+        if self._session is not None:
+            self._session.knobs = knobs
+
+    def load(self, setup: Setup) -> None:
+        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
+        self.stop()
+        self._post(lambda session: self._load(session, setup))
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        """Answer the conversation. Ends in Finished or Failed."""
+        self._post(lambda session: self._generate(session, tuple(messages)))
+
+    def stop(self) -> None:
+        """End what is being done, and what is asked for but not begun."""
+        self._stopped = self._posted
+        self._interrupt.set()
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop everything and end the thread; wait for it at most `timeout` seconds. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            self.stop()
+            self._commands.put(None)
+        self._thread.join(timeout)
+
+    def _post(self, command: Callable[[Session], None]) -> None:
+        self._posted += 1
+        self._commands.put((self._posted, command))
+
+    def _run(self) -> None:
+        # Imported here: the window is there before llama.cpp is, and this is the thread that loads it.
+        from spectui.engine.session import Session
+
+        session = self._session = Session(self.events.append, self._interrupt)
+        session.knobs = self._knobs
+        while (posted := self._commands.get()) is not None:
+            number, command = posted
+            self._interrupt.clear()
+            if number <= self._stopped:
+                self._interrupt.set()
+            command(session)
+        session.close()
+
+    def _load(self, session: Session, setup: Setup) -> None:
+        from spectui.engine.pair import DraftError
+
+        try:
+            session.load(setup)
+        except SpectuiError as error:
+            self.events.append(LoadFailed(str(error), without_draft=isinstance(error, DraftError)))
+        except Exception as error:
+            self.events.append(LoadFailed(self._unexpected(error)))
+
+    def _generate(self, session: Session, messages: Sequence[Message]) -> None:
+        try:
+            session.generate(messages)
+        except SpectuiError as error:
+            self.events.append(Failed(str(error)))
+        except Exception as error:
+            self.events.append(Failed(self._unexpected(error)))
+
+    def _unexpected(self, error: Exception) -> str:
+        """A fault of spectui's own: it goes to the log whole, and the thread lives on."""
+        _log.exception("unexpected error in the engine", exc_info=error)
+        return f"Something in spectui broke ({type(error).__name__}: {error}); the next prompt may work."

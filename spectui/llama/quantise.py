@@ -1,0 +1,39 @@
+"""A smaller copy of a model, by llama.cpp's own quantiser."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from spectui.errors import SpectuiError
+from spectui.llama import library
+from spectui.llama.library import first_error, forget_errors, llama
+
+FILE_TYPES = {"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q2_K": 10, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18}
+"""llama_ftype of the quantisations used here (llama.h)."""
+
+
+def quantise(source: Path, destination: Path, kind: str, progress: Callable[[float], None] = lambda _: None) -> None:
+    """Write a copy of `source` quantised as `kind`; the file appears whole or not at all. Raises SpectuiError."""
+    params = llama.llama_model_quantize_default_params()
+    params.ftype = FILE_TYPES[kind]
+    params.allow_requantize = True
+    params.nthread = os.cpu_count() or 1
+    part = destination.with_name(f"{destination.name}.{os.getpid()}.part")
+    forget_errors()
+
+    def watch(line: str) -> None:
+        # "[  12/ 272] blk.1.attn_k.weight ..." is the only sign of progress that the quantiser gives.
+        found = re.match(r"\[\s*(\d+)/\s*(\d+)\]", line)
+        if found:
+            progress(int(found.group(1)) / int(found.group(2)))
+
+    with library.listening(watch):
+        code = llama.llama_model_quantize(str(source).encode(), str(part).encode(), ctypes.byref(params))
+    if code:
+        part.unlink(missing_ok=True)
+        raise SpectuiError(f"{source.name} could not be quantised as {kind}: {first_error() or f'code {code}'}.")
+    part.replace(destination)

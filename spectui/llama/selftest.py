@@ -1,0 +1,117 @@
+"""Does this build of llama.cpp survive its own fast kernels on this CPU?
+
+On x86 machines with AMX a build by GCC 12 or older kills the process at the first batch of two tokens (llama.cpp PR
+#26954). That cannot be caught, so a tiny model is decoded in a subprocess before the first load; if the subprocess dies,
+models are loaded without the extra buffer types that lead to those kernels. The verdict is kept per build and CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spectui import paths
+
+QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
+BATCHES = (1, 2, 8)
+
+REBUILD = (
+    "CC=clang CXX=clang++ pip install --force-reinstall --no-binary :all: --no-cache-dir --no-deps llama-cpp-python"
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`extra_buffers`: the fast kernels work. `ok`: decoding works one way or the other. `lines`: what was tried."""
+
+    extra_buffers: bool
+    ok: bool
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def advice(self) -> str:
+        """What to do, one or two sentences."""
+        if self.extra_buffers:
+            return "Nothing to do: the fast kernels of this build work."
+        if self.ok:
+            return (
+                "This build of llama.cpp dies in its fast CPU kernels (compilers such as GCC 12 break AMX), so spectui "
+                f"runs without them, at up to half the speed. Rebuild it with clang or GCC 13: {REBUILD}"
+            )
+        return f"This build of llama.cpp dies on this CPU even without its fast kernels. Rebuild it: {REBUILD}"
+
+
+def run(force: bool = False) -> Verdict:
+    """The verdict for this build and CPU: remembered, or found now (about a second). `force`: found anew."""
+    from spectui.llama.library import build_key
+
+    key = build_key()
+    remembered = paths.state_directory() / f"selftest-{key}.json"
+    if not force:
+        try:
+            return Verdict(**json.loads(remembered.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            pass  # none yet, or damaged: it is found anew
+    verdict = _find()
+    try:
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        remembered.write_text(json.dumps(verdict.__dict__), encoding="utf-8")
+    except OSError as error:
+        verdict.lines.append(f"the verdict could not be kept: {error.strerror}")
+    return verdict
+
+
+def _find() -> Verdict:
+    lines: list[str] = []
+    fast = _survives(True, lines)
+    slow = fast or _survives(False, lines)
+    return Verdict(extra_buffers=fast, ok=slow, lines=lines)
+
+
+def _survives(extra_buffers: bool, lines: list[str]) -> bool:
+    """Run this module as a program; its end is the answer."""
+    with tempfile.TemporaryDirectory(prefix="spectui-selftest-") as scratch:
+        command = [sys.executable, "-m", __name__, scratch, "fast" if extra_buffers else "plain"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            code, out = done.returncode, done.stdout
+        except subprocess.TimeoutExpired:
+            code, out = 1, ""
+    what = "with the fast kernels" if extra_buffers else "without the fast kernels"
+    tried = ", ".join(out.split()) or "nothing"
+    if code == 0:
+        lines.append(f"{what}: works ({tried})")
+        return True
+    end = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
+    lines.append(f"{what}: {end} after {tried}")
+    return False
+
+
+def main(scratch: str, mode: str) -> None:
+    """In the subprocess: decode each batch on each quantisation, and print the name of what survived."""
+    from spectui.llama.context import Context
+    from spectui.llama.interrupt import Interrupt
+    from spectui.llama.model import Model
+    from spectui.llama.quantise import quantise
+    from spectui.llama.tiny import VOCABULARY, write_tiny_model
+
+    source = Path(scratch) / "tiny.gguf"
+    write_tiny_model(source)
+    for kind in QUANTISATIONS:
+        copy = source.with_name(f"{kind}.gguf")
+        quantise(source, copy, kind)
+        model = Model(str(copy), extra_buffers=mode == "fast")
+        context = Context(model, Interrupt(), n_ctx=64, rows=max(BATCHES))
+        for size in BATCHES:
+            context.evaluate([place % VOCABULARY for place in range(size)], rows=size)
+        context.close()
+        model.close()
+        print(kind, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
