@@ -1,0 +1,96 @@
+"""The command line. Textual, llama_cpp and numpy are imported inside the commands that use them: help is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+import click
+
+import spectui
+from spectui.cli import chat, config, devices, doctor, run
+from spectui.cli.options import INTERRUPTED, Group
+from spectui.errors import SpectuiError, UsageError
+
+BROKEN_PIPE = 141
+"""128 + the number of the signal, as a shell reports it."""
+
+
+class Root(Group):
+    """The group. Whatever a person can cause ends in one line on stderr and an exit code, never in a traceback."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run, and exit the process. Commands return nothing and exit through click's context."""
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except click.ClickException as error:
+            code = complain(error.format_message(), error.exit_code)
+        except SpectuiError as error:
+            code = complain(str(error), error.exit_code)
+        except click.Abort:
+            code = INTERRUPTED
+        except BrokenPipeError:
+            code = silence()
+        except OSError as error:
+            code = complain(f"{error.strerror or error}: {error.filename or 'standard output'}.", 1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # click would end with 1; the reader has gone, which is nobody's mistake.
+            ctx.exit(silence())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names and args[0] != "--version":
+            raise UsageError(
+                f"{args[0]} comes after a command: spectui chat {args[0]} ...; spectui --help lists commands."
+            )
+        return super().parse_args(ctx, args)
+
+
+def complain(message: str, code: int) -> int:
+    """Say it in one line of printable text: a message may quote what stood in a file or a model."""
+    line = " ".join(message.split())
+    with suppress(OSError):  # a stderr that is closed can't be told so
+        click.echo("spectui: " + "".join(sign if sign.isprintable() else "?" for sign in line), err=True)
+    return code
+
+
+def silence() -> int:
+    """Let what is still buffered go nowhere, or Python complains at its end that the pipe is closed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+@click.group(
+    cls=Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+@click.version_option(spectui.__version__, prog_name="spectui", message="%(prog)s %(version)s")
+@click.pass_context
+def root(ctx: click.Context) -> None:
+    """Chat with a local model at the speed of speculative decoding, see why it is fast, and steer it while it runs.
+
+    Flags have llama.cpp's names: a line written for llama-server can be pasted after `spectui chat` or `spectui run`.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+root.add_command(chat.command)
+root.add_command(run.command)
+root.add_command(devices.command)
+root.add_command(doctor.command)
+root.add_command(config.command)
+
+
+def main() -> None:
+    """The program `spectui`."""
+    root.main(prog_name="spectui")

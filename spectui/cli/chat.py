@@ -1,0 +1,40 @@
+"""`spectui chat`: the terminal user interface."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui import paths
+from spectui.cli.options import Command, configuration, setting_options
+from spectui.errors import UsageError
+
+
+@click.command("chat", cls=Command)
+@setting_options("ui")
+@click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+def command(profile: str | None, config_path: Path | None, no_color: bool, **values: Any) -> None:
+    """Open the chat in this terminal."""
+    settings = configuration(profile, config_path, values)
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        raise UsageError("spectui chat needs a terminal; for pipes and scripts there is spectui run.")
+    if no_color:
+        os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
+    from spectui.engine.demo import default_setup
+    from spectui.engine.worker import Worker
+    from spectui.telemetry.monitor import Monitor
+    from spectui.ui.app import SpectuiApp
+
+    SpectuiApp(
+        Worker(),
+        default_setup(settings.setup),
+        settings.knobs,
+        theme=settings.ui.theme,
+        theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
+        keymap=dict(settings.ui.keys),
+        monitor=Monitor(),
+    ).run()

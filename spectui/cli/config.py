@@ -1,0 +1,63 @@
+"""`spectui config`: which settings are in force and why, where the file is, and a file to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui import paths
+from spectui.cli.options import Command, Group, configuration, setting_options
+from spectui.errors import SpectuiError
+
+
+@click.group("config", cls=Group, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Show settings, and where they are kept."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command("show", cls=Command)
+@setting_options("ui")
+def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
+    """Print every setting and where its value came from.
+
+    Takes all flags, so that a line can be tried out.
+    """
+    rows = [(key, _shown(value), origin) for key, value, origin in configuration(profile, config_path, values).rows()]
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for key, value, origin in rows:
+        click.echo(f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
+
+
+@command.command("path", cls=Command)
+def path() -> None:
+    """Print where the configuration file is, or would be."""
+    click.echo(paths.config_file())
+
+
+@command.command("init", cls=Command)
+def init() -> None:
+    """Write a configuration file that explains every setting.
+
+    A file that is there already is left alone.
+    """
+    target = paths.config_file()
+    text = paths.shipped("config.example.toml").read_text(encoding="utf-8")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpectuiError(f"{target} is there already and was left alone: edit it, or move it away first.") from None
+    except OSError as error:
+        raise SpectuiError(f"{target} cannot be written: {error.strerror}.") from None
+    click.echo(f"Wrote {target}")
+
+
+def _shown(value: Any) -> str:
+    """An empty text or a missing path is a dash, so that the columns stay columns."""
+    return "-" if value in (None, "") else str(value)

@@ -1,0 +1,139 @@
+"""Flags made from the table of settings, and the command class that understands llama.cpp's way of writing them.
+
+llama.cpp has single-dash flags of several letters (`-ngl 99`) and no clusters; click reads an unknown `-nglx` as `-n glx`.
+So a command line is first put into click's canonical form here, which is also where an unknown flag gets the nearest
+name and where the spelling is noted that the person used: `config show` and error messages repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from spectui.config import Configuration, Setting, load, nearest, settings
+from spectui.errors import UsageError
+from spectui.reference import explanation, literal
+
+INTERRUPTED = 130
+"""The exit code after Ctrl+C: 128 + the signal's number, as a shell reports it."""
+
+SPELLED = "spectui.spelled"
+"""Key in click's `Context.meta`: option name -> the flag as it was written."""
+
+BARE = {"flash_attn": "on"}
+"""What a flag means without a value: `-fa` alone was llama.cpp's way for long."""
+
+HEADINGS = {
+    "models": "Models",
+    "devices": "Devices and memory",
+    "speculation": "Speculation",
+    "sampling": "Sampling",
+    "ui": "Interface",
+}
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class SettingOption(click.Option):
+    """A flag of a setting. The value stays text: `spectui.config` converts and checks what comes from anywhere."""
+
+    def __init__(self, row: Setting) -> None:
+        spec = row.spec
+        bare = {"is_flag": False, "flag_value": BARE[row.key]} if row.key in BARE else {}
+        what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
+        super().__init__(
+            [*spec.flags, row.key],
+            type=click.Path() if spec.metavar == "FILE" else click.STRING,
+            metavar=spec.metavar or what or "N",
+            help=explanation(row) + (f" (default {literal(row)})" if row.default not in (None, "") else ""),
+            **bare,
+        )
+        self.heading = HEADINGS[spec.section]
+
+
+class Group(click.Group):
+    """A group that says in one line which command was meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            raise UsageError(f"There is no command {args[0]!r} for {ctx.command_path}{nearest(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+class Command(click.Command):
+    """A command whose flags may be llama.cpp's, listed in the help under headings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.canonical(ctx, args))
+
+    def canonical(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`args` with attached values detached. Raises UsageError at the first flag that does not exist."""
+        options = {flag: option for option in self.get_params(ctx) for flag in option.opts if flag.startswith("-")}
+        spelled: dict[str | None, str] = ctx.meta.setdefault(SPELLED, {})
+        result: list[str] = []
+        rest = iter(args)
+        for argument in rest:
+            if argument == "--":
+                return [*result, argument, *rest]
+            if not argument.startswith("-") or argument == "-":
+                result.append(argument)
+                continue
+            flag, equals, value = argument.partition("=")
+            attached = [value] if equals else []
+            if flag not in options and argument[:2] in options and argument[2:3] and argument[2] in "-0123456789":
+                flag, attached = argument[:2], [argument[2:]]  # -n200
+            if flag not in options:
+                raise UsageError(f"There is no flag {flag} for {ctx.command_path}{nearest(flag, options)}")
+            option = options[flag]
+            spelled[option.name] = flag
+            result += [flag, *attached]
+            if not attached and option.name not in BARE and not getattr(option, "is_flag", False):
+                # A value may look like a flag (`-n -1`), so it is not looked at.
+                result += [value for value in [next(rest, None)] if value is not None]
+        return result
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(option, "heading", "Options"), []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def setting_options(*sections: str) -> Callable[[Decorated], Decorated]:
+    """Give a command `-P`, `--config` and the flags of all settings but the ui's, or of those too with "ui"."""
+
+    def decorate(function: Decorated) -> Decorated:
+        options = [
+            click.Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file"),
+            click.Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE",
+                         help="read this file instead of your own configuration"),
+            *(SettingOption(row) for row in settings() if row.spec.section != "ui" or "ui" in sections),
+        ]  # fmt: skip
+        # click collects parameters from the bottom of a stack of decorators to its top.
+        existing: list[click.Parameter] = getattr(function, "__click_params__", [])
+        function.__click_params__ = [*reversed(options), *existing]  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def configuration(profile: str | None, config_path: Path | None, values: Mapping[str, Any]) -> Configuration:
+    """The effective settings of this invocation, from the values that click collected."""
+    spelled = click.get_current_context().meta[SPELLED]
+    given = {key: (value, spelled[key]) for key, value in values.items() if value is not None}
+    # Older llama.cpp took the length of a draft here; a pasted line deserves more than "no such file".
+    if "draft" in given and given["draft"][1] == "--draft" and given["draft"][0].isdecimal():
+        length = given["draft"][0]
+        raise UsageError(
+            f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}."
+        )
+    return load(given, path=config_path, profile=profile)

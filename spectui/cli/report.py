@@ -1,0 +1,91 @@
+"""What `spectui run` tells about a reply: the `spectui.run/1` object, and llama-speculative's last lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spectui.engine.events import Finished, Loaded, ModelInfo
+    from spectui.speculation.records import Round
+    from spectui.speculation.statistics import Statistics
+
+SCHEMA = "spectui.run/1"
+
+
+def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[str, Any]:
+    """The object that `spectui run --json` prints. Unknown figures are None; every number is finite."""
+    return finite(
+        {
+            "schema": SCHEMA,
+            "model": _model(loaded.target),
+            "draft": _model(loaded.draft) if loaded.draft else None,
+            "settings": {**dataclasses.asdict(loaded.setup), **dataclasses.asdict(finished.knobs)},
+            "prompt_tokens": finished.prompt_tokens,
+            "text": finished.text,
+            "stop_reason": finished.reason.value,
+            "tokens": [dataclasses.asdict(token) for round in rounds for token in round.tokens],
+            "stats": _statistics(finished),
+        }
+    )
+
+
+def summary(finished: Finished) -> str:
+    """The end of llama-speculative's output: the same lines and widths, a dash for what is unknown."""
+    figures = finished.statistics
+    lines = [
+        _timing("encoded", finished.prompt_tokens, finished.prompt_s),
+        _timing("decoded", figures.emitted, figures.decode_s),
+        "",
+        f"n_draft   = {finished.knobs.draft_max}",
+        f"n_predict = {figures.emitted}",
+        f"n_drafted = {figures.drafted}",
+        f"n_accept  = {figures.accepted}",
+        f"accept    = {'-' if figures.acceptance is None else f'{100 * figures.acceptance:.3f}%'}",
+    ]
+    if figures.ignored:
+        # llama.cpp does not count these; without the line its n_accept / n_drafted would seem not to fit.
+        lines.insert(-2, f"n_ignored = {figures.ignored}")
+    return "\n".join(lines)
+
+
+def finite(value: Any) -> Any:
+    """`value` with None for every float that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _model(info: ModelInfo) -> dict[str, Any]:
+    return {"path": info.path, "description": info.description, "parameters": info.parameters, "bytes": info.bytes}
+
+
+def _statistics(finished: Finished) -> dict[str, Any]:
+    figures: Statistics = finished.statistics
+    return {
+        "emitted": figures.emitted,
+        "rounds": figures.rounds,
+        "drafted": figures.drafted,
+        "accepted": figures.accepted,
+        "rejected": figures.rejected,
+        "ignored": figures.ignored,
+        "acceptance": figures.acceptance,
+        "tokens_per_pass": figures.tokens_per_pass,
+        "per_position": figures.per_position,
+        "prompt_s": finished.prompt_s,
+        "time_to_first_token_s": finished.time_to_first_token_s,
+        "decode_s": figures.decode_s,
+        "tokens_per_s": figures.tokens_per_s,
+        "draft_s": figures.draft_s,
+        "verify_s": figures.verify_s,
+        "choose_s": figures.choose_s,
+    }
+
+
+def _timing(what: str, tokens: int, seconds: float) -> str:
+    speed = f"{tokens / seconds:8.3f}" if seconds else f"{'-':>8}"
+    return f"{what} {tokens:4d} tokens in {seconds:8.3f} seconds, speed: {speed} t/s"

@@ -1,0 +1,189 @@
+"""`spectui run`: one prompt, the reply on stdout, the figures on stderr. No terminal needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.cli.report import report, summary
+from spectui.errors import SpectuiError, UsageError
+
+if TYPE_CHECKING:
+    from spectui.engine.events import Event
+    from spectui.speculation.records import Round, Token
+
+
+@click.command("run", cls=Command)
+@click.option("-p", "--prompt", metavar="TEXT", help="the prompt")
+@click.option(
+    "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here"
+)
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@setting_options()
+@click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    prompt: str | None,
+    prompt_file: Path | None,
+    as_json: bool,
+    profile: str | None,
+    config_path: Path | None,
+    no_color: bool,
+    **values: Any,
+) -> None:
+    """Answer one prompt, from -p, a file or standard input.
+
+    The text goes to standard output and the figures to standard error.
+    """
+    settings = configuration(profile, config_path, values)
+    question = prompt_text(prompt, prompt_file)
+    if sys.stdout is None:
+        raise SpectuiError("Standard output is closed, so there is nowhere to write the reply.")
+    # A reply may hold signs that the terminal's encoding lacks; that must not end it.
+    sys.stdout.reconfigure(errors="replace")
+
+    from spectui.engine.demo import default_setup
+    from spectui.engine.events import Message
+    from spectui.engine.session import Session
+
+    setup = default_setup(settings.setup)
+    colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
+    printer = Printer(text=not as_json, colours=colours)
+    session = Session(printer)
+    session.knobs = settings.knobs
+    messages = [Message("system", setup.system)] if setup.system else []
+    try:
+        with stopping(session.stop) as stopped:
+            loaded = session.load(setup)
+            finished = session.generate([*messages, Message("user", question)])
+    except SpectuiError:
+        if stopped:
+            ctx.exit(INTERRUPTED)  # loading was what was stopped, and the error only says so
+        raise
+    finally:
+        session.close()
+        printer.end()
+    if as_json:
+        click.echo(json.dumps(report(loaded, printer.rounds, finished), ensure_ascii=False, allow_nan=False))
+    else:
+        click.echo(f"\n{summary(finished)}", err=True)
+    if stopped:
+        ctx.exit(INTERRUPTED)
+
+
+class Printer:
+    """Takes the engine's events: the text to stdout round by round, progress and notices to stderr."""
+
+    def __init__(self, text: bool, colours: bool) -> None:
+        self.rounds: list[Round] = []
+        self._text = text
+        self._colours = colours
+        self._progress = sys.stderr is not None and sys.stderr.isatty()
+        self._on_progress = False
+        self._begun = False
+
+    def __call__(self, event: Event) -> None:
+        from spectui.engine.events import Loaded, Loading, Notice, RoundDone
+
+        if isinstance(event, RoundDone):
+            self.rounds.append(event.round)
+            if self._text:
+                self._write("".join(map(self._shown, event.round.tokens)))
+        elif isinstance(event, Loading) and self._progress:
+            # The line is written over until something else is said.
+            click.echo(f"\r\x1b[Kloading {event.what} {event.progress:4.0%}", err=True, nl=False)
+            self._on_progress = True
+        elif isinstance(event, Loaded):
+            self._clear()
+        elif isinstance(event, Notice):
+            self._clear()
+            click.echo(f"spectui: {event.message}", err=True)
+
+    def end(self) -> None:
+        """Leave the cursor at the beginning of a line."""
+        self._clear()
+        if self._begun:
+            self._write("\n")
+
+    def _clear(self) -> None:
+        if self._on_progress:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._on_progress = False
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._begun = True
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def _shown(self, token: Token) -> str:
+        """A correction is where the target overruled the draft: underlined and orange, which no eye confuses."""
+        if self._colours and token.origin == "correction" and token.text.strip():
+            return click.style(token.text, fg=208, underline=True)
+        return token.text
+
+
+@contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """The first Ctrl+C calls `stop` and is noted in the list; a second one interrupts as usual."""
+    caught: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+        stop()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def prompt_text(prompt: str | None, file: Path | None) -> str:
+    """The prompt from where the person put it. Raises UsageError with a sentence."""
+    if prompt is not None and file is not None:
+        raise UsageError("Give the prompt with -p or with -f, not with both.")
+    if prompt is not None:
+        text, where = prompt, "-p"
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # Python keeps bytes of an argument that it could not decode as lone surrogates
+            raise UsageError("The prompt of -p is not UTF-8: convert it first.") from None
+    else:
+        content, where = (
+            (_stdin(), "standard input") if file is None or str(file) == "-" else (_content(file), str(file))
+        )
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"The prompt from {where} is not UTF-8 (byte {error.start + 1}): convert it first."
+            ) from None
+    if not text.strip():
+        raise UsageError(f"The prompt from {where} is empty: give one with -p, with -f or on standard input.")
+    return text
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("spectui run needs a prompt: give -p TEXT or -f FILE, or pipe it in.")
+    return sys.stdin.buffer.read()
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The prompt file {file} cannot be read: {error.strerror}.") from None
