@@ -13,7 +13,7 @@ from typing import Any
 # An assert in ggml would start gdb on the terminal; this must be set before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-from llama_cpp import llama_cpp as llama  # noqa: E402
+from llama_cpp import llama_cpp as llama
 
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""

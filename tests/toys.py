@@ -1,0 +1,98 @@
+"""Toy models: a few tokens, a few lines of numpy, and the interface of a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.speculation.decoder import Decoder
+from spectui.speculation.drafters import Drafter, ModelDrafter
+from spectui.speculation.policy import FixedPolicy, Policy
+from spectui.speculation.records import Round
+
+END = 0
+"""The token that ends a toy's reply."""
+
+
+class ToyModel:
+    """Logits that depend on the last two tokens and the position; `noise` makes it disagree with the toy of that seed."""
+
+    def __init__(self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True) -> None:
+        self.n_vocab = n_vocab
+        self.n_ctx = n_ctx
+        self.slice = 5
+        self.tokens: list[int] = []
+        self.evaluated = 0
+        self.passes: list[int] = []
+        self.fails_after: int | None = None
+        self.forgets = False
+        """Cannot drop a suffix: `truncate` empties it, as a recurrent memory does."""
+        numbers = np.random.default_rng(seed)
+        self._table = numbers.normal(0, 2, (n_vocab, n_vocab, n_vocab)).astype(np.float32)
+        self._table += np.random.default_rng(seed + 1000).normal(0, 1, self._table.shape).astype(np.float32) * noise
+        self._table[..., END] -= 2.0 if ends else 1000.0
+
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """The row behind these tokens."""
+        before = tokens[-2] if len(tokens) > 1 else 0
+        row: NDArray[np.float32] = self._table[before, tokens[-1]] + np.float32(0.01) * (len(tokens) % 7)
+        return np.roll(row, 0)
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
+        if self.fails_after is not None and len(self.passes) >= self.fails_after:
+            raise SpectuiError("the toy failed")
+        assert len(self.tokens) + len(tokens) <= self.n_ctx, "a real context would abort the process"
+        self.passes.append(len(tokens))
+        self.evaluated += len(tokens)
+        out = []
+        for token in tokens:
+            self.tokens.append(token)
+            out.append(self.logits(self.tokens))
+        return np.stack(out[len(out) - rows :]) if rows else np.empty((0, self.n_vocab), np.float32)
+
+    def truncate(self, length: int) -> None:
+        if self.forgets and length < len(self.tokens):
+            self.tokens.clear()
+        del self.tokens[length:]
+
+
+def decode(
+    target: ToyModel,
+    prompt: Sequence[int],
+    knobs: Knobs | Sequence[Knobs],
+    drafter: Drafter | None = None,
+    policy: Policy | None = None,
+    cancel_after: int | None = None,
+) -> tuple[Decoder, list[Round], list[str]]:
+    """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)"""
+    notices: list[str] = []
+    rounds: list[Round] = []
+    decoder = Decoder(
+        target,
+        drafter,
+        policy or FixedPolicy(),
+        text=str,
+        piece=str,
+        is_end=lambda token: token == END,
+        cancelled=lambda: cancel_after is not None and len(rounds) >= cancel_after,
+        notice=notices.append,
+    )
+    decoder.prompt(prompt)
+    given = [knobs] if isinstance(knobs, Knobs) else list(knobs)
+    for round in decoder.rounds(lambda: given[min(len(rounds), len(given) - 1)]):
+        rounds.append(round)
+    return decoder, rounds, notices
+
+
+def emitted(rounds: Sequence[Round]) -> list[int]:
+    """The ids of the tokens of these rounds."""
+    return [token.id for round in rounds for token in round.tokens]
+
+
+def toy_drafter(seed: int, noise: float, **kind: int) -> ModelDrafter:
+    """A draft model for the toy target of this seed."""
+    return ModelDrafter(ToyModel(seed, noise=noise, **kind), n_vocab=12)
