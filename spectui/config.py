@@ -144,6 +144,8 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
     if row.kind is str:
         if not text:
             raise problem
+        if row.spec.metavar != "FILE" and not _encodable(value):
+            raise UsageError(f"{origin}: {title(row.key)} is not UTF-8: convert it first.")
         return value
     # bool is an int to Python, and 1.5 would be cut to 1: neither is what the person meant.
     if (
@@ -156,6 +158,11 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
         return row.kind(value)
     except (ValueError, OverflowError):
         raise problem from None
+
+
+def _encodable(text: str) -> bool:
+    """Python keeps bytes of a flag or a variable that it could not decode as lone surrogates."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _checked(row: Setting, value: Any, origin: str) -> Any:

@@ -33,7 +33,7 @@ def command(profile: str | None, config_path: Path | None, no_color: bool, **val
         Worker(),
         default_setup(settings.setup),
         settings.knobs,
-        theme=settings.ui.theme,
+        theme=settings.ui.theme or None,
         theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
         keymap=dict(settings.ui.keys),
         monitor=Monitor(),

@@ -1,0 +1,30 @@
+# make demo: a chat on a small embedded pair.   make test: everything that must pass.
+# Both make a virtual environment in .venv on the first run. llama.cpp is compiled then, which takes some minutes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test docs
+
+demo: .venv/.installed-demo
+	$(BIN)/spectui chat
+
+test: .venv/.installed-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+# What is made from the table of settings: the example file, and the README's reference (to be pasted there).
+docs: .venv/.installed-demo
+	$(BIN)/python -m spectui.reference example > config.example.toml
+	$(BIN)/python -m spectui.reference
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+# The stamp is newer than pyproject.toml as long as there is nothing new to install.
+.venv/.installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e '.[$*]'
+	touch $@
