@@ -1,0 +1,145 @@
+"""Wrapping: nothing is lost, nothing is too wide, and appending gives what wrapping from scratch gives."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from spectui.ui.wrap import Flow, clean
+
+ALPHABET = [*"ab c,(  \t\n-é", *"中、「か\u3099\u0301👩\u200d🔬❤\ufe0f\U0001f1e9"]
+MARKS = "\u0301\u3099\u200d\ufe0f"
+SAFE_TEXT = st.lists(st.sampled_from(ALPHABET), max_size=12).map("".join)
+PIECES = st.lists(st.tuples(SAFE_TEXT, st.integers(0, 3)), max_size=14)
+WIDTHS = st.integers(2, 17)
+
+
+def flow_of(pieces: list[tuple[str, int]], width: int) -> Flow:
+    flow = Flow(width)
+    flow.append(pieces)
+    return flow
+
+
+def rows(flow: Flow) -> list[str]:
+    return ["".join(text for text, _ in flow.runs(row)) for row in range(flow.height)]
+
+
+@given(PIECES, WIDTHS)
+def test_no_row_is_wider_than_the_width(pieces: list[tuple[str, int]], width: int) -> None:
+    flow = flow_of(pieces, width)
+    for row in range(flow.height):
+        runs = flow.runs(row)
+        assert cell_len("".join(text for text, _ in runs)) <= width
+        # Segments are measured one by one, so a run must not begin inside a grapheme.
+        assert sum(cell_len(text) for text, _ in runs) == cell_len("".join(text for text, _ in runs))
+
+
+@given(PIECES, WIDTHS)
+def test_rows_joined_are_the_text(pieces: list[tuple[str, int]], width: int) -> None:
+    flow = flow_of(pieces, width)
+    text = "".join(text for text, _ in pieces)
+    assert "".join(flow.text[slice(*flow.source(row))] for row in range(flow.height)) == text == flow.extract()
+    # What is not drawn is white, or a mark that nothing carries.
+    for row, drawn in enumerate(rows(flow)):
+        hidden = Counter(flow.text[slice(*flow.source(row))]) - Counter(drawn)
+        assert not set(hidden) - set(" \t\n" + MARKS)
+
+
+@given(PIECES, WIDTHS, WIDTHS)
+def test_appending_equals_wrapping_from_scratch(pieces: list[tuple[str, int]], width: int, other: int) -> None:
+    whole = flow_of(pieces, width)
+    step = Flow(width)
+    for piece in pieces:
+        before = [step.runs(row) for row in range(step.height)]
+        first = step.append([piece])
+        assert [step.runs(row) for row in range(first)] == before[:first]
+    assert [step.runs(row) for row in range(step.height)] == [whole.runs(row) for row in range(whole.height)]
+    step.rewrap(other)
+    assert rows(step) == rows(flow_of(pieces, other))
+
+
+@given(PIECES, WIDTHS)
+def test_the_piece_at_a_cell_is_the_one_drawn_there(pieces: list[tuple[str, int]], width: int) -> None:
+    flow = flow_of(pieces, width)
+    for row in range(flow.height):
+        cell = 0
+        for text, kind in flow.runs(row):
+            for _ in range(cell_len(text)):
+                piece = flow.piece_at(row, cell)
+                assert piece is not None
+                assert pieces[piece][1] == kind
+                cell += 1
+        assert flow.piece_at(row, cell) is None
+
+
+@given(PIECES, WIDTHS)
+def test_the_place_of_a_piece_finds_the_piece(pieces: list[tuple[str, int]], width: int) -> None:
+    ascii_pieces = [(text, kind) for text, kind in pieces if text.isascii() and text.isalnum()]
+    flow = flow_of(ascii_pieces, width)
+    for piece in range(flow.pieces):
+        assert flow.piece_at(*flow.place_of(piece)) == piece
+
+
+@given(PIECES, WIDTHS)
+def test_offsets_of_drawn_characters_give_them_back(pieces: list[tuple[str, int]], width: int) -> None:
+    flow = flow_of([(text.replace("\t", " "), kind) for text, kind in pieces], width)
+    for row, drawn in enumerate(rows(flow)):
+        for index, character in enumerate(drawn):
+            assert flow.text[flow.offset_at(row, index)] == character
+        assert flow.offset_at(row, len(drawn)) <= flow.source(row)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("one two three", 7, ["one two", "three"]),
+        ("one  two", 4, ["one ", "two"]),
+        ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
+        ("ab abcdefgh", 4, ["ab ", "abcd", "efgh"]),
+        ("    abcdefgh", 6, ["    ab", "cdefgh"]),
+        ("a\tb\t\tc", 20, ["a   b       c"]),
+        ("a\n\nb\n", 9, ["a", "", "b", ""]),
+        ("中文文字", 5, ["中文", "文字"]),
+        ("go 中文文字", 7, ["go 中文", "文字"]),
+        ("中文、文", 4, ["中", "文、", "文"]),
+        ("あ「中」", 6, ["あ", "「中」"]),
+        ("e\u0301e\u0301e\u0301", 2, ["e\u0301e\u0301", "e\u0301"]),
+        ("👩\u200d🔬👩\u200d🔬", 3, ["👩\u200d🔬", "👩\u200d🔬"]),
+        ("", 5, [""]),
+    ],
+)
+def test_where_rows_break(text: str, width: int, expected: list[str]) -> None:
+    assert rows(flow_of([(text, 0)], width)) == expected
+
+
+def test_a_token_may_span_rows_and_a_row_many_tokens() -> None:
+    flow = flow_of([("one two", 1), (" ", 2), ("three", 3)], 5)
+    assert [flow.runs(row) for row in range(flow.height)] == [[("one ", 1)], [("two", 1), (" ", 2)], [("three", 3)]]
+
+
+def test_a_kind_can_be_left_out_of_the_text() -> None:
+    flow = flow_of([("kept ", 1), ("ghost ", 9), ("too", 1)], 80)
+    assert flow.extract(skip=9) == "kept too"
+    assert flow.extract(2, 7, skip=9) == "pt "
+
+
+@pytest.mark.parametrize(
+    "bad", ["\x1b[31m", "\x1b]52;c;eA==\x07", "\x9b31m", "\x00\x08\x0b\x0c\r\x7f", "\u2028\u2029", "\ud800"]
+)
+def test_control_characters_do_not_pass(bad: str) -> None:
+    flow = flow_of([(f"a{bad}b", 0)], 40)
+    assert all(character.isprintable() for character in flow.text)
+    assert clean(f"x\n\ty{bad}").startswith("x\n\ty")
+
+
+def test_a_token_costs_less_than_200_bytes() -> None:
+    flow = Flow(80)
+    for _ in range(2000):
+        flow.append([(" four", 1)])
+    parts = (flow.text, *(getattr(flow, name) for name in ("_ends", "_kinds", "_rows")))
+    assert sum(sys.getsizeof(part) for part in parts) / 2000 < 200
