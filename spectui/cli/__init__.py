@@ -69,6 +69,7 @@ def silence() -> int:
 
 
 @click.group(
+    "spectui",
     cls=Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,

@@ -1,0 +1,134 @@
+"""Flags: llama.cpp's spelling, the nearest name, and what `config show` makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectui.cli import root
+from spectui.config import settings
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(root, arguments)
+
+
+def shown(*arguments: str) -> dict[str, tuple[str, str]]:
+    """key -> (value, origin) as `config show` prints them."""
+    result = invoke("config", "show", *arguments)
+    assert result.exit_code == 0, result.output
+    rows = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
+    return {key: (value, origin) for key, value, origin in rows}
+
+
+def test_a_line_for_llama_server_can_be_pasted() -> None:
+    line = (
+        "-m a.gguf -md b.gguf -ngl 99 -ngld 99 -fa on --draft-max 16 -c 4096 -dev CUDA0 -ts 0,1,1 -devd none -ctkd q8_0"
+    )
+    found = shown(*line.split())
+    assert found["model"] == ("a.gguf", "flag -m")
+    assert found["draft"] == ("b.gguf", "flag -md")
+    assert found["gpu-layers"] == ("99", "flag -ngl")
+    assert found["gpu-layers-draft"] == ("99", "flag -ngld")
+    assert found["flash-attn"] == ("on", "flag -fa")
+    assert found["draft-max"] == ("16", "flag --draft-max")
+    assert found["ctx-size"] == ("4096", "flag -c")
+    assert found["device"] == ("CUDA0", "flag -dev")
+    assert found["tensor-split"] == ("0,1,1", "flag -ts")
+    assert found["device-draft"] == ("none", "flag -devd")
+    assert found["cache-type-k-draft"] == ("q8_0", "flag -ctkd")
+    assert found["top-k"] == ("40", "default")
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("-fa -ngl 3", "flash-attn", "on"),
+        ("-fa", "flash-attn", "on"),
+        ("-fa 0", "flash-attn", "off"),
+        ("-n -1", "predict", "-1"),
+        ("-n200", "predict", "200"),
+        ("-n=200", "predict", "200"),
+        ("--temp=0.3", "temperature", "0.3"),
+        ("-ngl=7", "gpu-layers", "7"),
+        ("-ngl all", "gpu-layers", "-1"),
+        ("--temp 1 --temperature 0.2", "temperature", "0.2"),
+        ("-sys -ngl", "system", "-ngl"),
+    ],
+)
+def test_spellings(line: str, key: str, value: str) -> None:
+    assert shown(*line.split())[key][0] == value
+
+
+@pytest.mark.parametrize("flag", [flag for row in settings() for flag in row.spec.flags])
+def test_every_flag_of_the_table_exists(flag: str) -> None:
+    row = next(row for row in settings() if flag in row.spec.flags)
+    value = row.spec.choices[-1] if row.spec.choices else {int: "1", float: "0.5", str: "x"}[row.kind]
+    found = shown(flag, value)
+    assert sum(origin == f"flag {flag}" for _, origin in found.values()) == 1
+    assert flag in invoke("chat", "--help").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("run -nglx 3", "There is no flag -nglx for spectui run; did you mean -ngl?"),
+        ("run --draft-mx 3", "There is no flag --draft-mx for spectui run; did you mean --draft-max?"),
+        ("chat -model a.gguf", "There is no flag -model for spectui chat; did you mean --model?"),
+        ("devices --jsno", "There is no flag --jsno for spectui devices."),
+        ("chta", "There is no command 'chta' for spectui; did you mean chat?"),
+        ("config shwo", "There is no command 'shwo' for spectui config; did you mean show?"),
+        ("-m a.gguf", "-m comes after a command: spectui chat -m ...; spectui --help lists commands."),
+        ("run --draft 16", "--draft takes the draft model's file; for drafts of 16 tokens write --draft-max 16."),
+        ("run -p x --p-min 2", "flag --p-min: p-min must be between 0 and 1, not 2."),
+        ("run -p x -c many", "flag -c: ctx-size must be a whole number, not 'many'."),
+        ("run -p x -sm columns", "flag -sm: split-mode is one of none, layer, row, not 'columns'."),
+        ("run -p x -P none", "There is no profile 'none', because there is no"),
+        ("run -p x --config missing.toml", "The configuration file missing.toml cannot be read: No such file"),
+        ("run -p", "Option '-p' requires an argument."),
+        ("run hello", "Got unexpected extra argument (hello)"),
+        ("chat", "spectui chat needs a terminal; for pipes and scripts there is spectui run."),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments: str, sentence: str) -> None:
+    result = invoke(*arguments.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"spectui: {sentence}")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_control_characters_in_a_complaint_do_not_reach_the_terminal() -> None:
+    assert "\x1b" not in invoke("\x1b[31mchat").stderr
+
+
+def test_each_of_two_sources_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[profiles.code]\ntop-k = 5\n[sampling]\ntop-p = 0.5\n", encoding="utf-8")
+    monkeypatch.setenv("SPECTUI_TEMPERATURE", "0.1")
+    found = shown("--config", str(file), "-P", "code", "--theme", "mono")
+    assert found["temperature"] == ("0.1", "env SPECTUI_TEMPERATURE")
+    assert found["top-k"] == ("5", f"profile code in {file}")
+    assert found["top-p"] == ("0.5", f"file {file}")
+    assert found["theme"] == ("mono", "flag --theme")
+
+
+def test_init_writes_the_example_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_CONFIG_DIR", str(tmp_path / "new"))
+    target = tmp_path / "new" / "config.toml"
+    assert invoke("config", "path").stdout == f"{target}\n"
+    assert invoke("config", "init").exit_code == 0
+    assert target.read_text(encoding="utf-8").startswith("# spectui's settings")
+    target.write_text("# mine", encoding="utf-8")
+    again = invoke("config", "init")
+    assert (again.exit_code, target.read_text(encoding="utf-8")) == (1, "# mine")
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("config",), ("run", "-h")])
+def test_help_is_printed(arguments: tuple[str, ...]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: spectui")

@@ -1,0 +1,93 @@
+"""The program in a process of its own: what it imports, what it says of bad input, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.programs import PROGRAM, one_sentence, spectui
+
+HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["chat", "--help"], ["config", "show"]])
+def test_help_and_version_load_no_heavy_room(arguments: list[str]) -> None:
+    code = (
+        "import sys, atexit, json\n"
+        "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
+        f"sys.argv = ['spectui', *{arguments!r}]\n"
+        "from spectui.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    loaded = json.loads(done.stderr)
+    assert "spectui.cli.run" in loaded
+    assert [name for name in loaded if name.startswith(HEAVY)] == []
+
+
+def test_the_version_is_the_packages() -> None:
+    import spectui as package
+
+    assert spectui("--version").stdout.decode() == f"spectui {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [(b"caf\xe9", "not UTF-8 (byte 4)"), (b" \n", "is empty"), (b"", "is empty")],
+)
+def test_a_prompt_that_cannot_be_used(given: bytes, sentence: str) -> None:
+    assert sentence in one_sentence(spectui("run", input=given), 2)
+
+
+def test_a_prompt_file_that_cannot_be_used(tmp_path: Path) -> None:
+    assert "cannot be read: No such file" in one_sentence(spectui("run", "-f", str(tmp_path / "none")), 2)
+    assert "cannot be read: Is a directory" in one_sentence(spectui("run", "-f", str(tmp_path)), 2)
+    assert "not with both" in one_sentence(spectui("run", "-f", "x", "-p", "y"), 2)
+
+
+def test_an_argument_that_is_not_utf8() -> None:
+    for flag in (b"-p", b"-sys"):
+        done = subprocess.run(
+            [*PROGRAM, b"run", b"-p", b"x", flag, b"\xff"], capture_output=True, timeout=60, check=False
+        )
+        assert "not UTF-8" in one_sentence(done, 2)
+
+
+def test_a_closed_standard_input_is_no_prompt() -> None:
+    done = spectui("run", preexec_fn=lambda: os.close(0))
+    assert "needs a prompt" in one_sentence(done, 2)
+
+
+def test_a_closed_standard_output_is_said() -> None:
+    done = spectui("run", "-p", "x", preexec_fn=lambda: os.close(1))
+    assert "Standard output is closed" in one_sentence(done, 1)
+
+
+def test_a_full_disk_is_said() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "config", "show"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"spectui: No space left on device: standard output.\n"
+
+
+def test_a_reader_that_went_away_ends_it_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [*PROGRAM, "config", "show"], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_a_model_that_is_not_there() -> None:
+    assert "/nowhere.gguf" in one_sentence(spectui("run", "-m", "/nowhere.gguf", "-p", "x"), 1)

@@ -1,0 +1,131 @@
+"""`spectui run`: what it hands to the engine, and what it makes of the events."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner, Result
+
+import spectui.engine.session
+from spectui.cli import root
+from spectui.cli.run import Printer, stopping
+from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Notice, RoundDone
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason, Token
+from tests.cli.test_report import LOADED, a_round, finished
+
+
+class ScriptedSession:
+    """Stands in for the engine where a test needs an exact course of events. SIGINT comes from the process itself."""
+
+    interrupt_loading = False
+    interrupt_reply = False
+    messages: Sequence[Message] = ()
+    knobs = Knobs()
+
+    def __init__(self, on_event: Callable[[Event], None]) -> None:
+        self._emit = on_event
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def load(self, setup: Setup) -> Loaded:
+        self._emit(Loading("target", 0.5))
+        if self.interrupt_loading:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise SpectuiError("Loading was cancelled.")
+        self._emit(LOADED)
+        self._emit(Notice("something in passing"))
+        return LOADED
+
+    def generate(self, messages: Sequence[Message]) -> Finished:
+        type(self).messages = messages
+        self._emit(RoundDone(a_round(), 9))
+        if self.interrupt_reply:
+            os.kill(os.getpid(), signal.SIGINT)
+        reason = StopReason.CANCELLED if self._stopped else StopReason.EOS
+        return replace(finished(a_round()), reason=reason)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedSession]:
+    class Scripted(ScriptedSession):
+        pass
+
+    monkeypatch.setattr(spectui.engine.session, "Session", Scripted)
+    return Scripted
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(root, ["run", "-m", "big.gguf", *arguments], input=stdin)
+
+
+def test_text_goes_to_stdout_and_figures_to_stderr(session: type[ScriptedSession]) -> None:
+    result = run("-sys", "Be brief.", stdin="Question?\n")
+    assert result.stdout == "aé\n"
+    assert result.stderr.startswith("spectui: something in passing\n")
+    assert result.stderr.endswith("accept    = 50.000%\n")
+    assert session.messages == [Message("system", "Be brief."), Message("user", "Question?\n")]
+    assert result.exit_code == 0
+
+
+def test_json_is_one_object_and_no_text(session: type[ScriptedSession]) -> None:
+    result = run("--json", "-p", "x")
+    assert json.loads(result.stdout)["schema"] == "spectui.run/1"
+    assert len(json.loads(result.stdout)["tokens"]) == 2
+    assert "accept    =" not in result.stderr
+
+
+def test_ctrl_c_ends_the_reply_and_still_gives_the_figures(session: type[ScriptedSession]) -> None:
+    session.interrupt_reply = True
+    result = run("--json", "-p", "x")
+    assert result.exit_code == 130
+    assert json.loads(result.stdout)["stop_reason"] == "cancelled"
+
+
+def test_ctrl_c_while_loading_is_no_error(session: type[ScriptedSession]) -> None:
+    session.interrupt_loading = True
+    result = run("-p", "x")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_a_second_ctrl_c_interrupts() -> None:
+    stops: list[None] = []
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), stopping(lambda: stops.append(None)):  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert len(stops) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("colours", "marked"), [(True, True), (False, False)])
+def test_only_corrections_are_marked(colours: bool, marked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stdout", out)
+    Printer(text=True, colours=colours)(RoundDone(a_round(), 9))
+    assert out.getvalue().startswith("a")
+    assert ("\x1b[38;5;208m\x1b[4mé" in out.getvalue()) is marked
+    assert (out.getvalue() == "aé") is not marked
+
+
+def test_the_cursor_is_left_at_the_beginning_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stdout", out)
+    printer = Printer(text=True, colours=False)
+    printer.end()
+    assert out.getvalue() == ""
+    printer(RoundDone(replace(a_round(), tokens=(Token(1, "x", "plain", None, 0, 7, None, 1.0),)), 8))
+    printer.end()
+    assert out.getvalue() == "x\n"
