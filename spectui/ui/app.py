@@ -1,0 +1,107 @@
+"""The terminal application: themes, keys, commands and the one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widgets import HelpPanel
+
+from spectui.engine.protocol import Engine
+from spectui.knobs import Knobs, Setup
+from spectui.telemetry.monitor import Monitor
+from spectui.ui.chat import ChatScreen
+from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
+
+
+class SpectuiApp(App[None]):
+    """Chat with the engine's models. It never computes and never waits for the engine."""
+
+    TITLE = "spectui"
+    CSS_PATH = "app.tcss"
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Help", id="help", priority=True, tooltip="Keys, and what the focused part does"),
+        Binding("ctrl+q", "quit", "Quit", id="quit", priority=True, tooltip="Leave at once"),
+    ]
+
+    def __init__(
+        self,
+        engine: Engine,
+        setup: Setup,
+        knobs: Knobs,
+        *,
+        theme: str | None = None,
+        theme_directories: Sequence[Path] = (),
+        keymap: Mapping[str, str] | None = None,
+        monitor: Monitor | None = None,
+        notices: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        engine.knobs = knobs
+        self._engine = engine
+        self._setup = setup
+        self._monitor = monitor
+        self._notices = list(notices)
+        themes, problems = load_themes(theme_directories)
+        for each in themes:
+            self.register_theme(each)
+        self._notices += problems
+        if theme is not None and theme not in self.available_themes:
+            self._notices.append(f"There is no theme {theme!r}; Ctrl+P lists them.")
+            theme = None
+        self.theme = theme or DEFAULT_THEME
+        if keymap:
+            self.set_keymap(dict(keymap))
+
+    def get_default_screen(self) -> Screen[None]:
+        """The chat."""
+        return ChatScreen(self._engine, self._setup, monitor=self._monitor, notices=self._notices)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The origins' colours under a theme that does not name them, such as Textual's own."""
+        return ORIGIN_DEFAULTS
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every key's action, besides Textual's own commands and themes."""
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if isinstance(active.node, ChatScreen) and active.enabled:
+                yield SystemCommand(
+                    binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
+                )
+        yield from super().get_system_commands(screen)
+
+    def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
+        """Say which keys of the configuration collide; the ones in it win."""
+        names = ", ".join(sorted(binding.id or binding.description for binding in clashed_bindings))
+        self.notify(f"The key map gives a key away that {names} had.", severity="warning", markup=False)
+
+    def on_mount(self) -> None:
+        """Watch the machine while the window is open."""
+        if self._monitor is not None:
+            self._monitor.start()
+
+    def on_unmount(self) -> None:
+        """However the window closes, the engine ends with it."""
+        self._engine.close()
+        if self._monitor is not None:
+            self._monitor.stop()
+
+    def action_help(self) -> None:
+        """Show or hide the help panel."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+    async def action_quit(self) -> None:
+        """Leave, whatever is going on."""
+        self.exit()

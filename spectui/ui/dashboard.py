@@ -1,0 +1,202 @@
+"""Every figure in one widget that draws its own lines: a dozen small widgets cost a tenth of the engine's speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.strip import Strip
+from textual.widget import Widget
+
+from spectui.speculation.records import Round
+from spectui.ui.digits import big
+from spectui.ui.figures import (
+    UNKNOWN,
+    Figures,
+    bar,
+    count,
+    decimal,
+    duration,
+    milliseconds,
+    percent,
+    share,
+    step,
+)
+
+Line = list[tuple[str, str]]
+"""(text, component class without its prefix) pieces of a line."""
+
+FULL_HEIGHT = 22
+"""Lines of the whole dashboard; with fewer it leaves the air out."""
+
+LABEL = 12
+"""Cells that a line's name takes."""
+
+
+class Dashboard(Widget):
+    """Speed, then what makes it: acceptance, rounds, costs, prompt, context. `update_figures` is to be called 4-5 times a
+    second; a dash stands for what is not known."""
+
+    HELP = """\
+## Figures
+
+**acceptance** = accepted / (accepted + rejected). **per pass** = tokens for each pass of the target.
+**by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
+**a round** = milliseconds for drafting, verifying, choosing and the rest.
+"""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "dashboard--label",
+        "dashboard--value",
+        "dashboard--big",
+        "dashboard--bar",
+        "dashboard--track",
+        "dashboard--accepted",
+        "dashboard--rejected",
+    }
+
+    DEFAULT_CSS = """
+    Dashboard {
+        height: 22;
+        & > .dashboard--label { color: $text-muted; }
+        & > .dashboard--value { color: $foreground; }
+        & > .dashboard--big { color: $accent; text-style: bold; }
+        & > .dashboard--bar { color: $accent; background: $foreground 12%; }
+        & > .dashboard--track { background: $foreground 12%; }
+        & > .dashboard--accepted { color: $origin-accepted; }
+        & > .dashboard--rejected { color: $origin-rejected; }
+    }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._figures = Figures()
+        self._strips: list[Strip] | None = None
+
+    def update_figures(self, figures: Figures) -> None:
+        """Draw these. Nothing is laid out again."""
+        self._figures = figures
+        self._strips = None
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Draw anew in the new colours."""
+        super().notify_style_update()
+        self._strips = None
+
+    def render_line(self, y: int) -> Strip:
+        """One line, from lines that are drawn once per update."""
+        if self._strips is None:
+            styles = {name: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
+            self._strips = [
+                Strip([Segment(text, styles[f"dashboard--{name}"]) for text, name in line])
+                for line in lines(self._figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
+            ]
+        strip = self._strips[y] if y < len(self._strips) else Strip([])
+        return strip.adjust_cell_length(self.size.width, self.rich_style)
+
+    def on_resize(self) -> None:
+        """Bars follow the width."""
+        self._strips = None
+
+
+def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
+    """The dashboard, line by line, `width` cells wide; `compact` leaves the air and the less important out."""
+    graph = max(4, width - LABEL)
+    reply = figures.reply
+    head = _speed(figures, width)
+    effect: list[Line] = [
+        [("acceptance  ", "label"), *_bar(reply.acceptance, graph - 6), (f"{share(reply.acceptance):>6}", "value")],
+        [("per pass    ", "label"), (f"{decimal(reply.tokens_per_pass):<6}", "value"), ("tokens", "label")],
+        _by_place(reply.per_position, graph),
+    ]  # fmt: skip
+    rounds = [_rounds(figures.rounds, graph, "accepted"), _rounds(figures.rounds, graph, "rejected")]
+    counts: list[Line] = [
+        _pair("drafted", count(reply.drafted), "accepted", count(reply.accepted)),
+        _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
+        _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
+    ]
+    cost = _cost(figures, graph)
+    prompt: list[Line] = [
+        _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
+        [("context     ", "label"), *_bar(figures.context_share, graph - 8), (f"{percent(figures.context_share):>7}", "value")],
+    ]  # fmt: skip
+    chat: Line = [
+        ("this chat   ", "label"), (count(figures.chat.emitted), "value"), (" tokens   acc ", "label"),
+        (f"{share(figures.chat.acceptance):<3}", "value"), ("   ", "label"),
+        (decimal(figures.chat.tokens_per_s), "value"), (" t/s", "label"),
+    ]  # fmt: skip
+    if compact:
+        return [*head, *effect, rounds[0], *counts, cost[0], *prompt]
+    return [*head, [], *effect, [], *rounds, [], *counts, [], *cost, [], *prompt, chat]
+
+
+def _speed(figures: Figures, width: int) -> list[Line]:
+    rows = big(decimal(figures.speed))
+    side = ["", _STATES.get(figures.state, ""), "t/s, last 3 s" if figures.live else "t/s"]
+    return [[(f"{row:<15}", "big"), (text, "label")] for row, text in zip(rows, side, strict=True)]
+
+
+_STATES = {
+    "no model": "no model",
+    "loading": "loading",
+    "ready": "ready",
+    "reading": "reading the prompt",
+    "writing": "writing",
+    "failed": "no model",
+}
+
+
+def _bar(part: float | None, width: int) -> Line:
+    filled, empty = bar(part, max(1, width))
+    return [(filled, "bar"), (empty, "track")]
+
+
+def _pair(first: str, value: str, second: str, other: str) -> Line:
+    return [
+        (f"{first:<{LABEL}}", "label"), (f"{value:<11}", "value"),
+        (f"{second:<{LABEL}}", "label"), (other, "value"),
+    ]  # fmt: skip
+
+
+def _by_place(rates: list[float | None], width: int) -> Line:
+    """A column for each place in the draft, and the rate of the first and the last one."""
+    known = rates[: width - 12]
+    columns = "".join(" " if rate is None else step(rate) for rate in known)
+    ends = f" {share(known[0])} … {share(known[-1])}" if len(known) > 1 else f" {share(known[0])}" if known else UNKNOWN
+    return [("by place    ", "label"), (columns, "accepted"), (ends, "value" if known else "label")]
+
+
+def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
+    """A column for each of the latest rounds: how many of its drafted tokens were accepted, or were rejected."""
+    latest = rounds[-width:]
+    # One scale for both lines, else a tall column of rejections could mean one token.
+    top = max((len(round.drafted) for round in latest), default=0)
+    how_many: Callable[[Round], int] = (
+        (lambda round: round.count("accepted")) if fate == "accepted" else (lambda round: round.count("rejected"))
+    )
+    columns = "".join(step(how_many(round) / top) if top and how_many(round) else " " for round in latest)
+    name = "by round" if fate == "accepted" else "  rejected"
+    return [(f"{name:<{LABEL}}", "label"), (columns or UNKNOWN, fate if latest else "label")]
+
+
+def _cost(figures: Figures, width: int) -> list[Line]:
+    """Milliseconds of an average round, and what they went into."""
+    reply = figures.reply
+    if not reply.rounds:
+        return [[("a round     ", "label"), (UNKNOWN, "label")], []]
+    rest_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
+    parts = [("draft", reply.draft_s), ("verify", reply.verify_s), ("choose", reply.choose_s), ("rest", rest_s)]
+    whole = f"{milliseconds(reply.decode_s / reply.rounds)} ms"
+    room = max(4, width - 9)
+    draft = round(room * reply.draft_s / reply.decode_s) if reply.decode_s else 0
+    verify = round(room * reply.verify_s / reply.decode_s) if reply.decode_s else 0
+    first: Line = [
+        ("a round     ", "label"), ("█" * draft, "accepted"), ("█" * verify, "bar"),
+        (" " * (room - draft - verify), "track"), (f"{whole:>9}", "value"),
+    ]  # fmt: skip
+    second: Line = []
+    for name, seconds in parts:
+        second += [(f"{name} ", "label"), (f"{milliseconds(seconds / reply.rounds):<5}", "value")]
+    return [first, second]

@@ -1,0 +1,107 @@
+"""The figures that the widgets draw, and how a figure is written: fixed width, one unit, a dash for what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spectui.engine.events import Prompt
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics, ratio
+from spectui.ui.wrap import clean
+
+UNKNOWN = "–"
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_STEPS = "▁▂▃▄▅▆▇█"
+# Left-to-right and right-to-left overrides could make a file name read as another one.
+_BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is known at one moment. `speed` is over the last seconds while `live`, else the whole reply's.
+
+    `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target, `rounds` are the
+    latest ones, oldest first.
+    """
+
+    reply: Statistics = field(default_factory=Statistics)
+    chat: Statistics = field(default_factory=Statistics)
+    origins: Mapping[str, int] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    speed: float | None = None
+    live: bool = False
+    state: str = ""
+    prompt: Prompt | None = None
+    first_token_s: float | None = None
+    context: int | None = None
+    n_ctx: int | None = None
+
+    @property
+    def prompt_speed(self) -> float | None:
+        """Prompt tokens per second, of those that had to be read."""
+        return ratio(self.prompt.done - self.prompt.reused, self.prompt.seconds) if self.prompt else None
+
+    @property
+    def context_share(self) -> float | None:
+        """How full the context is, in 0..1."""
+        return ratio(self.context, self.n_ctx) if self.context is not None and self.n_ctx else None
+
+
+def count(value: int | None) -> str:
+    """A whole number in groups of three: 1 204."""
+    return UNKNOWN if value is None else f"{value:,}".replace(",", " ")
+
+
+def decimal(value: float | None) -> str:
+    """A figure of about three digits: 4.83, 27.4, 312."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+def share(value: float | None) -> str:
+    """A share in 0..1 as .93."""
+    if value is None:
+        return UNKNOWN
+    text = f"{value:.2f}"
+    return text[1:] if text.startswith("0") else text[:3]
+
+
+def percent(value: float | None) -> str:
+    """A share in 0..1 as 29 %."""
+    return UNKNOWN if value is None else f"{100 * value:.0f} %"
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as whole milliseconds, without the unit."""
+    return f"{1000 * seconds:.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person would say them: 0.42 s."""
+    if seconds is None:
+        return UNKNOWN
+    return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+
+
+def size(number: float) -> str:
+    """Bytes as 1.9 GB or 400 MB."""
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"
+
+
+def bar(part: float | None, width: int) -> tuple[str, str]:
+    """(filled, empty) cells of a bar that is `part` in 0..1 full, to an eighth of a cell."""
+    eighths = round(min(1.0, max(0.0, part or 0.0)) * width * 8)
+    filled = _EIGHTHS[8] * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+    return filled, " " * (width - len(filled))
+
+
+def step(value: float) -> str:
+    """One cell that is `value` in 0..1 high."""
+    return _STEPS[min(7, max(0, round(value * 7)))]
+
+
+def printable(text: str) -> str:
+    """Text that can do nothing to a terminal and reads as what it is: printable characters, newlines and tabs."""
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_BIDI)

@@ -1,0 +1,208 @@
+"""The conversation and its figures, without a widget: the chat screen asks here what to send and what to show."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from spectui.engine.events import (
+    Device,
+    Devices,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    Loading,
+    Message,
+    ModelInfo,
+    Prompt,
+    RoundDone,
+)
+from spectui.knobs import Setup
+from spectui.speculation.records import Round, StopReason
+from spectui.speculation.statistics import Statistics
+from spectui.ui.figures import Figures, printable
+
+State = Literal["no model", "loading", "ready", "reading", "writing", "failed"]
+
+LIVE_SECONDS = 3.0
+"""The live speed is over this much decoding: shorter trembles, longer lags behind a slider."""
+
+
+class Session:
+    """Takes the engine's events in order. Holds one Statistics for the reply, one for the chat, and no other counters."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._model: Literal["no model", "loading", "ready", "failed"] = "loading" if setup.model else "no model"
+        # Apart from the model's state: a reply that a reload stops still has to say how it ended.
+        self._reply: Literal["", "reading", "writing"] = ""
+        self._dropped = False
+        self.target: ModelInfo | None = None
+        self.draft: ModelInfo | None = None
+        self.devices: tuple[Device, ...] = ()
+        self.waiting: list[str] = []
+        """Prompts that are sent, one after the other, as soon as the engine is free."""
+        self.without_draft = False
+        """The last loading failed because of the draft; the target alone would load."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new chat; the models stay as they are. What is still to come of a reply in progress is dropped."""
+        self._dropped = self.replying
+        self.messages: list[Message] = []
+        self.chat = Statistics()
+        self.context: int | None = None
+        self._unanswered: Message | None = None
+        self._begin()
+
+    @property
+    def state(self) -> State:
+        """What is going on."""
+        return self._reply or self._model if self._model == "ready" else self._model
+
+    @property
+    def replying(self) -> bool:
+        """A reply is being prepared or written."""
+        return self._reply != ""
+
+    @property
+    def n_ctx(self) -> int | None:
+        """Tokens that the target's context holds."""
+        return self.target.n_ctx if self.target else None
+
+    @property
+    def name(self) -> str:
+        """What the target is called: its file's name."""
+        return short_name(self.setup.model)
+
+    def load(self, setup: Setup) -> None:
+        """Note that these models are being loaded."""
+        self.setup = setup
+        self._model = "loading"
+        self.without_draft = False
+
+    def ask(self, text: str) -> tuple[Message, ...]:
+        """Add a prompt; returns the conversation to answer."""
+        self.messages.append(Message("user", text))
+        return self._conversation()
+
+    def ask_again(self) -> tuple[Message, ...] | None:
+        """Take the last reply back; returns the conversation to answer once more, or None if nothing was asked."""
+        if self._unanswered is not None:
+            self.messages.append(self._unanswered)
+        elif self.messages:
+            self.messages.pop()
+        else:
+            return None
+        return self._conversation()
+
+    def take(self, event: Event) -> bool:
+        """Bring the figures up to date with an event. False: it belongs to a reply that nobody waits for any more."""
+        if self._dropped and isinstance(event, Prompt | RoundDone | Finished | Failed):
+            if isinstance(event, Finished | Failed):
+                self._reply = ""
+                self._dropped = False
+            return False
+        match event:
+            case Loading():
+                self._model = "loading"
+            case Loaded(setup=setup, target=target, draft=draft, devices=devices):
+                self._model = "ready"
+                self.setup, self.target, self.draft, self.devices = setup, target, draft, devices
+            case LoadFailed(without_draft=without_draft):
+                self._model = "failed"
+                self.without_draft = without_draft
+            case Devices(devices=devices):
+                self.devices = devices
+            case Prompt():
+                self.prompt = event
+                self.context = event.done
+            case RoundDone(round=round, context=context):
+                self._take_round(round)
+                self.context = context
+            case Finished(text=text, time_to_first_token_s=first_token_s):
+                self.first_token_s = first_token_s
+                self._end(text)
+            case Failed():
+                self._end("".join(self._texts))
+        return True
+
+    def figures(self) -> Figures:
+        """The figures of this moment."""
+        live = self.state == "writing"
+        return Figures(
+            reply=self.statistics,
+            chat=self.chat,
+            origins=self.origins,
+            rounds=tuple(self.rounds),
+            speed=Statistics.of(self._latest()).tokens_per_s if live else self.statistics.tokens_per_s,
+            live=live,
+            state=self.state,
+            prompt=self.prompt,
+            first_token_s=self.first_token_s,
+            context=self.context,
+            n_ctx=self.n_ctx,
+        )
+
+    def _begin(self) -> None:
+        self.statistics = Statistics()
+        self.origins: Counter[str] = Counter()
+        self.rounds: deque[Round] = deque(maxlen=256)
+        self.prompt: Prompt | None = None
+        self.first_token_s: float | None = None
+        self._texts: list[str] = []
+
+    def _conversation(self) -> tuple[Message, ...]:
+        self._begin()
+        self._unanswered = None
+        self._reply = "reading"
+        system = (Message("system", self.setup.system),) if self.setup.system else ()
+        return (*system, *self.messages)
+
+    def _take_round(self, round: Round) -> None:
+        if self.first_token_s is None and self.prompt is not None:
+            self.first_token_s = self.prompt.seconds + round.seconds  # until Finished brings the measured one
+        self._reply = "writing"
+        self.statistics.add(round)
+        self.chat.add(round)
+        self.rounds.append(round)
+        self.origins.update(token.origin for token in round.tokens)
+        self._texts.extend(token.text for token in round.tokens)
+
+    def _end(self, text: str) -> None:
+        self._reply = ""
+        if text:
+            self.messages.append(Message("assistant", text))
+        elif self.messages:
+            # A prompt without an answer must not stay: templates want turns, and one that was too long would fail each
+            # later one too. It can be asked again.
+            self._unanswered = self.messages.pop()
+
+    def _latest(self) -> Iterable[Round]:
+        seconds = 0.0
+        for round in reversed(self.rounds):
+            yield round
+            seconds += round.seconds
+            if seconds >= LIVE_SECONDS:
+                return
+
+
+def short_name(path: str | None) -> str:
+    """A model file's name as a person says it, safe to show."""
+    return printable(Path(path).name.removesuffix(".gguf")) if path else ""
+
+
+def note_of(reason: StopReason, n_ctx: int | None) -> str:
+    """What stands under a reply that ended for this reason; nothing if the model ended it."""
+    if reason is StopReason.CANCELLED:
+        return "stopped"
+    if reason is StopReason.LIMIT:
+        return "the limit of -n/--predict is reached"
+    if reason is StopReason.CONTEXT:
+        full = f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"
+        return f"{full}: Ctrl+N starts a new chat, -c/--ctx-size sets a larger one"
+    return ""

@@ -1,0 +1,48 @@
+"""The figures in one line, for a window that is too narrow for the panel."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widget import Widget
+
+from spectui.ui.figures import Figures, decimal, percent, share
+
+
+class StatusLine(Widget):
+    """`27.4 t/s  acc .93  4.8/pass  ctx 29 %`: speed, why, and how much room is left."""
+
+    DEFAULT_CSS = """
+    StatusLine { height: 1; padding: 0 1; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._figures = Figures()
+
+    def update_figures(self, figures: Figures) -> None:
+        """Draw these."""
+        self._figures = figures
+        self.refresh()
+
+    def render(self) -> Content:
+        """The line."""
+        figures = self._figures
+        return Content.assemble(
+            (f"{decimal(figures.speed):>5}", "bold $accent"), (" t/s", "$text-muted"),
+            ("   acc ", "$text-muted"), f"{share(figures.reply.acceptance):<3}",
+            ("   ", ""), f"{decimal(figures.reply.tokens_per_pass):>4}", ("/pass", "$text-muted"),
+            ("   ctx ", "$text-muted"), f"{percent(figures.context_share):<5}",
+            (f"   {STATES[figures.state]}", "$text-muted"),
+        ).truncate(self.size.width)  # fmt: skip
+
+
+STATES = {
+    "": "",
+    "no model": "no model",
+    "loading": "loading",
+    "ready": "",
+    "reading": "reading the prompt",
+    "writing": "",
+    "failed": "no model",
+}
+"""How each state of a session is said."""
