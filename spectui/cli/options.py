@@ -42,7 +42,7 @@ class SettingOption(click.Option):
 
     def __init__(self, row: Setting) -> None:
         spec = row.spec
-        bare = {"is_flag": False, "flag_value": BARE[row.key]} if row.key in BARE else {}
+        bare: dict[str, Any] = {"is_flag": False, "flag_value": BARE[row.key]} if row.key in BARE else {}
         what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
         super().__init__(
             [*spec.flags, row.key],
