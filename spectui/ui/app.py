@@ -57,7 +57,9 @@ class SpectuiApp(App[None]):
         if theme is not None and theme not in self.available_themes:
             self._notices.append(f"There is no theme {theme!r}; Ctrl+P lists them.")
             theme = None
-        self.theme = theme or DEFAULT_THEME
+        theme = theme or DEFAULT_THEME
+        if theme in self.available_themes:  # spectui's own are files too, and files get lost
+            self.theme = theme
         if keymap:
             self.set_keymap(dict(keymap))
 

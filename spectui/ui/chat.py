@@ -113,10 +113,9 @@ class ChatScreen(Screen[None]):
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
-        self.engine.load(setup)
-        # What the engine has still to say of a reply that this stops belongs before the loading.
-        self._drain()
+        # First, so that the end of a reply which this stops does not let the next prompt go.
         self.session.load(setup)
+        self.engine.load(setup)
         self.query_one(LoadingLine).begin("the draft" if setup.draft else "")
         self.query_one(TitleLine).update_models(self.session)
         self._show_state()
@@ -233,8 +232,8 @@ class ChatScreen(Screen[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """Keys in the order in which the footer shows them: the text area's own F6 and F7 would come first."""
-        order = ("send", *(binding.id for binding in self.BINDINGS if isinstance(binding, Binding)), "quit", "help")
+        """Keys as the footer shows them: what matters most is left where the window is narrow."""
+        order = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "colours", "ghosts", "regenerate")
         bindings = super().active_bindings
         rank = {key: order.index(each.binding.id) if each.binding.id in order else 99 for key, each in bindings.items()}
         return dict(sorted(bindings.items(), key=lambda item: rank[item[0]]))

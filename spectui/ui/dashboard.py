@@ -27,7 +27,7 @@ from spectui.ui.figures import (
 Line = list[tuple[str, str]]
 """(text, component class without its prefix) pieces of a line."""
 
-FULL_HEIGHT = 22
+FULL_HEIGHT = 21
 """Lines of the whole dashboard; with fewer it leaves the air out."""
 
 LABEL = 12
@@ -58,7 +58,7 @@ class Dashboard(Widget):
 
     DEFAULT_CSS = """
     Dashboard {
-        height: 22;
+        height: 21;
         & > .dashboard--label { color: $text-muted; }
         & > .dashboard--value { color: $foreground; }
         & > .dashboard--big { color: $accent; text-style: bold; }
@@ -120,7 +120,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
     cost = _cost(figures, graph)
     prompt: list[Line] = [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
-        [("context     ", "label"), *_bar(figures.context_share, graph - 8), (f"{percent(figures.context_share):>7}", "value")],
+        [("context     ", "label"), *_bar(figures.context_share, graph - 8), (f"{percent(figures.context_share):>8}", "value")],
     ]  # fmt: skip
     chat: Line = [
         ("this chat   ", "label"), (count(figures.chat.emitted), "value"), (" tokens   acc ", "label"),

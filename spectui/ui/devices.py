@@ -16,7 +16,7 @@ from spectui.engine.events import Device
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.figures import UNKNOWN, bar, percent, printable
+from spectui.ui.figures import MUTED, UNKNOWN, bar, percent, printable
 from spectui.ui.placement import Role, chosen, selectable
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")
@@ -120,9 +120,9 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
 
     def render(self) -> Content:
         """The heading and the rows."""
-        heading = Content.styled(f"{'device':<13}target draft memory            use", "$text-muted")
+        heading = Content.styled(f"{'device':<13}target draft memory           use", MUTED)
         if not self._devices:
-            return Content("\n").join([heading, Content.styled(UNKNOWN, "$text-muted")])
+            return Content("\n").join([heading, Content.styled(UNKNOWN, MUTED)])
         return Content("\n").join([heading, *(self._line(row) for row in range(len(self._devices)))])
 
     def _line(self, row: int) -> Content:
@@ -141,10 +141,10 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
     def _mark(self, row: int, place: int) -> Content:
         device, role = self._devices[row], ROLES[place]
         if not selectable(device) or (role == "device_draft" and self._setup.draft is None):
-            return Content.styled("·", "$text-muted")
+            return Content.styled("·", MUTED)
         on = device.name in chosen(self._setup, role, self._devices)
         here = self.has_focus and (row, place) == (self._row, self._role)
-        return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else "$text-muted")
+        return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else MUTED)
 
     def _memory(self, device: Device) -> tuple[int | None, int | None, float | None]:
         """(bytes used, bytes in all, share busy): what the monitor sees now, else what ggml said when it loaded."""

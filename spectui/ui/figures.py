@@ -11,6 +11,8 @@ from spectui.speculation.statistics import Statistics, ratio
 from spectui.ui.wrap import clean
 
 UNKNOWN = "–"
+MUTED = "$foreground 60%"
+"""For names of figures. Textual's `$text-muted` is an automatic colour, which `Content` does not draw."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STEPS = "▁▂▃▄▅▆▇█"
 # Left-to-right and right-to-left overrides could make a file name read as another one.

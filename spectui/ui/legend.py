@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import Figures, count
+from spectui.ui.figures import MUTED, Figures, count
 
 STYLES = {"accepted": "", "correction": "bold underline", "bonus": "bold", "plain": ""}
 """How each origin is written besides its colour, as in the transcript."""
@@ -40,7 +40,7 @@ class Legend(Widget):
         """The line."""
         pieces: list[Content | tuple[str, str]] = []
         for origin, style in STYLES.items():
-            colour = f"$origin-{origin}" if self._colours else "$text-muted"
+            colour = f"$origin-{origin}" if self._colours else MUTED
             pieces += [("▌", colour), (origin, f"{style} {colour}" if self._colours else colour)]
-            pieces.append((f" {count(self._counts.get(origin, 0)):<7}", "$text-muted"))
+            pieces.append((f" {count(self._counts.get(origin, 0)):<7}", MUTED))
         return Content.assemble(*pieces).truncate(self.size.width)

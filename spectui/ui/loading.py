@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from spectui.engine.events import Loading
-from spectui.ui.figures import bar, percent, printable, size
+from spectui.ui.figures import MUTED, bar, percent, printable, size
 
 BAR = 20
 
@@ -44,16 +44,16 @@ class LoadingLine(Widget):
     def render(self) -> Content:
         """The line."""
         if self._loading is None:
-            return Content.styled("loading", "$text-muted")
+            return Content.styled("loading", MUTED)
         filled, empty = bar(self._loading.progress, BAR)
         bytes = f" {size(self._loading.bytes)}" if self._loading.bytes else ""
         then = f"  then {self._then}" if self._then and self._loading.what == "target" else ""
         return Content.assemble(
-            ("loading ", "$text-muted"),
+            ("loading ", MUTED),
             (printable(self._loading.what), "bold"),
             f"{bytes}  ",
             (filled, "$accent on $foreground 12%"),
             (empty, "on $foreground 12%"),
             f" {percent(self._loading.progress):>5}",
-            (f"{then}  you can type meanwhile", "$text-muted"),
+            (f"{then}  you can type meanwhile", MUTED),
         ).truncate(self.size.width)

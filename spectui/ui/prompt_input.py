@@ -100,5 +100,6 @@ class PromptInput(TextArea):
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Paste without control characters: a pasted ESC would reach the terminal."""
+        event.stop()
         event.prevent_default()
         await super()._on_paste(events.Paste(printable(event.text)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import Figures, decimal, percent, share
+from spectui.ui.figures import MUTED, Figures, decimal, percent, share
 
 
 class StatusLine(Widget):
@@ -28,11 +28,11 @@ class StatusLine(Widget):
         """The line."""
         figures = self._figures
         return Content.assemble(
-            (f"{decimal(figures.speed):>5}", "bold $accent"), (" t/s", "$text-muted"),
-            ("   acc ", "$text-muted"), f"{share(figures.reply.acceptance):<3}",
-            ("   ", ""), f"{decimal(figures.reply.tokens_per_pass):>4}", ("/pass", "$text-muted"),
-            ("   ctx ", "$text-muted"), f"{percent(figures.context_share):<5}",
-            (f"   {STATES[figures.state]}", "$text-muted"),
+            (f"{decimal(figures.speed):>5}", "bold $accent"), (" t/s", MUTED),
+            ("   acc ", MUTED), f"{share(figures.reply.acceptance):<3}",
+            ("   ", ""), f"{decimal(figures.reply.tokens_per_pass):>4}", ("/pass", MUTED),
+            ("   ctx ", MUTED), f"{percent(figures.context_share):<5}",
+            (f"   {STATES[figures.state]}", MUTED),
         ).truncate(self.size.width)  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import Figures, bar, count, percent
+from spectui.ui.figures import MUTED, Figures, bar, count, percent
 from spectui.ui.session import Session, short_name
 
 BAR = 12
@@ -55,7 +55,7 @@ class TitleLine(Widget):
             keep = max(room // 2, room - cell_len(draft)) if draft else room
             target = shorten(target, keep)
             draft = shorten(draft, max(0, room - cell_len(target)))
-        return Content.assemble((target, "bold"), (middle, "$text-muted"), (draft, "bold")).truncate(width)
+        return Content.assemble((target, "bold"), (middle, MUTED), (draft, "bold")).truncate(width)
 
     def _room(self) -> Content:
         figures = self._figures
@@ -63,7 +63,7 @@ class TitleLine(Widget):
             return Content("")
         filled, empty = bar(figures.context_share, BAR)
         return Content.assemble(
-            ("ctx ", "$text-muted"),
+            ("ctx ", MUTED),
             f"{count(figures.context)} / {count(figures.n_ctx)} ",
             (filled, "$accent on $foreground 12%"),
             (empty, "on $foreground 12%"),

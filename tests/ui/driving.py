@@ -1,0 +1,53 @@
+"""Driving the chat window in tests: load, ask, answer, and wait for what is seen instead of sleeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Setup
+from spectui.speculation.records import StopReason
+
+PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
+THEMES = Path(__file__).resolve().parents[2] / "themes"
+
+
+async def wait_until(pilot: Pilot[None], predicate: Callable[[], object], turns: int = 200) -> None:
+    """Let the application run until the predicate holds; fails after `turns` turns of about 10 ms."""
+    for _ in range(turns):
+        if predicate():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(f"still not so: {predicate}")
+
+
+async def load(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """Wait for the request to load and grant it."""
+    await wait_until(pilot, lambda: engine.loads)
+    engine.finish_loading()
+    await wait_until(pilot, lambda: not engine.events)
+
+
+async def ask(pilot: Pilot[None], text: str) -> None:
+    """Type a prompt and send it."""
+    await pilot.press(*("space" if char == " " else char for char in text), "enter")
+    await pilot.pause()
+
+
+def write_reply(engine: FakeEngine) -> None:
+    """A few rounds with every origin in them."""
+    engine.read_prompt(1204, 1204, reused=400, seconds=2.5)
+    engine.emit_round(plain="def", seconds=0.08)
+    engine.emit_round(" add", "(a", ", b", bonus="):", seconds=0.16)
+    engine.emit_round("\n    ", correction="return", rejected=[" pass", "\n"], seconds=0.15)
+    engine.emit_round(" a", " +", " b", bonus="\n", seconds=0.16)
+
+
+async def answer(pilot: Pilot[None], engine: FakeEngine, reason: StopReason = StopReason.EOS) -> None:
+    """Write a reply and end it."""
+    write_reply(engine)
+    engine.finish(reason)
+    await wait_until(pilot, lambda: not engine.events)

@@ -1,0 +1,381 @@
+"""The chat by behaviour: what a person does, what the engine is asked, what stands on the screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from textual.widgets import HelpPanel
+
+from spectui.engine.events import Message
+from spectui.engine.fake import CPU, GPU, FakeEngine
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason
+from spectui.ui.app import SpectuiApp
+from spectui.ui.devices import DevicePane
+from spectui.ui.panel import SidePanel
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.slider import Slider
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+
+Make = Callable[..., SpectuiApp]
+
+
+def screen_text(app: SpectuiApp) -> str:
+    """What a person can read now, row by row."""
+    width, height = app.size
+    update = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip)[:width] for strip in update[:height])
+
+
+def one_line(app: SpectuiApp) -> str:
+    """What a person can read, wherever it is wrapped."""
+    return " ".join(screen_text(app).split())
+
+
+def said(app: SpectuiApp) -> str:
+    return app.screen.query_one(Transcript).text
+
+
+async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads == [PAIR])
+        engine.report_loading("target", 0.62, 1_900_000_000)
+        await ask(pilot, "hello there")
+        await wait_until(pilot, lambda: "loading target 1.9 GB" in screen_text(app))
+        assert "62 %" in screen_text(app)
+        assert "1 prompt waits" in screen_text(app)
+        assert engine.generates == []
+        engine.finish_loading()
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates == [(Message("user", "hello there"),)]
+        assert "hello there" in said(app)
+        assert "loading target" not in screen_text(app)
+
+
+async def test_rounds_appear_as_they_come_and_the_reply_joins_the_conversation(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app(Setup(model="t.gguf", system="Be brief."))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        assert engine.generates[0] == (Message("system", "Be brief."), Message("user", "add"))
+        write_reply(engine)
+        await wait_until(pilot, lambda: "return a + b" in said(app))
+        await wait_until(pilot, lambda: "t/s, last 3 s" in screen_text(app))
+        engine.finish()
+        await wait_until(pilot, lambda: "last 3 s" not in screen_text(app))
+        seen = screen_text(app)
+        assert ".78" in seen, "acceptance: 7 of 9"
+        assert "322 t/s" in seen, "804 prompt tokens in 2.5 s"
+        assert "1 215 / 4 096" in seen
+        await ask(pilot, "more")
+        roles = [message.role for message in engine.generates[1]]
+        assert roles == ["system", "user", "assistant", "user"]
+        assert engine.generates[1][2].content == "def add(a, b):\n    return a + b\n"
+
+
+async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        slider = app.screen.query_one("#slider-draft-max", Slider)
+        slider.focus()
+        await pilot.press("left")
+        await wait_until(pilot, lambda: engine.knobs.draft_max == 15)
+        low = app.screen.query_one("#slider-draft-min", Slider)
+        low.post_message(Slider.Changed(low, 20))
+        await wait_until(pilot, lambda: engine.knobs.draft_min == 20)
+        assert engine.knobs.draft_max == 20
+        assert slider.value == 20
+        slider.post_message(Slider.Changed(slider, 4))
+        await wait_until(pilot, lambda: engine.knobs == Knobs(draft_max=4, draft_min=4))
+        assert low.value == 4
+
+
+async def test_escape_stops_the_reply_and_the_text_so_far_stays(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "stopped" in screen_text(app))
+        assert engine.stops == 1
+        await ask(pilot, "on")
+        assert engine.generates[1][1].content.startswith("def add")
+
+
+async def test_escape_takes_waiting_prompts_back_into_the_box(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "first")
+        await ask(pilot, "second")
+        assert len(engine.generates) == 1
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not engine.events)
+        assert app.screen.query_one(PromptInput).text == "second"
+        assert len(engine.generates) == 1
+
+
+async def test_regenerate_takes_the_reply_back_and_asks_the_same_again(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1] == engine.generates[0]
+        assert "return" not in said(app)
+
+
+async def test_a_new_chat_drops_what_the_old_reply_still_says(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: not engine.events)
+        assert said(app).strip() == ""
+        await ask(pilot, "new")
+        assert engine.generates[-1] == (Message("user", "new"),)
+
+
+@pytest.mark.parametrize("stage", ["loading", "generating"])
+async def test_quitting_closes_the_engine_at_any_moment(make_app: Make, engine: FakeEngine, stage: str) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        if stage == "generating":
+            engine.finish_loading()
+            await ask(pilot, "go")
+            write_reply(engine)
+        await pilot.press("ctrl+q")
+        await wait_until(pilot, lambda: not app.is_running)
+    assert engine.closed
+    assert app.return_value is None
+
+
+async def test_a_draft_that_does_not_fit_can_be_left_out(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        await ask(pilot, "kept")
+        engine.fail_loading("The vocabularies differ at token 7: 'a' is not 'b'.", without_draft=True)
+        await wait_until(pilot, lambda: "differ at token 7" in one_line(app))
+        assert "Ctrl+D: go on without the draft" in one_line(app)
+        assert app.screen.query_one(PromptInput).text == "kept", "the waiting prompt is given back"
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert engine.loads[1] == Setup(model=PAIR.model)
+        engine.finish_loading()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.generates)
+
+
+async def test_a_target_that_does_not_load_is_said_and_can_be_tried_again(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        engine.fail_loading("There is no file /models/target.gguf.")
+        await wait_until(pilot, lambda: "no file /models/target.gguf" in screen_text(app))
+        assert "Ctrl+D" not in screen_text(app)
+        await pilot.press("x", "left", "ctrl+d")
+        assert len(engine.loads) == 1, "Ctrl+D is the text area's while there is no draft to leave out"
+        assert app.screen.query_one(PromptInput).text == ""
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])
+
+
+async def test_without_a_model_it_says_how_to_get_one(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(Setup())
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert "spectui chat -m target.gguf -md draft.gguf" in one_line(app)
+        await ask(pilot, "hello")
+        assert app.screen.query_one(PromptInput).text == "hello"
+        assert engine.loads == []
+        assert engine.generates == []
+
+
+async def test_a_full_context_says_what_to_do(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        await answer(pilot, engine, StopReason.CONTEXT)
+        assert "4096 tokens is full: Ctrl+N starts a new chat" in one_line(app)
+
+
+async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "too long")
+        engine.fail("The prompt has 5000 tokens, the context 4096.")
+        await wait_until(pilot, lambda: "5000 tokens" in screen_text(app))
+        await ask(pilot, "short")
+        assert engine.generates[1] == (Message("user", "short"),), "the prompt that failed is not sent again"
+
+
+async def test_picking_a_device_loads_anew_and_keeps_the_conversation(make_app: Make) -> None:
+    engine = FakeEngine(devices=(CPU, GPU))
+    app = SpectuiApp(engine, PAIR, Knobs())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await pilot.press("f7")
+        assert isinstance(app.focused, DevicePane)
+        await pilot.press("right", "space")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert (engine.loads[1].device, engine.loads[1].device_draft) == ("", "none")
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.click(DevicePane, offset=(15, 1))
+        await wait_until(pilot, lambda: len(engine.loads) == 3)
+        assert (engine.loads[2].device, engine.loads[2].device_draft) == ("none", "none")
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        app.screen.query_one(PromptInput).focus()
+        await ask(pilot, "on")
+        assert [message.role for message in engine.generates[1]] == ["user", "assistant", "user"]
+
+
+async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_are_there(make_app: Make) -> None:
+    engine = FakeEngine(devices=(CPU, GPU))
+    app = SpectuiApp(engine, PAIR, Knobs())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await ask(pilot, "next")
+        await pilot.press("f7", "space")
+        await wait_until(pilot, lambda: len(engine.loads) == 2 and not engine.events)
+        assert len(engine.generates) == 1
+        engine.finish_loading()
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1][1].content.startswith("def add")
+
+
+async def test_the_panel_is_a_drawer_below_100_columns(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await load(pilot, engine)
+        panel = app.screen.query_one(SidePanel)
+        assert not panel.display
+        assert "/pass" in screen_text(app)
+        await pilot.press("f6")
+        await pilot.pause()
+        assert panel.display
+        assert isinstance(app.focused, Slider)
+        assert panel.region.right == 80
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not panel.display
+        assert isinstance(app.focused, PromptInput)
+        assert engine.stops == 0
+        await pilot.resize_terminal(120, 40)
+        await wait_until(pilot, lambda: panel.display)
+        assert "/pass" not in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (400, 100)])
+async def test_no_size_breaks_it(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await pilot.press("f6", "f2", "f3", "f7")
+        assert "return" in said(app)
+
+
+def channels(colour: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(colour))
+
+
+async def test_without_colour_everything_is_grey(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        colours = set(re.findall(r"fill: #([0-9a-f]{6})", app.export_screenshot()))
+        assert colours
+        spread = {colour: max(channels(colour)) - min(channels(colour)) for colour in colours}
+        # Rich's own idea of a default foreground, c5c8c6, is as grey as a picture gets.
+        assert {colour for colour, width in spread.items() if width > 4} == set()
+
+
+async def test_markup_and_control_characters_are_text(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(Setup(model="/models/[red]t\x1b]0;x\x07.gguf"), notices=["[bold]n[/] \x1b[31m"])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "[bold]x[/]")
+        engine.emit_round(plain="[red]y[/]")
+        engine.notify("[i]z[/]\x1b[2J")
+        engine.fail("[b]w[/]\x9b2J")
+        await wait_until(pilot, lambda: "[b]w[/]" in screen_text(app))
+        seen = screen_text(app)
+        for text in ("[bold]x[/]", "[red]y[/]", "[i]z[/]", "[bold]n[/]", "[red]t]0;x"):
+            assert text in seen
+        assert not {char for char in seen if (char != "\n" and ord(char) < 32) or 0x7F <= ord(char) < 0xA0}
+
+
+async def test_colours_and_ghosts_have_keys(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: "return" in said(app))
+        transcript = app.screen.query_one(Transcript)
+        assert "pass" not in screen_text(app).replace("/pass", "").replace("per pass", "")
+        await pilot.press("f2", "f3")
+        assert not transcript.show_colours
+        await wait_until(pilot, lambda: "return pass" in screen_text(app) or "pass" in screen_text(app))
+
+
+async def test_keys_can_be_remapped_and_help_can_be_shown(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(keymap={"send": "f9", "newline": "enter"})
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "one")
+        await pilot.press("2", "f9")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content == "one\n2"
+        await pilot.press("f1")
+        assert app.screen.query(HelpPanel)
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: not app.screen.query(HelpPanel))
+
+
+async def test_the_palette_has_every_action(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        titles = {command.title for command in app.get_system_commands(app.screen)}
+        assert {"Stop", "Colours", "Ghosts", "Panel", "Devices", "Again", "New", "Theme", "Quit"} <= titles
+        assert "No draft" not in titles
+
+
+async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(theme="nonesuch")
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert "There is no theme 'nonesuch'" in screen_text(app)
+        assert app.theme == "spectui-dark"

@@ -1,0 +1,50 @@
+"""Which devices the flags mean, and what picking one makes of the flags."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from spectui.engine.events import Device
+from spectui.engine.fake import CPU, GPU
+from spectui.knobs import Setup
+from spectui.ui.placement import chosen, pick
+
+GPU1 = dataclasses.replace(GPU, name="CUDA1", id="0000:c2:00.0")
+ACCEL = Device("BLAS", "OpenBLAS", "accel", 0, 0)
+ALL = (ACCEL, CPU, GPU, GPU1)
+
+
+@pytest.mark.parametrize(
+    ("setup", "devices", "names"),
+    [
+        (Setup(), ALL, {"CUDA0", "CUDA1"}),
+        (Setup(), (CPU, ACCEL), {"CPU"}),
+        (Setup(device="none"), ALL, {"CPU"}),
+        (Setup(device="CUDA1"), ALL, {"CUDA1"}),
+        (Setup(device="CUDA0, CUDA1"), ALL, {"CUDA0", "CUDA1"}),
+        (Setup(gpu_layers=0), ALL, {"CPU"}),
+    ],
+)
+def test_the_flags_say_which_devices(setup: Setup, devices: tuple[Device, ...], names: set[str]) -> None:
+    assert chosen(setup, "device", devices) == names
+
+
+@pytest.mark.parametrize(
+    ("setup", "picked", "flag"),
+    [
+        (Setup(), "CUDA1", "CUDA0"),
+        (Setup(device="CUDA0"), "CUDA1", "CUDA0,CUDA1"),
+        (Setup(device="CUDA0"), "CUDA0", "none"),
+        (Setup(device="none"), "CUDA1", "CUDA1"),
+        (Setup(), "CPU", "none"),
+        (Setup(device="none"), "CPU", "none"),
+    ],
+)
+def test_a_gpu_joins_or_leaves_and_the_cpu_takes_all(setup: Setup, picked: str, flag: str) -> None:
+    assert pick(setup, "device", picked, ALL).device == flag
+
+
+def test_picking_a_gpu_gives_it_layers() -> None:
+    assert pick(Setup(gpu_layers_draft=0), "device_draft", "CUDA0", ALL).gpu_layers_draft == -1
