@@ -1,0 +1,165 @@
+"""A number on one row: its name, where it stands in its range, its value."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import RenderResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+LABEL, VALUE = 11, 5
+"""Columns of the name and of the value, the same for every slider so that they stand under each other."""
+
+
+class Slider(Widget, can_focus=True):
+    """A number between `low` and `high`, in steps. It is an int if `low`, `high` and `step` are, and a float otherwise."""
+
+    HELP = "Turn with left and right (shift: ten steps), Home and End, or the mouse; r goes back to the default."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "turn(-1)", "Less", id="slider.less", show=False),
+        Binding("right", "turn(1)", "More", id="slider.more", show=False),
+        Binding("shift+left,pagedown", "turn(-10)", "Much less", id="slider.much-less", show=False),
+        Binding("shift+right,pageup", "turn(10)", "Much more", id="slider.much-more", show=False),
+        Binding("home", "go(0)", "Least", id="slider.least", show=False),
+        Binding("end", "go(1)", "Most", id="slider.most", show=False),
+        Binding("r,delete", "reset", "Default", id="slider.default", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"slider--label", "slider--track", "slider--knob", "slider--value"}
+    DEFAULT_CSS = """
+    Slider {
+        height: 1;
+        width: 1fr;
+        pointer: pointer;
+        & > .slider--label { color: $foreground 75%; }
+        & > .slider--track { color: $foreground 35%; }
+        & > .slider--knob { color: $primary; }
+        & > .slider--value { color: $foreground; text-style: bold; }
+        &:focus {
+            background: $primary 15%;
+            & > .slider--label { color: $foreground; text-style: bold; }
+            & > .slider--track { color: $foreground 60%; }
+        }
+    }
+    """
+
+    value: reactive[float] = reactive(0.0)
+    """The number. An assignment is clamped and put on a step, and sends no message."""
+
+    class Changed(Message):
+        """A person has turned the slider."""
+
+        def __init__(self, slider: Slider, value: float) -> None:
+            super().__init__()
+            self.slider = slider
+            self.value = value
+
+        @property
+        def control(self) -> Slider:
+            """The slider."""
+            return self.slider
+
+    def __init__(
+        self,
+        key: str,
+        label: str,
+        value: float,
+        *,
+        low: float,
+        high: float,
+        step: float,
+        default: float,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self.key = key
+        self.label = label
+        self.low, self.high, self.step = low, high, step
+        self._whole = all(isinstance(number, int) for number in (low, high, step))
+        self.default = self._on_step(default)
+        self.set_reactive(Slider.value, self._on_step(value))
+
+    def set_value(self, value: float, notify: bool = False) -> None:
+        """Put the slider to the step nearest to `value`; with `notify`, send `Changed` if that is another."""
+        before = self.value
+        self.value = value
+        if notify and self.value != before:
+            self.post_message(self.Changed(self, self.value))
+
+    def validate_value(self, value: float) -> float:
+        """Clamp, and put on a step."""
+        return self._on_step(value)
+
+    def _on_step(self, value: float) -> float:
+        value = min(max(value, self.low), self.high)
+        # Steps are counted from the bottom: adding 0.05 twenty times would not give 1.0.
+        stepped = min(self.low + round((value - self.low) / self.step) * self.step, self.high)
+        return int(stepped) if self._whole else round(stepped, 6)
+
+    def action_turn(self, steps: int) -> None:
+        """Turn by a number of steps."""
+        self.set_value(self.value + steps * self.step, notify=True)
+
+    def action_go(self, share: float) -> None:
+        """Turn to a share of the range, 0..1."""
+        self.set_value(self.low + share * (self.high - self.low), notify=True)
+
+    def action_reset(self) -> None:
+        """Turn back to the default."""
+        self.set_value(self.default, notify=True)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Go to the mouse, and stay with it until it is released."""
+        event.stop()
+        self.capture_mouse()
+        self._follow(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow a drag, also beside the slider."""
+        if self.app.mouse_captured is self:
+            event.stop()
+            self._follow(event)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """End a drag."""
+        self.release_mouse()
+
+    def _follow(self, event: events.MouseEvent) -> None:
+        cell = event.x - self.gutter.left - LABEL - 1
+        self.action_go(min(1.0, max(0.0, cell / max(1, self._cells - 1))))
+
+    @property
+    def _cells(self) -> int:
+        return max(1, self.size.width - LABEL - VALUE - 2)
+
+    def _cell_of(self, value: float) -> int:
+        return round((value - self.low) / (self.high - self.low) * (self._cells - 1)) if self.high > self.low else 0
+
+    def render(self) -> RenderResult:
+        """The row."""
+        label, track, knob, figure = (
+            self.get_visual_style(f"slider--{part}") for part in ("label", "track", "knob", "value")
+        )
+        line = ["─"] * self._cells
+        line[self._cell_of(self.default)] = "┼"
+        at = self._cell_of(self.value)
+        return Content.assemble(
+            (f"{self.label[:LABEL]:<{LABEL}} ", label),
+            ("".join(line[:at]), track),
+            ("●", knob),
+            ("".join(line[at + 1 :]), track),
+            (f" {shown(self.value):>{VALUE}}", figure),
+        )
+
+
+def shown(value: float) -> str:
+    """A number as a slider shows it: 16, 0, .55, 1.0, -1."""
+    if value == int(value) and (value == 0 or isinstance(value, int)):
+        return str(int(value))
+    text = f"{value:.3f}".rstrip("0")
+    text += "0" if text.endswith(".") else ""
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text

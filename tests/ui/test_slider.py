@@ -1,0 +1,157 @@
+"""The slider: what keys and the mouse do, and that it says so once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from piloted import piloted, until
+from textual import on
+from textual.app import App, ComposeResult
+
+from spectui.ui.slider import LABEL, Slider, shown
+
+
+class SliderApp(App[None]):
+    def __init__(self, **spec: float) -> None:
+        super().__init__()
+        self.spec = {"value": 16, "low": 0, "high": 48, "step": 1, "default": 16} | spec
+        self.seen: list[float] = []
+
+    def compose(self) -> ComposeResult:
+        yield Slider("draft_max", "draft-max", self.spec.pop("value"), **self.spec)
+
+    @on(Slider.Changed)
+    def note(self, event: Slider.Changed) -> None:
+        assert event.control is event.slider is self.query_one(Slider)
+        self.seen.append(event.value)
+
+
+def drawn(app: SliderApp) -> str:
+    slider = app.query_one(Slider)
+    return slider.render_line(0).text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("left", 15), ("right", 17), ("shift+left", 6), ("shift+right", 26), ("pagedown", 6), ("pageup", 26),
+        ("home", 0), ("end", 48),
+    ],
+)  # fmt: skip
+@piloted
+async def test_keys(key: str, value: int) -> None:
+    app = SliderApp()
+    async with app.run_test(size=(60, 3)) as pilot:
+        await pilot.press("tab", key)
+        await until(pilot, lambda: app.seen == [value])
+        assert app.query_one(Slider).value == value
+        assert isinstance(app.seen[0], int)
+
+
+@pytest.mark.parametrize("key", ["r", "delete"])
+@piloted
+async def test_back_to_the_default(key: str) -> None:
+    app = SliderApp(value=3)
+    async with app.run_test(size=(60, 3)) as pilot:
+        await pilot.press("tab", key)
+        await until(pilot, lambda: app.seen == [16])
+
+
+@piloted
+async def test_a_turn_against_the_end_says_nothing() -> None:
+    app = SliderApp(value=0)
+    async with app.run_test(size=(60, 3)) as pilot:
+        await pilot.press("tab", "left", "home", "right")
+        await until(pilot, lambda: bool(app.seen))
+        assert app.seen == [1]
+
+
+@piloted
+async def test_floats_stay_on_their_steps() -> None:
+    app = SliderApp(value=0.0, low=0.0, high=1.0, step=0.05, default=0.75)
+    async with app.run_test(size=(60, 3)) as pilot:
+        await pilot.press("tab", *["right"] * 20)
+        await until(pilot, lambda: len(app.seen) == 20)
+        assert app.seen == [round(0.05 * turn, 2) for turn in range(1, 21)]
+
+
+@piloted
+async def test_mouse_click_and_drag() -> None:
+    app = SliderApp(value=16)
+    async with app.run_test(size=(60, 3)) as pilot:
+        slider = app.query_one(Slider)
+        first = LABEL + 1
+        await pilot.mouse_down(slider, offset=(first, 0))
+        await until(pilot, lambda: app.seen == [0])
+        await pilot.hover(slider, offset=(59, 0))
+        await until(pilot, lambda: app.seen[-1] == 48)
+        await pilot.mouse_up(slider, offset=(59, 0))
+        await pilot.hover(slider, offset=(first, 0))
+        await pilot.pause()
+        assert slider.value == 48
+
+
+@piloted
+async def test_every_value_is_drawn_zero_too() -> None:
+    app = SliderApp(value=3)
+    async with app.run_test(size=(60, 3)):
+        slider = app.query_one(Slider)
+        slider.value = 0
+        line = drawn(app)
+        assert line.index("●") == LABEL + 1
+        assert line.startswith("draft-max ")
+        assert line.endswith("  0")
+        assert "┼" in line, "the default has a tick"
+        slider.value = 48
+        assert drawn(app).rstrip("48 ").endswith("●")
+        assert len(drawn(app)) == 60
+
+
+@piloted
+async def test_set_value_clamps_and_is_silent_unless_asked() -> None:
+    app = SliderApp()
+    async with app.run_test(size=(60, 3)) as pilot:
+        slider = app.query_one(Slider)
+        slider.set_value(1000)
+        assert slider.value == 48
+        slider.set_value(-1000, notify=True)
+        assert slider.value == 0
+        await until(pilot, lambda: bool(app.seen))
+        assert app.seen == [0]
+
+
+@piloted
+async def test_focus_can_be_seen() -> None:
+    app = SliderApp()
+    async with app.run_test(size=(60, 3)) as pilot:
+        slider = app.query_one(Slider)
+        slider.blur()
+        await pilot.pause()
+        before = list(slider.render_line(0))
+        slider.focus()
+        await until(pilot, lambda: list(slider.render_line(0)) != before)
+
+
+@piloted
+async def test_a_narrow_window_does_not_break_it() -> None:
+    app = SliderApp()
+    async with app.run_test(size=(6, 3)) as pilot:
+        await pilot.press("tab", "right")
+        await until(pilot, lambda: app.seen == [17])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(16, "16"), (0, "0"), (0.0, "0"), (0.55, ".55"), (1.0, "1.0"), (-1, "-1"), (1.05, "1.05"), (-0.5, "-.5")],
+)
+def test_how_numbers_are_shown(value: float, text: str) -> None:
+    assert shown(value) == text
+
+
+@given(st.floats(-10, 10))
+def test_no_value_leaves_the_range_or_the_steps(value: float) -> None:
+    slider = Slider("p_min", "p-min", value, low=0.0, high=1.0, step=0.05, default=0.75)
+    assert 0 <= slider.value <= 1
+    assert slider.value == round(slider.value, 2)
+    assert abs(slider.value - min(1, max(0, value))) <= 0.025 + 1e-9
