@@ -55,5 +55,5 @@ class LoadingLine(Widget):
             (filled, "$accent on $foreground 12%"),
             (empty, "on $foreground 12%"),
             f" {percent(self._loading.progress):>5}",
-            (f"{then}  you can type meanwhile", MUTED),
+            (then, MUTED),
         ).truncate(self.size.width)

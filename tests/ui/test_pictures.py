@@ -43,6 +43,7 @@ def test_picture(
     engine.devices = (CPU, GPU)
 
     async def play(pilot: Pilot[None]) -> None:
+        await wait_until(pilot, lambda: pilot.app.screen.query(PromptInput))
         pilot.app.screen.query_one(PromptInput).cursor_blink = False
         await scene(pilot, engine)
         pilot.app.screen._show_figures()  # not when its timer happens to come round
