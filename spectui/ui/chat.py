@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ActiveBinding, Screen
+from textual.screen import Screen
 from textual.widgets import Footer
 
 from spectui.engine.events import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -31,7 +31,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Sliders are made from the table of knobs."""
         yield Dashboard(id="dashboard")
         for key, default, spec in specs(Knobs):
-            if key in SLIDERS:
+            if key in SLIDERS and spec.low is not None and spec.high is not None and spec.step is not None:
                 value = getattr(self._knobs, key)
                 yield Slider(
                     key, title(key), value, low=spec.low, high=spec.high, step=spec.step, default=default,
@@ -47,8 +47,10 @@ class SidePanel(VerticalScroll, can_focus=False):
 
 def turned(knobs: Knobs, key: str, value: float) -> Knobs:
     """The knobs after one was turned. draft-min above draft-max would ignore every draft, so one drags the other."""
-    knobs = replace(knobs, **{key: value})
+    change: dict[str, Any] = {key: value}
+    knobs = replace(knobs, **change)
     if knobs.draft_min > knobs.draft_max:
         other = "draft_min" if key == "draft_max" else "draft_max"
-        knobs = replace(knobs, **{other: value})
+        change = {other: value}
+        knobs = replace(knobs, **change)
     return knobs

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from spectui.engine.events import Device
 from spectui.knobs import Setup
@@ -36,12 +36,16 @@ def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setu
     kind = next(device.kind for device in devices if device.name == name)
     now = chosen(setup, role, devices)
     if kind == "cpu":
-        return setup if name in now else dataclasses.replace(setup, **{role: "none"})
+        return setup if name in now else _changed(setup, {role: "none"})
     gpus = [device.name for device in devices if device.kind in ("gpu", "igpu")]
     then = [other for other in gpus if (other in now) != (other == name)]
     if not then:
-        return dataclasses.replace(setup, **{role: "none"})
-    changes: dict[str, object] = {role: ",".join(then)}
+        return _changed(setup, {role: "none"})
+    changes: dict[str, str | int] = {role: ",".join(then)}
     if getattr(setup, _LAYERS[role]) == 0:
         changes[_LAYERS[role]] = -1
+    return _changed(setup, changes)
+
+
+def _changed(setup: Setup, changes: Mapping[str, Any]) -> Setup:
     return dataclasses.replace(setup, **changes)

@@ -1,4 +1,7 @@
-"""The box in which a prompt is written: Enter sends, Shift+Enter, Ctrl+J and Alt+Enter begin a new line."""
+"""The box in which a prompt is written: Enter sends, Ctrl+J, Shift+Enter and Alt+Enter begin a new line.
+
+A terminal without kitty's keyboard protocol sends plain Enter for the last two, so Ctrl+J is the one to teach.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ class PromptInput(TextArea):
     HELP = """\
 ## Prompt
 
-**Enter** sends, **Shift+Enter**, **Ctrl+J** or **Alt+Enter** begin a new line.
+**Enter** sends. **Ctrl+J** begins a new line, and so do **Shift+Enter** and **Alt+Enter** where the terminal tells them
+from Enter (kitty's keyboard protocol).
 **Up** in an empty box brings the last prompt back. **Escape** stops a reply.
 """
 

@@ -41,6 +41,8 @@ class Session:
         # Apart from the model's state: a reply that a reload stops still has to say how it ended.
         self._reply: Literal["", "reading", "writing"] = ""
         self._dropped = False
+        self.prompt: Prompt | None = None
+        self.first_token_s: float | None = None
         self.target: ModelInfo | None = None
         self.draft: ModelInfo | None = None
         self.devices: tuple[Device, ...] = ()
@@ -152,8 +154,8 @@ class Session:
         self.statistics = Statistics()
         self.origins: Counter[str] = Counter()
         self.rounds: deque[Round] = deque(maxlen=256)
-        self.prompt: Prompt | None = None
-        self.first_token_s: float | None = None
+        self.prompt = None
+        self.first_token_s = None
         self._texts: list[str] = []
 
     def _conversation(self) -> tuple[Message, ...]:
