@@ -109,9 +109,10 @@ class Flow:
 
     def offset_at(self, row: int, index: int) -> int:
         """The text's offset of the index-th character drawn in a row; the row's drawn end if there are fewer."""
+        index = max(0, index)
         start, end, simple = self._visible(row)
         if simple:
-            return min(start + max(0, index), end)
+            return min(start + index, end)
         drawn = 0
         for first, shown, _ in self._cells(start, end):
             drawn += len(shown)

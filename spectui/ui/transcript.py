@@ -1,0 +1,351 @@
+"""The conversation, drawn row by row: each token in the colour of its origin.
+
+A row is made when it is first drawn and kept until its text, the width, the theme or a toggle changes, so the cost of a
+frame does not depend on how long the conversation is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from spectui.speculation.records import Round, Token
+from spectui.ui.wrap import Flow
+
+KINDS = ("text", "accepted", "correction", "bonus", "plain", "ghost", "heading", "user", "notice", "cursor")
+"""What a piece of text is; a piece carries the index. All but `text` are component classes `transcript--...`."""
+
+TEXT, GHOST, HEADING, USER, NOTICE, CURSOR = (
+    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "cursor")
+)
+ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
+INDENT = 3
+_MARGIN = 1  # to the right of the text, so that the cursor always has a cell
+_NAMES = {"user": "you"}
+_GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
+
+    flow: Flow
+    indent: int = INDENT
+    copied: bool = True
+    top: int = 0
+    rounds: list[Round] = field(default_factory=list)
+    tokens: list[Token | None] = field(default_factory=list)
+    """By piece of the flow; None for a ghost. Empty for a text that no round made."""
+
+    def add(self, round: Round, ghosts: bool) -> int:
+        """Append a round's tokens. Returns the first row of the block that changed."""
+        pieces = list(_pieces(round, ghosts))
+        self.tokens += (token for _, _, token in pieces)
+        return self.flow.append((text, kind) for text, kind, _ in pieces)
+
+
+@dataclass(slots=True)
+class _Message:
+    """Where a message's blocks start in the list of blocks."""
+
+    first: int
+    is_reply: bool
+
+
+class Transcript(ScrollView, can_focus=True):
+    """The messages, following the end unless a person has scrolled up. Text is data: no markup, no control codes."""
+
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{kind}" for kind in KINDS[1:]}
+    # Origins differ by more than colour, and the default colours (Okabe and Ito's) by more than red and green.
+    DEFAULT_CSS = """
+    Transcript {
+        background: $background;
+        color: $foreground;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        scrollbar-visibility: hidden;
+        & > .transcript--accepted { color: $origin-accepted; }
+        & > .transcript--correction { color: $origin-correction; text-style: bold underline; }
+        & > .transcript--bonus { color: $origin-bonus; text-style: bold; }
+        & > .transcript--plain { color: $origin-plain; }
+        & > .transcript--ghost { color: $origin-rejected; text-style: strike; }
+        & > .transcript--heading { color: $foreground; text-style: bold; }
+        & > .transcript--user { color: $foreground; }
+        & > .transcript--notice { color: $text-muted; text-style: italic; }
+        & > .transcript--cursor { color: $foreground; }
+    }
+    """
+
+    show_colours: reactive[bool] = reactive(True)
+    """Draw each token in the style of its origin."""
+
+    show_ghosts: reactive[bool] = reactive(False)
+    """Draw rejected drafted tokens where they stood. They are never part of the text."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._blocks: list[_Block] = []
+        self._messages: list[_Message] = []
+        self._reply: int | None = None  # which block grows
+        self._height = 0
+        self._width = INDENT + 80 + _MARGIN
+        self._end_y = 0  # max_scroll_y when rows or size last changed: whoever stood there follows
+        self._strips: LRUCache[int, Strip] = LRUCache(1024)
+        self._styles_by_kind: dict[int, Style] = {}
+
+    # What is shown
+
+    def add_message(self, role: str, text: str, name: str | None = None) -> None:
+        """Add a whole message under a heading: the name, or what the role is called."""
+        kind = {"user": USER, "system": NOTICE}.get(role, TEXT)
+        first = self._begin(name or _NAMES.get(role, role), is_reply=role == "assistant")
+        self._add_block().flow.append([(text.strip("\n"), kind)])
+        self._changed(first)
+
+    def start_reply(self, name: str) -> None:
+        """Begin a reply, to which rounds are appended until `finish_reply`."""
+        self.finish_reply()
+        first = self._begin(name, is_reply=True)
+        self._reply = len(self._blocks)
+        self._add_block()
+        self._changed(first)
+
+    def append_round(self, round: Round) -> None:
+        """Append a round's tokens to the reply. One that arrives after the transcript was cleared has no place."""
+        if self._reply is not None:
+            block = self._blocks[self._reply]
+            block.rounds.append(round)
+            self._changed(self._reply, block.add(round, self.show_ghosts))
+
+    def finish_reply(self, note: str = "") -> None:
+        """End the reply, with a note under it. Nothing happens if none was begun."""
+        if self._reply is not None:
+            reply, self._reply = self._reply, None
+            self._changed(reply, self._blocks[reply].flow.height - 1)
+            if note:
+                self.add_notice(note)
+
+    def add_notice(self, text: str) -> None:
+        """Add a remark that is no part of the conversation, nor of `text`."""
+        self._add_block(copied=False).flow.append([(text, NOTICE)])
+        self._changed(len(self._blocks) - 1)
+
+    def truncate_last_reply(self) -> None:
+        """Take back the last message, and the notices under it, if it is a reply."""
+        if self._messages and self._messages[-1].is_reply:
+            first = self._messages.pop().first
+            del self._blocks[first:]
+            self._reply = None
+            self._changed(first)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._blocks.clear()
+        self._messages.clear()
+        self._reply = None
+        self._changed(0)
+
+    # What can be asked
+
+    @property
+    def text(self) -> str:
+        """All messages with their headings, as a person would copy them: no ghosts, no notices, no wrapping."""
+        return "\n".join(block.flow.extract(skip=GHOST) for block in self._blocks if block.copied)
+
+    def token_at(self, x: int, y: int) -> Token | None:
+        """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
+        if not 0 <= y < self._height:
+            return None
+        block = self._block_at(y)
+        piece = block.flow.piece_at(y - block.top, x - block.indent) if block.tokens else None
+        return None if piece is None else block.tokens[piece]
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
+        if not self._blocks:
+            return None
+        first = min(selection.start.y, self._height - 1) if selection.start else 0
+        last = min(selection.end.y, self._height - 1) if selection.end else self._height - 1
+        parts = []
+        for block in self._blocks[self._index_at(first) : self._index_at(last) + 1]:
+            start, end = 0, None
+            if selection.start and block.top <= first:
+                start = block.flow.offset_at(first - block.top, selection.start.x - block.indent)
+            if selection.end and selection.end.y == last < block.top + block.flow.height:
+                end = block.flow.offset_at(last - block.top, selection.end.x - block.indent)
+            parts.append(block.flow.extract(start, end, skip=GHOST))
+        return "\n".join(parts), "\n"
+
+    # How it is drawn
+
+    def render_line(self, y: int) -> Strip:
+        """Row `y` of the window."""
+        row = y + self.scroll_offset.y
+        if row >= self._height:
+            return Strip.blank(self._width, self._style(TEXT))
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(row)
+        if span is None and (strip := self._strips.get(row)) is not None:
+            return strip
+        strip = self._draw(row, span)
+        if span is None:
+            self._strips[row] = strip
+        return strip
+
+    def _draw(self, row: int, span: tuple[int, int] | None) -> Strip:
+        block = self._block_at(row)
+        runs = [(" " * block.indent, TEXT), *block.flow.runs(row - block.top)]
+        if self._reply is not None and block is self._blocks[self._reply] and row == block.top + block.flow.height - 1:
+            runs.append(("█", CURSOR))
+        segments = [Segment(text, self._style(kind)) for text, kind in runs]
+        if span is not None:
+            segments = list(_select(segments, *span, self.selection_style))
+        strip = Strip(segments).extend_cell_length(self._width, self._style(TEXT))
+        return strip.crop(0, self._width).apply_offsets(0, row)
+
+    def _style(self, kind: int) -> Style:
+        if kind in ORIGINS and not self.show_colours:
+            kind = TEXT
+        if (style := self._styles_by_kind.get(kind)) is None:
+            style = self.rich_style if kind == TEXT else self.get_component_rich_style(f"transcript--{KINDS[kind]}")
+            self._styles_by_kind[kind] = style
+        return style
+
+    def notify_style_update(self) -> None:
+        """Textual's call when styles have changed."""
+        super().notify_style_update()
+        self._styles_by_kind.clear()
+        self._strips.clear()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Textual's call when the selection has changed; selected rows are drawn without the cache."""
+        self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Show the scrollbar only above the end, where it tells something: following, it would cost half of a frame."""
+        super().watch_scroll_y(old_value, new_value)
+        visibility = "hidden" if round(new_value) >= self.max_scroll_y else "visible"
+        if self.styles.scrollbar_visibility != visibility:
+            self.styles.scrollbar_visibility = visibility
+
+    def watch_show_colours(self) -> None:
+        """Draw again; where rows break does not depend on colour."""
+        self._strips.clear()
+
+    def watch_show_ghosts(self) -> None:
+        """Wrap those replies again in which ghosts appear or vanish."""
+        for block in self._blocks:
+            if any(round.count("rejected") for round in block.rounds):
+                block.flow = Flow(self._text_width)
+                block.tokens.clear()
+                for round in block.rounds:
+                    block.add(round, self.show_ghosts)
+        self._changed(0)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Wrap everything again if the width has changed, keeping the row on top of the window."""
+        width, self._width = self._width, self.scrollable_content_region.width
+        if width == self._width or not self._blocks:
+            self._changed(len(self._blocks))
+            return
+        row = min(self.scroll_offset.y, self._height - 1)
+        top = self._block_at(row)
+        offset, _ = top.flow.source(row - top.top)
+        for block in self._blocks:
+            block.flow.rewrap(self._text_width)
+        following = self._changed(0)
+        if not following:
+            self.scroll_to(y=top.top + top.flow.row_of(offset), animate=False, force=True)
+
+    # The list of blocks
+
+    @property
+    def _text_width(self) -> int:
+        return self._width - INDENT - _MARGIN
+
+    def _begin(self, heading: str, *, is_reply: bool) -> int:
+        """Start a message with an empty row and its heading. Returns its first block."""
+        first = len(self._blocks)
+        self._messages.append(_Message(first, is_reply))
+        if self._blocks:
+            self._add_block()
+        self._add_block(indent=1).flow.append([(heading, HEADING)])
+        return first
+
+    def _add_block(self, *, indent: int = INDENT, copied: bool = True) -> _Block:
+        block = _Block(Flow(self._text_width), indent, copied)
+        self._blocks.append(block)
+        return block
+
+    def _index_at(self, row: int) -> int:
+        return bisect_right(self._blocks, row, key=lambda block: block.top) - 1
+
+    def _block_at(self, row: int) -> _Block:
+        return self._blocks[self._index_at(row)]
+
+    def _changed(self, index: int, row: int = 0) -> bool:
+        """Take notice that all may differ from a row of a block on. Returns whether the view follows the end."""
+        # Where the user is heading counts, not where an animation has brought the view so far.
+        following = round(self.scroll_target_y) >= self._end_y
+        top = self._blocks[index - 1].top + self._blocks[index - 1].flow.height if index else 0
+        first = top + row
+        for block in self._blocks[index:]:
+            block.top = top
+            top += block.flow.height
+        changed = max(top, self._height)
+        if changed - first < self._strips.maxsize:
+            for drawn in range(first, changed):
+                self._strips.discard(drawn)
+        else:
+            self._strips.clear()
+        self._height = top
+        size = Size(self._width, top)
+        if self.virtual_size != size:
+            # Assigning virtual_size would lay the whole screen out again for each new row.
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+        if following:
+            self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+        self._end_y = self.max_scroll_y
+        # Where the view has moved it is drawn as a whole anyhow.
+        self.refresh_lines(first, max(1, changed - first))
+        return following
+
+
+def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, Token | None]]:
+    """A round's text, kind and token, with the rejected draft where it stood: before the correction."""
+    rejected = [token for token in round.drafted if token.fate == "rejected"] if ghosts else []
+    for token in round.tokens:
+        if token.origin != "accepted":
+            yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
+            rejected = []
+        yield token.text, KINDS.index(token.origin), token
+    yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
+
+
+def _select(segments: Iterable[Segment], start: int, end: int, style: Style) -> Iterator[Segment]:
+    """The segments, with the characters from `start` to `end` (-1: all the rest) in the selection's style."""
+    drawn = 0
+    for text, own, _ in segments:
+        first = min(len(text), max(0, start - drawn))
+        last = len(text) if end == -1 else max(first, min(len(text), end - drawn))
+        for part, selected in ((text[:first], False), (text[first:last], True), (text[last:], False)):
+            if part:
+                yield Segment(part, own + style if selected and own else own)
+        drawn += len(text)

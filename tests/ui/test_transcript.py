@@ -1,0 +1,345 @@
+"""The transcript: what is drawn, what is copied, where it scrolls, and that a long reply costs no more than a short one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import pytest
+from piloted import piloted, until
+from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.color import Color
+from textual.geometry import Offset
+from textual.selection import SELECT_ALL, Selection
+
+from spectui.knobs import Knobs
+from spectui.speculation.records import DraftToken, Origin, Round, Token
+from spectui.ui.themes import ORIGIN_DEFAULTS
+from spectui.ui.transcript import INDENT, Transcript
+from spectui.ui.wrap import Flow
+
+
+class TranscriptApp(App[None]):
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ORIGIN_DEFAULTS
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+
+def token(text: str, origin: Origin = "plain") -> Token:
+    return Token(7, text, origin, "draft" if origin == "accepted" else None, 0, 0, None, 0.9)
+
+
+def a_round(*accepted: str, last: tuple[str, Origin] | None = None, rejected: Sequence[str] = ()) -> Round:
+    drafted = [DraftToken(7, text, 0.9, "draft", "accepted") for text in accepted]
+    drafted += [DraftToken(7, text, 0.5, "draft", "rejected") for text in rejected]
+    tokens = [token(text, "accepted") for text in accepted] + ([token(*last)] if last else [])
+    return Round(0, 0, Knobs(), tuple(drafted), tuple(tokens), 0.01, 0.05, 0.001, 0.07)
+
+
+FOUR = (
+    a_round(last=("one ", "plain")),
+    a_round("two ", last=("three ", "correction"), rejected=("ghost", "\n")),
+    a_round("four ", last=("five", "bonus")),
+)
+
+
+def rows(transcript: Transcript) -> list[str]:
+    return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
+
+
+def style_of(transcript: Transcript, word: str) -> Style:
+    for y in range(transcript.size.height):
+        for segment in transcript.render_line(y):
+            if word in segment.text and segment.style is not None:
+                return segment.style
+    raise AssertionError(f"{word!r} is not drawn")
+
+
+def colour_of(transcript: Transcript, word: str) -> str | None:
+    colour = style_of(transcript, word).color
+    return colour and Color.from_rich_color(colour).hex
+
+
+def scrollbar_drawn(app: TranscriptApp) -> bool:
+    return app.query_one(Transcript).vertical_scrollbar in app.screen._compositor.visible_widgets
+
+
+@piloted
+async def test_messages_stand_under_headings_indented() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 12)):
+        transcript = app.query_one(Transcript)
+        transcript.add_message("user", "what [b]is[/b] it?")
+        transcript.add_message("assistant", "a thing", name="qwen")
+        transcript.add_notice("nothing else")
+        assert rows(transcript)[:7] == [
+            " you", "   what [b]is[/b] it?", "", " qwen", "   a thing", "   nothing else", "",
+        ]  # fmt: skip
+        assert transcript.text == "you\nwhat [b]is[/b] it?\n\nqwen\na thing"
+
+
+@piloted
+async def test_each_origin_has_its_own_style_and_colour_and_the_toggle_takes_them_away() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 8)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        for each in FOUR:
+            transcript.append_round(each)
+        for word, origin in (("one", "plain"), ("two", "accepted"), ("three", "correction"), ("five", "bonus")):
+            assert colour_of(transcript, word) == ORIGIN_DEFAULTS[f"origin-{origin}"]
+        looks = {word: style_of(transcript, word) for word in ("two", "three", "five")}
+        assert len({(look.bold, look.underline) for look in looks.values()}) == 3, "told apart without colour too"
+        drawn = rows(transcript)
+        with patch.object(Flow, "rewrap", side_effect=AssertionError("colours are no reason to wrap")):
+            transcript.show_colours = False
+            await pilot.pause()
+            assert rows(transcript) == drawn
+        plain = style_of(transcript, "one")
+        assert {style_of(transcript, word).color for word in looks} == {plain.color}
+        assert not style_of(transcript, "three").underline
+        transcript.show_colours = True
+        await pilot.pause()
+        assert colour_of(transcript, "two") == ORIGIN_DEFAULTS["origin-accepted"]
+
+
+@piloted
+async def test_a_theme_repaints_what_stands() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 8)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.add_message("user", "hello")
+        before = colour_of(transcript, "hello")
+        app.theme = "textual-light"
+        await until(pilot, lambda: colour_of(transcript, "hello") != before)
+
+
+@piloted
+async def test_ghosts_stand_before_the_correction_and_never_in_the_text() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 8)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        for each in FOUR[:2]:
+            transcript.append_round(each)
+        assert "ghost" not in rows(transcript)[1]
+        transcript.show_ghosts = True
+        await pilot.pause()
+        transcript.append_round(FOUR[2])
+        assert rows(transcript)[1] == "   one two ghost⏎three four five█"
+        assert style_of(transcript, "ghost").strike
+        assert transcript.text == "qwen\none two three four five"
+        assert transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
+        assert transcript.token_at(INDENT + 9, 1) is None
+        transcript.show_ghosts = False
+        await pilot.pause()
+        assert rows(transcript)[1] == "   one two three four five█"
+
+
+@piloted
+async def test_the_token_under_a_cell() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 8)):
+        transcript = app.query_one(Transcript)
+        transcript.add_message("user", "hello")
+        transcript.start_reply("qwen")
+        for each in FOUR:
+            transcript.append_round(each)
+        row = next(y for y, line in enumerate(rows(transcript)) if "one two" in line)
+        for word in ("one ", "two ", "three ", "four ", "five"):
+            x = rows(transcript)[row].index(word)
+            found = transcript.token_at(x, row)
+            assert found is not None
+            assert found.text == word
+        for x, y in ((0, row), (59, row), (4, 1), (4, 0), (4, 999), (4, -1)):
+            assert transcript.token_at(x, y) is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "\x1b[31mred",
+        "\x1b]52;c;aGk=\x07",
+        "\x1b]0;title\x1b\\",
+        "\x9b31m",
+        "\x9d0;t\x9c",
+        "a\rb",
+        "\x08\x7f\x00",
+        "\x0e",
+    ],
+)
+@piloted
+async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 20)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.add_message(f"us{bad}er", f"u{bad}v", name=f"n{bad}m")
+        transcript.add_notice(f"w{bad}x")
+        transcript.start_reply(f"q{bad}")
+        transcript.show_ghosts = True
+        transcript.append_round(a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",)))
+        # Split over tokens, the sequence must not come together again.
+        for character in bad:
+            transcript.append_round(a_round(last=(character, "plain")))
+        transcript.finish_reply(f"end{bad}")
+        await pilot.pause()
+        drawn = "".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "end" in drawn
+        assert drawn.isprintable()
+        assert transcript.text.replace("\n", "").isprintable()
+
+
+@piloted
+async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        for number in range(30):
+            transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
+        assert any("line 29" in row for row in rows(transcript))
+        await until(pilot, lambda: not scrollbar_drawn(app))
+        transcript.scroll_up(animate=False)
+        await until(pilot, lambda: scrollbar_drawn(app))
+        stands = rows(transcript)
+        for number in range(30, 40):
+            transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
+        await pilot.pause()
+        assert rows(transcript) == stands
+        transcript.scroll_end(animate=False)
+        await until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
+        transcript.append_round(a_round(last=("line 40\n", "plain")))
+        assert any("line 40" in row for row in rows(transcript))
+        await pilot.resize_terminal(40, 6)
+        await until(pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript)))
+
+
+@piloted
+async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.focus()
+        transcript.start_reply("qwen")
+        for number in range(60):
+            transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
+            if number in (3, 30):
+                await pilot.press("pagedown", "up" if number == 3 else "down")
+        assert any("line 59" in row for row in rows(transcript))
+
+
+@piloted
+async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.add_message("user", " ".join(f"word{number:03}" for number in range(200)))
+        transcript.scroll_to(y=10, animate=False)
+        await pilot.pause()
+        word = rows(transcript)[0].split()[0]
+        await pilot.resize_terminal(30, 10)
+        await until(pilot, lambda: transcript.size.width <= 30 and word in rows(transcript)[0])
+        assert all(len(row) < 30 for row in rows(transcript))
+        assert transcript.text.count("\n") == 1
+
+
+@piloted
+async def test_selected_text_is_what_was_written() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(24, 12)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.add_message("user", "a line that is wrapped twice at least\n\tsecond")
+        drawn = rows(transcript)
+        assert drawn[1:4] == ["   a line that is", "   wrapped twice at", "   least"]
+        picked = transcript.get_selection(Selection(Offset(INDENT + 2, 1), Offset(INDENT + 13, 2)))
+        assert picked == ("line that is wrapped twice", "\n")
+        assert transcript.get_selection(Selection(Offset(0, 0), Offset(99, 4))) == (transcript.text, "\n")
+        await pilot.mouse_down(transcript, offset=(INDENT + 2, 1))
+        await pilot.hover(transcript, offset=(INDENT + 12, 2))
+        await pilot.mouse_up(transcript, offset=(INDENT + 12, 2))
+        await until(pilot, lambda: app.screen.get_selected_text() == "line that is wrapped twice")
+        assert style_of(transcript, "line that").bgcolor != style_of(transcript, "second").bgcolor, (
+            "the selection shows"
+        )
+
+
+@piloted
+async def test_regenerate_takes_the_last_reply_back() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 12)):
+        transcript = app.query_one(Transcript)
+        transcript.add_message("user", "hello")
+        before = rows(transcript), transcript.text
+        transcript.start_reply("qwen")
+        transcript.append_round(FOUR[0])
+        transcript.finish_reply("stopped: context is full")
+        assert "   stopped: context is full" in rows(transcript)
+        assert "stopped" not in transcript.text
+        transcript.truncate_last_reply()
+        assert (rows(transcript), transcript.text) == before
+        transcript.truncate_last_reply()
+        assert transcript.text == before[1], "a prompt is no reply"
+        transcript.append_round(FOUR[0])
+        assert transcript.text == before[1], "a late round has no place"
+        transcript.clear()
+        assert transcript.text == ""
+        assert not any(rows(transcript))
+
+
+@piloted
+async def test_the_cursor_marks_the_growing_reply() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 8)):
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        assert rows(transcript)[1] == "   █"
+        transcript.append_round(FOUR[0])
+        transcript.add_notice("by the way")
+        transcript.append_round(FOUR[2])
+        assert rows(transcript)[1:3] == ["   one four five█", "   by the way"]
+        transcript.finish_reply()
+        assert rows(transcript)[1] == "   one four five"
+
+
+@piloted
+async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        wrapped: list[int] = []
+        layouts: list[object] = []
+        wrap = Flow._wrap
+
+        def counted(flow: Flow, start: int) -> None:
+            before = flow.height
+            wrap(flow, start)
+            wrapped.append(flow.height - before + 1)
+
+        with patch.object(Flow, "_wrap", counted):
+            for number in range(500):
+                transcript.append_round(a_round(*[f" tok{number}"] * 15, last=("\n", "bonus")))
+                if number == 250:
+                    await pilot.pause()
+                    with patch.object(app.screen, "_refresh_layout", side_effect=layouts.append):
+                        transcript.append_round(a_round(last=("x\n", "plain")))
+                        await pilot.pause()
+        assert transcript.text.count("tok") == 7500
+        assert max(wrapped) <= 4, "appending wraps the last row and what is new"
+        assert layouts == [], "a new row lays nothing out again"
+        await pilot.pause()
+        drawn: list[int] = []
+        draw = Transcript._draw
+
+        def counted_draw(self: Transcript, row: int, span: tuple[int, int] | None) -> object:
+            drawn.append(row)
+            return draw(self, row, span)
+
+        with patch.object(Transcript, "_draw", counted_draw):
+            transcript.append_round(a_round(last=("end", "plain")))
+            await until(pilot, lambda: drawn)
+            await pilot.pause()
+        assert len(drawn) == 1, "rows that did not change are not made again"
