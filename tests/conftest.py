@@ -1,0 +1,18 @@
+"""No test reads or writes a person's directories, and none of their settings reach a test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_directories(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """spectui's directories, in a temporary place, for this process and those it starts."""
+    for name in [name for name in os.environ if name.startswith("SPECTUI_")]:
+        del os.environ[name]
+    root: Path = tmp_path_factory.mktemp("spectui")
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        os.environ[f"SPECTUI_{kind}_DIR"] = str(root / kind.lower())

@@ -1,0 +1,158 @@
+"""The engine on SmolLM2 through llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine.events import Event, Loaded, Notice, Prompt, RoundDone
+from spectui.engine.session import Session
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.speculation.records import StopReason
+from tests.smollm2 import SNAKE, alone, ask, opened, setup
+
+Opened = tuple[Session, list[Event]]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Opened]:
+    session, events = opened(setup())
+    yield session, events
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Opened]:
+    session, events = opened(alone())
+    yield session, events
+    session.close()
+
+
+def rounds(events: list[Event]) -> list[RoundDone]:
+    return [event for event in events if isinstance(event, RoundDone)]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
+def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperature: float):
+    knobs = Knobs(temperature=temperature, seed=11, predict=200, p_min=0.2)
+    expected = ask(plain[0], knobs, SNAKE)
+    session, events = pair
+    events.clear()
+    finished = ask(session, knobs, SNAKE)
+    assert finished.text == expected.text
+    assert finished.statistics.accepted > 10
+    assert finished.statistics.rejected > 0
+    ids = [token.id for event in rounds(events) for token in event.round.tokens]
+    assert ids == [token.id for event in rounds(plain[1])[-expected.statistics.rounds :] for token in event.round.tokens]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_knobs_changed_within_the_reply_change_no_token(pair: Opened, plain: Opened, temperature: float):
+    knobs = Knobs(temperature=temperature, seed=4, predict=120)
+    expected = ask(plain[0], knobs, SNAKE)
+    changes = [(16, 0, 0.0), (3, 2, 0.5), (0, 0, 0.0), (8, 8, 0.9), (1, 0, 0.3)]
+    seen: list[int] = []
+
+    def turn(event: Event) -> None:
+        if isinstance(event, RoundDone):
+            seen.append(len(event.round.drafted))
+            most, least, p = changes[len(seen) % len(changes)]
+            session.knobs = replace(session.knobs, draft_max=most, draft_min=least, p_min=p)
+
+    session = Session(turn)
+    session.load(setup())
+    try:
+        finished = ask(session, replace(knobs, draft_max=16, p_min=0.0), SNAKE)
+    finally:
+        session.close()
+    assert finished.text == expected.text
+    # the slider's value is the very next draft's
+    assert seen[0] == 16
+    assert seen[2] == 0
+    assert seen[5] == 16
+
+
+def test_three_turns_reuse_the_cells_and_give_a_fresh_starts_text(pair: Opened):
+    session, events = pair
+    knobs = Knobs(temperature=0.7, seed=5, predict=40)
+    talk = ["Name three colours."]
+    for question in ("And three animals?", "Which is the largest?"):
+        talk += [ask(session, knobs, *talk).text, question]
+    events.clear()
+    reused = ask(session, knobs, *talk)
+    prompt = next(event for event in events if isinstance(event, Prompt))
+    assert prompt.reused > 0.6 * prompt.total
+    fresh, _ = opened(setup())
+    try:
+        assert ask(fresh, knobs, *talk).text == reused.text
+    finally:
+        fresh.close()
+
+
+def test_a_full_context_ends_the_reply_with_that_reason():
+    session, events = opened(replace(setup(), ctx_size=256))
+    try:
+        finished = ask(session, Knobs(temperature=0.7, seed=1), "Tell me a very long story about a dragon.")
+        assert finished.reason is StopReason.CONTEXT
+        assert rounds(events)[-1].context == 257
+        # the next prompt works
+        assert ask(session, Knobs(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
+        # and one that does not fit says so at once
+        assert ask(session, Knobs(), "word " * 400).reason is StopReason.CONTEXT
+    finally:
+        session.close()
+
+
+def test_stop_takes_effect_within_a_pass(pair: Opened):
+    seen: list[Event] = []
+
+    def stop_at_third(event: Event) -> None:
+        seen.append(event)
+        if len(rounds(seen)) == 3:
+            session.stop()
+
+    session = Session(stop_at_third)
+    session.load(alone())
+    try:
+        finished = ask(session, Knobs(temperature=0), SNAKE)
+        assert (finished.reason, finished.statistics.rounds) == (StopReason.CANCELLED, 3)
+    finally:
+        session.close()
+
+
+def test_a_drawn_seed_is_told_and_gives_the_text_again(pair: Opened):
+    session, _ = pair
+    first = ask(session, Knobs(temperature=1.0, predict=30), SNAKE)
+    assert first.knobs.seed >= 0
+    again = ask(session, Knobs(temperature=1.0, predict=30, seed=first.knobs.seed), SNAKE)
+    other = ask(session, Knobs(temperature=1.0, predict=30), SNAKE)
+    assert again.text == first.text
+    assert other.text != first.text
+
+
+def test_reloading_loads_only_what_changed(pair: Opened):
+    session, events = opened(setup())
+    try:
+        target = session._pair.target
+        ask(session, Knobs(temperature=0, predict=10), SNAKE)
+        cells = len(session._pair.memory.tokens)
+        session.load(alone())
+        assert session._pair.target is target
+        assert session._pair.draft is None
+        assert len(session._pair.memory.tokens) == cells
+        session.load(replace(setup(), ctx_size=512))
+        assert session._pair.target is target
+        assert session._pair.memory.n_ctx == 512
+        loaded = [event for event in events if isinstance(event, Loaded)]
+        assert [event.draft is None for event in loaded] == [False, True, False]
+        assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)
+    finally:
+        session.close()
+
+
+def test_asking_before_loading_is_a_sentence():
+    with pytest.raises(SpectuiError, match="No model is loaded"):
+        ask(Session(lambda _: None), Knobs(), "hi")

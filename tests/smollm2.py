@@ -1,0 +1,46 @@
+"""SmolLM2-135M-Instruct for tests: the real llama.cpp on a real model, in about a second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from spectui.engine.demo import default_setup, make_draft
+from spectui.engine.events import Event, Finished, Message
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+
+SNAKE = "write snake game in python"
+
+
+@cache
+def setup() -> Setup:
+    """The demo pair: Q4_1 weights are bit-equal at every batch, its Q2_K draft disagrees often.
+
+    One thread, because two that wait for each other crawl when anything else runs on the machine. Slices of 32, because
+    ggml's attention takes another way from 64 rows on, with other roundings.
+    """
+    pair = default_setup(Setup(ctx_size=1024, threads=1, ubatch=32))
+    make_draft(Path(pair.model or ""), lambda _: None)
+    return pair
+
+
+def alone() -> Setup:
+    """The target without a draft."""
+    return replace(setup(), draft=None)
+
+
+def ask(session: Session, knobs: Knobs, *contents: str) -> Finished:
+    """Answer a conversation of user and assistant messages in turn."""
+    session.knobs = knobs
+    roles = ("user", "assistant")
+    return session.generate([Message(roles[n % 2], content) for n, content in enumerate(contents)])
+
+
+def opened(setup: Setup) -> tuple[Session, list[Event]]:
+    """A loaded session and the list that its events go to."""
+    events: list[Event] = []
+    session = Session(events.append)
+    session.load(setup)
+    return session, events
