@@ -68,7 +68,7 @@ def test_high_contrast_is_higher_and_mono_is_grey() -> None:
         GOOD + '[variables]\norigin-plain = "bold"', GOOD + '[variables]\n"a; b" = "red"',
         GOOD + '[variables]\nborder = "red; } * { display: none"', GOOD + '[variables]\nborder = "bold"',
         GOOD + '[variables]\nbutton-focus-text-style = "#ffffff"', GOOD + '[variables]\nlink-style = "sparkling"',
-        "a=" + "[" * 5000, "#" * (MAX_BYTES + 1), GOOD + 'accent = "\x1b[31m"', GOOD + 'accent = "auto 87%"',
+        "a=" + "[" * 5000, GOOD + "#" * MAX_BYTES, GOOD + 'accent = "\x1b[31m"', GOOD + 'accent = "auto 87%"',
         'name = "bad\\u001b[31m"\nprimary = "red"',
     ],
 )  # fmt: skip
@@ -87,10 +87,12 @@ def test_what_is_no_readable_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "directory.toml").mkdir()
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
     (tmp_path / "nowhere.toml").symlink_to(tmp_path / "missing")
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
     (tmp_path / "notes.txt").write_text("not a theme")
     themes, problems = load_themes([tmp_path, tmp_path / "absent"])
     assert themes == []
-    assert len(problems) == 3
+    assert len(problems) == 4
+    assert "The theme endless.toml is left out: it is not a file." in problems
 
 
 def test_the_later_directory_wins(tmp_path: Path) -> None:
