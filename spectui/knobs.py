@@ -39,6 +39,14 @@ def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
 class Knobs:
     """The live settings: an immutable snapshot, swapped whole, read once per round."""
 
+    drafter: str = setting(
+        "auto", "who proposes tokens: the draft model, the conversation's own repetitions (suffix), or both (auto)",
+        "--drafter", choices=("auto", "model", "suffix", "off"), section="speculation",
+    )  # fmt: skip
+    policy: str = setting(
+        "auto", "how long drafts are: what pays (auto), draft-max and p-min (fixed), or expected value (profile)",
+        "--policy", choices=("auto", "fixed", "profile"), section="speculation",
+    )  # fmt: skip
     draft_max: int = setting(
         16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft-n",
         low=0, high=48, step=1, section="speculation",
@@ -48,14 +56,16 @@ class Knobs:
         low=0, high=48, step=1, section="speculation",
     )  # fmt: skip
     p_min: float = setting(
-        0.75, "drafting stops before a token less likely than this", "--draft-p-min", "--p-min", "--spec-draft-p-min",
+        0.75, "policy fixed: drafting stops before a token less likely than this", "--draft-p-min", "--p-min", "--spec-draft-p-min",
         low=0.0, high=1.0, step=0.05, section="speculation",
     )  # fmt: skip
     temperature: float = setting(
         0.8, "0 always takes the likeliest token", "--temp", "--temperature", low=0.0, high=5.0, step=0.05,
         section="sampling",
     )  # fmt: skip
-    top_k: int = setting(40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1, section="sampling")
+    top_k: int = setting(
+        40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1, section="sampling"
+    )
     top_p: float = setting(
         0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01, section="sampling"
     )
@@ -92,7 +102,9 @@ class Knobs:
 class Setup:
     """What is fixed while a pair of models is loaded."""
 
-    model: str | None = setting(None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models")
+    model: str | None = setting(
+        None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models"
+    )
     draft: str | None = setting(
         None, "the draft model, a GGUF file of the same vocabulary", "-md", "--model-draft", "--draft", "--draft-model",
         "--spec-draft-model", metavar="FILE", section="models",

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import Drafter, ModelDrafter
-from spectui.speculation.policy import FixedPolicy, Policy
+from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.economics import Economics
 from spectui.speculation.records import Round
+from spectui.speculation.strategy import Strategy
 
 END = 0
 """The token that ends a toy's reply."""
@@ -64,8 +65,8 @@ def decode(
     target: ToyModel,
     prompt: Sequence[int],
     knobs: Knobs | Sequence[Knobs],
-    drafter: Drafter | None = None,
-    policy: Policy | None = None,
+    drafter: ModelDrafter | None = None,
+    strategy: Strategy | None = None,
     cancel_after: int | None = None,
 ) -> tuple[Decoder, list[Round], list[str]]:
     """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)"""
@@ -73,8 +74,7 @@ def decode(
     rounds: list[Round] = []
     decoder = Decoder(
         target,
-        drafter,
-        policy or FixedPolicy(),
+        strategy or Strategy(drafter, Economics()),
         text=str,
         piece=str,
         is_end=lambda token: token == END,

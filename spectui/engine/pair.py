@@ -17,6 +17,9 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.template import ChatTemplate
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
+from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.economics import Economics
+from spectui.speculation.strategy import Strategy
 
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
@@ -38,6 +41,7 @@ class Pair:
         self.memory: Context | None = None
         self.draft_memory: Context | None = None
         self.template: ChatTemplate | None = None
+        self.strategy: Strategy | None = None
 
     def load(self, setup: Setup) -> None:
         """Make it as the set-up says. Raises SpectuiError, DraftError where the target alone would do."""
@@ -52,6 +56,9 @@ class Pair:
         self._load_target(setup, verdict.extra_buffers)
         if setup.draft is not None:
             self._load_draft(setup, verdict.extra_buffers)
+        assert self.target is not None
+        drafter = ModelDrafter(self.draft_memory, self.target.n_vocab) if self.draft_memory else None
+        self.strategy = Strategy(drafter, Economics())
 
     def _verdict(self) -> selftest.Verdict:
         if not self._loaded:
@@ -184,7 +191,7 @@ class Pair:
             self.memory.close()
         if self.target is not None:
             self.target.close()
-        self.target = self.memory = self.template = None
+        self.target = self.memory = self.template = self.strategy = None
         self._loaded.clear()
 
     def _close_draft(self) -> None:

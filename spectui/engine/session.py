@@ -15,9 +15,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import Drafter, ModelDrafter
 from spectui.speculation.model import common_prefix
-from spectui.speculation.policy import FixedPolicy
 from spectui.speculation.statistics import Statistics
 
 
@@ -57,7 +55,7 @@ class Session:
         from spectui.llama.text import TextStream, safe
 
         pair = self._pair
-        if pair is None or pair.target is None or pair.memory is None or pair.template is None:
+        if pair is None or pair.target is None or pair.memory is None or pair.template is None or pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
         target = pair.target
         started = perf_counter()
@@ -66,11 +64,9 @@ class Session:
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
         reused = common_prefix(pair.memory.tokens, prompt)
-        drafter: Drafter | None = ModelDrafter(pair.draft_memory, target.n_vocab) if pair.draft_memory else None
         decoder = Decoder(
             pair.memory,
-            drafter,
-            FixedPolicy(),
+            pair.strategy,
             text=lambda token: stream.push(target.piece(token)),
             piece=lambda token: safe(target.piece(token).decode("utf-8", "replace")),
             is_end=target.is_end,

@@ -19,6 +19,7 @@ from spectui.speculation.model import Cancelled, Evaluator, Interrupted, feed
 from spectui.speculation.policy import Policy
 from spectui.speculation.records import Candidate, DraftToken, Fate, Origin, Round, StopReason, Token
 from spectui.speculation.sampling import probability
+from spectui.speculation.strategy import Strategy
 
 
 class Decoder:
@@ -27,8 +28,7 @@ class Decoder:
     def __init__(
         self,
         target: Evaluator,
-        drafter: Drafter | None,
-        policy: Policy,
+        strategy: Strategy,
         *,
         text: Callable[[int], str],
         piece: Callable[[int], str],
@@ -38,8 +38,7 @@ class Decoder:
     ) -> None:
         """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order."""
         self.target = target
-        self.drafter = drafter
-        self.policy = policy
+        self.strategy = strategy
         self.tokens: list[int] = []
         self.reason: StopReason | None = None
         self._text = text
@@ -57,7 +56,7 @@ class Decoder:
             return
         try:
             feed(self.target, self.tokens[:-1], self._cancelled, progress)
-            self._guarded(lambda drafter: drafter.prepare(self.tokens, self._cancelled))
+            self._guarded(lambda: self.strategy.prepare(self.tokens, self._cancelled))
         except Interrupted:
             self.reason = StopReason.CANCELLED
 
@@ -86,8 +85,10 @@ class Decoder:
     def _round(self, index: int, knobs: Knobs, limit: int) -> Round:
         started = perf_counter()
         position = len(self.tokens)
-        drafted = self._draft(knobs, limit)
-        kept = drafted[: self.policy.keep(drafted, knobs)]
+        drafter, policy = self.strategy.at(knobs)
+        policy.begin(knobs, position, max(limit, 0))
+        drafted = self._draft(drafter, policy, knobs)
+        kept = drafted[: policy.keep(drafted)]
         drafted_at = perf_counter()
 
         pending = self.tokens[len(self.target.tokens) :]
@@ -122,7 +123,7 @@ class Decoder:
             DraftToken(candidate.id, self._piece(candidate.id), candidate.p, candidate.source, fate)
             for candidate, fate in zip(drafted, fates, strict=True)
         )
-        return Round(
+        round = Round(
             index=index,
             position=position,
             knobs=knobs,
@@ -132,19 +133,23 @@ class Decoder:
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
             seconds=perf_counter() - started,
+            pass_size=len(pending) + len(kept),
+            note=policy.note(kept),
         )
+        self.strategy.learn(round, drafted)
+        return round
 
-    def _draft(self, knobs: Knobs, limit: int) -> list[Candidate]:
+    def _draft(self, drafter: Drafter | None, policy: Policy, knobs: Knobs) -> list[Candidate]:
         """Candidates for as long as the policy wants them."""
         drafted: list[Candidate] = []
-        if self.drafter is None or limit <= 0:
+        if drafter is None:
             return drafted
 
-        def draft(drafter: Drafter) -> None:
+        def draft() -> None:
             candidates = drafter.propose(self.tokens, knobs)
-            while self.policy.wants_more(drafted, knobs, limit):
+            while policy.wants_more(drafted, drafter.upcoming):
                 candidate = next(candidates, None)
-                if candidate is None or not self.policy.takes(candidate, knobs):
+                if candidate is None or not policy.takes(candidate):
                     break
                 drafted.append(candidate)
 
@@ -166,12 +171,10 @@ class Decoder:
                 break
         return choices
 
-    def _guarded(self, work: Callable[[Drafter], None]) -> None:
-        """Let the drafter work; if it fails, the reply goes on without it."""
-        if self.drafter is None:
-            return
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Let the draft work; if it fails, the reply goes on without it."""
         try:
-            work(self.drafter)
+            work()
         except SpectuiError as error:
-            self.drafter = None
+            self.strategy.drop_model()
             self._notice(f"The draft failed, so the reply goes on without it: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 from typing import Protocol
 
 from spectui.knobs import Knobs
@@ -14,6 +15,9 @@ from spectui.speculation.sampling import confidence
 
 class Drafter(Protocol):
     """Proposes a continuation, one candidate at a time, so that whoever asks can stop before the next one is paid for."""
+
+    upcoming: str
+    """The source of the candidate that would come next."""
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         """A reply to this prompt begins."""
@@ -28,6 +32,8 @@ class ModelDrafter:
     Its memory keeps the cells of accepted tokens; in each round it lacks only the one or two tokens that the target added
     and evaluates those in one pass.
     """
+
+    upcoming = "model"
 
     def __init__(self, model: Evaluator, n_vocab: int) -> None:
         """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
@@ -48,8 +54,9 @@ class ModelDrafter:
         self._agreed = len(model.tokens)
         pending = history[self._agreed :]
         while len(model.tokens) + len(pending) <= model.n_ctx:
+            started = perf_counter()
             row = model.evaluate(pending, rows=1)[0, : self._n_vocab]
             token = choose(row, knobs, len(history), history)
-            yield Candidate(token, confidence(row, token), "model")
+            yield Candidate(token, confidence(row, token), "model", seconds=perf_counter() - started)
             history.append(token)
             pending = [token]

@@ -34,12 +34,15 @@ class Candidate:
     """A token that a drafter proposes.
 
     `p` is the drafter's confidence in 0..1: for a draft model the token's share among the 10 likeliest at temperature 1
-    (llama.cpp's p-min meaning).
+    (llama.cpp's p-min meaning); for a suffix match the share of the times that the token followed, less for short matches.
+    `match` is the length of that match in tokens, `seconds` what it took to draft this token.
     """
 
     id: int
     p: float
     source: str
+    match: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,10 @@ class Round:
     verify_s: float
     choose_s: float
     seconds: float
+    pass_size: int = 1
+    """Tokens that the target evaluated in this pass."""
+    note: str = ""
+    """What the policy did, and why, in words."""
 
     @property
     def rest_s(self) -> float:

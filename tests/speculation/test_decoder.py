@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +15,10 @@ from tests.toys import END, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
 
+fixed = partial(Knobs, policy="fixed", drafter="model")
+
 samplers = st.builds(
-    Knobs,
+    fixed,
     temperature=st.sampled_from([0.0, 0.3, 0.8, 1.5]),
     top_k=st.sampled_from([0, 1, 3, 40]),
     top_p=st.sampled_from([0.5, 0.95, 1.0]),
@@ -50,7 +53,7 @@ def test_the_books_balance(sampler, seed, noise):
 
 
 def test_a_perfect_draft_fills_every_pass():
-    knobs = Knobs(temperature=0.8, seed=5, draft_max=4, p_min=0.0, predict=50)
+    knobs = fixed(temperature=0.8, seed=5, draft_max=4, p_min=0.0, predict=50)
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.0, ends=False))
     statistics = Statistics.of(rounds)
     assert statistics.acceptance == 1.0
@@ -60,7 +63,7 @@ def test_a_perfect_draft_fills_every_pass():
 
 def test_the_coupled_noise_makes_a_good_draft_agree_at_high_temperature():
     """Without the shared noise, two samples of the same distribution would agree far less often."""
-    knobs = Knobs(temperature=1.5, top_k=0, top_p=1.0, min_p=0.0, seed=5, draft_max=4, p_min=0.0, predict=80)
+    knobs = fixed(temperature=1.5, top_k=0, top_p=1.0, min_p=0.0, seed=5, draft_max=4, p_min=0.0, predict=80)
     _, coupled, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.1, ends=False))
 
     class Uncoupled(type(toy_drafter(1, 0.1))):
@@ -75,7 +78,7 @@ def test_the_coupled_noise_makes_a_good_draft_agree_at_high_temperature():
 
 def test_the_draft_evaluates_nothing_twice():
     drafter = toy_drafter(1, 0.7, ends=False)
-    knobs = Knobs(temperature=0, draft_max=4, p_min=0.0, predict=60)
+    knobs = fixed(temperature=0, draft_max=4, p_min=0.0, predict=60)
     decode(ToyModel(1, ends=False), PROMPT, knobs, drafter)
     prompt_passes = 1
     # one pass a drafted token; the first of a round catches up on one token, or two after a fully accepted draft
@@ -83,7 +86,7 @@ def test_the_draft_evaluates_nothing_twice():
 
 
 def test_draft_min_ignores_and_counts_short_drafts():
-    knobs = Knobs(temperature=1.0, seed=4, draft_max=4, draft_min=4, p_min=0.3, predict=80)
+    knobs = fixed(temperature=1.0, seed=4, draft_max=4, draft_min=4, p_min=0.3, predict=80)
     _, rounds, _ = decode(ToyModel(2, ends=False), PROMPT, knobs, toy_drafter(2, 0.3, ends=False))
     shown = [len([token for token in round.drafted if token.fate != "ignored"]) for round in rounds]
     assert set(shown) == {0, 4}
@@ -92,7 +95,7 @@ def test_draft_min_ignores_and_counts_short_drafts():
 
 
 def test_p_min_is_checked_before_a_token_is_taken():
-    knobs = Knobs(temperature=1.0, seed=4, draft_max=8, p_min=0.3, predict=80)
+    knobs = fixed(temperature=1.0, seed=4, draft_max=8, p_min=0.3, predict=80)
     _, rounds, _ = decode(ToyModel(2, ends=False), PROMPT, knobs, toy_drafter(2, 0.3, ends=False))
     drafted = [token for round in rounds for token in round.drafted]
     assert drafted
@@ -100,26 +103,26 @@ def test_p_min_is_checked_before_a_token_is_taken():
 
 
 def test_knobs_act_on_the_next_round():
-    settings = [Knobs(temperature=0, draft_max=most, p_min=0.0, predict=40) for most in (2, 7, 0, 3)]
+    settings = [fixed(temperature=0, draft_max=most, p_min=0.0, predict=40) for most in (2, 7, 0, 3)]
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, settings, toy_drafter(1, 0.0, ends=False))
     assert [len(round.drafted) for round in rounds[:4]] == [2, 7, 0, 3]
 
 
 def test_full_context_ends_the_reply():
     target = ToyModel(1, n_ctx=20, ends=False)
-    decoder, rounds, _ = decode(target, PROMPT, Knobs(p_min=0.0), toy_drafter(1, 0.0, ends=False))
+    decoder, rounds, _ = decode(target, PROMPT, fixed(p_min=0.0), toy_drafter(1, 0.0, ends=False))
     assert decoder.reason is StopReason.CONTEXT
     # the last token needs no cell of its own
     assert len(PROMPT) + len(emitted(rounds)) == 21
 
 
 def test_a_prompt_beyond_the_context_ends_before_it_begins():
-    decoder, rounds, _ = decode(ToyModel(1, n_ctx=4), PROMPT, Knobs())
+    decoder, rounds, _ = decode(ToyModel(1, n_ctx=4), PROMPT, fixed())
     assert (decoder.reason, rounds) == (StopReason.CONTEXT, [])
 
 
 def test_a_smaller_draft_context_only_ends_the_drafting():
-    knobs = Knobs(temperature=0, p_min=0.0, predict=60)
+    knobs = fixed(temperature=0, p_min=0.0, predict=60)
     _, plain, _ = decode(ToyModel(1, ends=False), PROMPT, knobs)
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.0, ends=False, n_ctx=30))
     assert emitted(rounds) == emitted(plain)
@@ -128,15 +131,15 @@ def test_a_smaller_draft_context_only_ends_the_drafting():
 
 
 def test_limit_and_cancel():
-    decoder, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, Knobs(predict=7, p_min=0.0), toy_drafter(1, 0.0))
+    decoder, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(predict=7, p_min=0.0), toy_drafter(1, 0.0))
     assert (decoder.reason, len(emitted(rounds))) == (StopReason.LIMIT, 7)
-    decoder, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, Knobs(), cancel_after=3)
+    decoder, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(), cancel_after=3)
     assert (decoder.reason, len(rounds)) == (StopReason.CANCELLED, 3)
 
 
 def test_an_accepted_end_stops_the_reply_and_leaves_the_rest_unjudged():
     for seed in range(40):
-        decoder, rounds, _ = decode(ToyModel(seed), PROMPT, Knobs(temperature=0, p_min=0.0), toy_drafter(seed, 0.0))
+        decoder, rounds, _ = decode(ToyModel(seed), PROMPT, fixed(temperature=0, p_min=0.0), toy_drafter(seed, 0.0))
         last = rounds[-1]
         if decoder.reason is StopReason.EOS and last.tokens[-1].origin == "accepted":
             assert last.tokens[-1].id == END
@@ -146,7 +149,7 @@ def test_an_accepted_end_stops_the_reply_and_leaves_the_rest_unjudged():
 
 
 def test_a_failing_draft_is_dropped_and_the_reply_goes_on():
-    knobs = Knobs(temperature=0.8, seed=3, p_min=0.0, predict=40)
+    knobs = fixed(temperature=0.8, seed=3, p_min=0.0, predict=40)
     _, plain, _ = decode(ToyModel(1, ends=False), PROMPT, knobs)
     for fails_after in (0, 1, 5, 9):
         drafter = toy_drafter(1, 0.5, ends=False)
@@ -157,7 +160,7 @@ def test_a_failing_draft_is_dropped_and_the_reply_goes_on():
 
 
 def test_a_target_that_cannot_drop_a_suffix_is_never_corrupted():
-    knobs = Knobs(temperature=0.8, seed=3, p_min=0.0, predict=40)
+    knobs = fixed(temperature=0.8, seed=3, p_min=0.0, predict=40)
     _, plain, _ = decode(ToyModel(1, ends=False), PROMPT, knobs)
     target = ToyModel(1, ends=False)
     target.forgets = True
@@ -167,7 +170,7 @@ def test_a_target_that_cannot_drop_a_suffix_is_never_corrupted():
 
 def test_the_next_prompt_reuses_what_both_memories_hold():
     target, drafter = ToyModel(1, ends=False), toy_drafter(1, 0.5, ends=False)
-    knobs = Knobs(temperature=0, predict=20)
+    knobs = fixed(temperature=0, predict=20)
     decoder, _, _ = decode(target, PROMPT, knobs, drafter)
     follow_up = [*decoder.tokens, 7, 8]
     before = target.evaluated, drafter.model.evaluated

@@ -1,0 +1,118 @@
+"""Automatic drafting: draft what pays, with whom it pays, for as long as it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from spectui.knobs import Knobs
+from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.economics import Economics
+from spectui.speculation.model import Cancelled
+from spectui.speculation.records import Candidate
+from spectui.speculation.suffix import SuffixDrafter
+
+_STAKE = 0.01
+"""Share of the time that speculation may lose against plain decoding before it pauses."""
+
+_PROBE = 4
+"""Tokens drafted to see whether drafting pays again."""
+
+_PATIENCE = 16, 256
+"""Rounds without a draft before a probe: at first, and at most."""
+
+
+class AutoDrafter:
+    """The suffix match where its expected value is higher, else the draft model, which also extends a suffix draft."""
+
+    def __init__(self, suffix: SuffixDrafter, model: ModelDrafter | None, economics: Economics) -> None:
+        self._suffix = suffix
+        self._model = model
+        self._economics = economics
+        self.upcoming = "suffix"
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """Nothing of its own: both drafters are prepared by whoever owns them."""
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        repeated = list(islice(self._suffix.propose(tokens, knobs), knobs.draft_max))
+        if self._model is not None:
+            context = len(tokens)
+            stop = self._economics.best_stop(repeated, context)
+            model = self._economics.best_extension((), "model", context, knobs.draft_max)
+            repeated = repeated[: stop.length] if stop.value >= model.value else []
+        for place, candidate in enumerate(repeated, 1):
+            self.upcoming = "suffix" if place < len(repeated) else "model"
+            yield candidate
+        if self._model is not None:
+            yield from self._model.propose([*tokens, *(candidate.id for candidate in repeated)], knobs)
+
+
+class AutoPolicy:
+    """Rate-optimal stopping, within a bound on what speculation may cost.
+
+    The ledger: seconds gained against plain decoding. When it falls below a hundredth of the time, drafting pauses until
+    time has passed; while nothing is drafted, a few tokens are drafted now and then to see whether the text has changed.
+    """
+
+    def __init__(self, economics: Economics) -> None:
+        self._economics = economics
+        self._idle = 0
+        self._patience = _PATIENCE[0]
+
+    def begin(self, knobs: Knobs, context: int, limit: int) -> None:
+        economics = self._economics
+        self._knobs, self._context, self._limit = knobs, context, limit
+        self._paused = True
+        self._probing = False
+        if not economics.verify.known or not limit:
+            return  # one plain round tells what plain costs
+        stake = _STAKE * economics.elapsed + 4 * economics.verify(1, context)
+        self._paused = economics.balance < -stake
+        self._probing = not self._paused and self._idle >= self._patience
+
+    def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
+        if self._paused or len(drafted) >= self._limit:
+            return False
+        if self._probing:
+            return len(drafted) < _PROBE
+        if upcoming == "suffix":
+            return True
+        stop = self._economics.best_stop(drafted, self._context)
+        return self._economics.best_extension(drafted, upcoming, self._context, self._limit).value > stop.value
+
+    def takes(self, candidate: Candidate) -> bool:
+        return True
+
+    def keep(self, drafted: Sequence[Candidate]) -> int:
+        if self._probing:
+            kept = len(drafted)
+            self._patience = min(2 * self._patience, _PATIENCE[1])
+        else:
+            kept = self._economics.best_stop(drafted, self._context, self._knobs.draft_min).length
+            if kept:
+                self._patience = _PATIENCE[0]
+        self._idle = 0 if kept else self._idle + 1
+        return kept
+
+    def note(self, kept: Sequence[Candidate]) -> str:
+        economics, context = self._economics, self._context
+        if not economics.verify.known:
+            return "measuring what a plain pass costs"
+        plain = economics.verify(1, context)
+        if self._paused and self._limit:
+            return "not drafting for a while: it has lost time against plain decoding"
+        if self._probing:
+            return f"drafting {len(kept)} to see whether it pays again"
+        if kept:
+            drafting = economics.draft.total(sum(candidate.source == "model" for candidate in kept))
+            stop = economics.best_stop(kept, context)
+            pays = stop.tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
+            return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
+        dear = economics.draft.next / plain
+        if not dear:
+            return "not drafting: nothing here stood before"
+        has = economics.calibration.mean("model")
+        needs = economics.break_even(context, self._limit)
+        wants = f"needs {needs:.2f} acceptance, has {has:.2f}" if needs is not None else "cannot pay at any acceptance"
+        return f"not drafting: the draft costs {dear:.2f} of a target pass, {wants}"

@@ -1,0 +1,64 @@
+"""From a drafter's confidence to the chance that the target will agree, learned from what the target judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log2
+
+from spectui.speculation.records import Candidate, Fate
+
+_PRIOR = 4.0
+"""Observations that the drafter's own word is worth."""
+
+_DECAY = 0.99
+"""Older observations fade: text changes from prose to code and back."""
+
+_BINS = 12
+
+
+class Calibration:
+    """Beta counts per kind of candidate: by source, by confidence, and for suffix matches by length."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int, int], float] = {}
+        self._seen: dict[tuple[str, int, int], float] = {}
+        self._mean: dict[str, float] = {}
+
+    def chance(self, candidate: Candidate) -> float:
+        """P(the target agrees | it agreed with the draft before it). 0..1"""
+        kind = _kind(candidate)
+        kept, seen = self._kept.get(kind, 0.0), self._seen.get(kind, 0.0)
+        return (kept + _PRIOR * candidate.p) / (seen + _PRIOR)
+
+    def mean(self, source: str) -> float:
+        """The chance of a token of this source that is not drafted yet. 0..1"""
+        return self._mean.get(source, 0.7)
+
+    def observe(self, drafted: Sequence[Candidate], fates: Sequence[Fate]) -> None:
+        """Learn from a round: the accepted tokens and the first rejection. What lies behind was never judged."""
+        for candidate, fate in zip(drafted, fates, strict=False):
+            if fate == "ignored":
+                return
+            kept = 1.0 if fate == "accepted" else 0.0
+            kind = _kind(candidate)
+            self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
+            self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
+            mean = self.mean(candidate.source)
+            self._mean[candidate.source] = mean + 0.03 * (kept - mean)
+            if not kept:
+                return
+
+
+def _kind(candidate: Candidate) -> tuple[str, int, int]:
+    """Source, bin of confidence, bin of match length. The bins are narrow where confidence is near 1: it matters there."""
+    doubt = max(1.0 - candidate.p, 2.0**-_BINS)
+    return candidate.source, int(-2 * log2(doubt)) if not candidate.match else _share(candidate), _length(candidate.match)
+
+
+def _share(candidate: Candidate) -> int:
+    """Bin of how often the token followed, undoing the trust in length that is in p."""
+    return int(4 * candidate.p * (candidate.match + 1) / candidate.match + 1e-9)
+
+
+def _length(match: int) -> int:
+    return int(2 * log2(match + 1)) if match < 48 else 12

@@ -1,0 +1,93 @@
+"""What passes cost on this machine: T(n) of the target, measured, and kept fresh from the rounds themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_RATE = 0.15
+"""Weight of a new observation."""
+
+_ROW_CONTEXT = 512.0
+"""Context at which an error of T(n) is as likely the context's doing as the kernels'."""
+
+_FREE = 1e-9
+
+
+class VerifyCost:
+    """T(n, context) = t_n + kappa * n * context, in seconds.
+
+    Attention reads the whole context once per row, so its share grows with both: one kappa serves all n. The t_n are never
+    smoothed over n: kernels change at certain sizes, and the steps are what the policy must know.
+    """
+
+    def __init__(self, table: Mapping[int, float] | None = None) -> None:
+        """`table`: seconds for a pass over n tokens with an empty context, for some n."""
+        self.table: dict[int, float] = dict(table or {})
+        self.kappa = 0.0
+        self._dense: list[float] = []
+
+    def __call__(self, n: int, context: int) -> float:
+        """Seconds for a target pass over n tokens; between measured sizes on the straight line."""
+        if not self._dense:
+            self._dense = self._interpolated()
+        size = len(self._dense) - 1
+        base = self._dense[n] if n <= size else self._dense[size] + (n - size) * self._slope
+        return base + self.kappa * n * context
+
+    @property
+    def known(self) -> bool:
+        """Has anything been measured?"""
+        return bool(self.table)
+
+    def observe(self, n: int, context: int, seconds: float) -> None:
+        """A real pass took this long. The error is shared between t_n and kappa as context suggests."""
+        if n not in self.table:
+            guess = self(n, context) if self.table else seconds
+            # A first look at this size: from now on it has an entry of its own.
+            self.table[n] = max(_FREE, guess - self.kappa * n * context)
+        expected = self.table[n] + self.kappa * n * context
+        # A hiccup of the machine is not a cost of the kernel.
+        error = min(seconds, 3 * expected) - expected
+        share = context / (context + _ROW_CONTEXT)
+        self.table[n] = max(_FREE, self.table[n] + _RATE * (1 - share) * error)
+        if context:
+            self.kappa = max(0.0, self.kappa + _RATE * share * error / (n * context))
+        self._dense = []
+
+    def _interpolated(self) -> list[float]:
+        sizes = sorted(self.table)
+        if not sizes:
+            self._slope = 0.0
+            return [0.0, _FREE]
+        dense = [0.0] * (sizes[-1] + 1)
+        for n in range(1, sizes[0] + 1):
+            dense[n] = self.table[sizes[0]]
+        for low, high in zip(sizes, sizes[1:], strict=False):
+            for n in range(low, high + 1):
+                dense[n] = self.table[low] + (self.table[high] - self.table[low]) * (n - low) / (high - low)
+        # Beyond the largest size, its share per token: dear enough that nobody goes there on a guess alone.
+        self._slope = self.table[sizes[-1]] / sizes[-1]
+        return dense
+
+
+class DraftCost:
+    """Seconds per drafted token: the first of a round, which catches up on the target's tokens, and each further one."""
+
+    def __init__(self, first: float = 0.0, next: float = 0.0) -> None:
+        self.first = first
+        self.next = next
+
+    def observe(self, place: int, seconds: float) -> None:
+        """A token at this place of the model's draft took this long."""
+        if place == 0:
+            self.first = self._moved(self.first, seconds)
+        else:
+            self.next = self._moved(self.next, seconds)
+
+    def total(self, n: int) -> float:
+        """Seconds to draft n tokens."""
+        return 0.0 if n <= 0 else (self.first or self.next) + (n - 1) * (self.next or self.first)
+
+    @staticmethod
+    def _moved(old: float, seconds: float) -> float:
+        return old + _RATE * (min(seconds, 3 * old) - old) if old else seconds

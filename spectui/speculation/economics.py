@@ -1,0 +1,113 @@
+"""What a draft is worth: expected tokens against expected seconds, in the currency of this machine.
+
+By renewal reward the long-run speed E[tokens] / E[seconds] is greatest if each round maximises
+`V(m) = 1 + sum_{i<=m} S_i - rate * seconds(m)`, where S_i is the chance that the first i drafted tokens are all accepted and
+`rate` the best speed reached so far, in tokens per second (Dinkelbach 1967).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.speculation.calibration import Calibration
+from spectui.speculation.costs import DraftCost, VerifyCost
+from spectui.speculation.records import Candidate, Round
+
+_RATE = 0.05
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The best place to stop drafting, its value in tokens, and the tokens that it is expected to yield."""
+
+    length: int
+    value: float
+    tokens: float
+
+
+class Economics:
+    """Costs, chances and the going rate of one pair of models; lives as long as the pair is loaded."""
+
+    def __init__(self, verify: VerifyCost | None = None, draft: DraftCost | None = None) -> None:
+        self.verify = verify or VerifyCost()
+        self.draft = draft or DraftCost()
+        self.calibration = Calibration()
+        self.balance = 0.0
+        """Seconds gained against plain decoding, lately; below 0 speculation has lost."""
+        self.elapsed = 0.0
+        self._tokens = 0.0
+        self._seconds = 0.0
+
+    def rate(self, context: int) -> float:
+        """Tokens per second that a second is worth: the better of plain decoding and of what was reached lately."""
+        plain = 1.0 / self.verify(1, context)
+        return max(plain, self._tokens / self._seconds) if self._seconds else plain
+
+    def best_stop(self, drafted: Sequence[Candidate], context: int, least: int = 0) -> Stop:
+        """Where to cut this draft, which is already paid for. Length 0 is a plain round; else at least `least`."""
+        rate = self.rate(context)
+        tokens = survival = 1.0
+        best = Stop(0, 1.0 - rate * self.verify(1, context), 1.0)
+        for length, candidate in enumerate(drafted, 1):
+            survival *= self.calibration.chance(candidate)
+            tokens += survival
+            value = tokens - rate * self.verify(length + 1, context)
+            if value > best.value and length >= least:
+                best = Stop(length, value, tokens)
+        return best
+
+    def best_extension(self, drafted: Sequence[Candidate], source: str, context: int, limit: int) -> Stop:
+        """The best that drafting on with this source is expected to reach, its cost paid from here."""
+        rate, chance = self.rate(context), self.calibration.mean(source)
+        tokens = survival = 1.0
+        for candidate in drafted:
+            survival *= self.calibration.chance(candidate)
+            tokens += survival
+        begun = sum(candidate.source == source for candidate in drafted)
+        paid = self.draft.total(begun)
+        best = Stop(0, float("-inf"), 0.0)
+        for length in range(len(drafted) + 1, limit + 1):
+            survival *= chance
+            tokens += survival
+            drafting = self.draft.total(begun + length - len(drafted)) - paid if source == "model" else 0.0
+            value = tokens - rate * (self.verify(length + 1, context) + drafting)
+            if value > best.value:
+                best = Stop(length, value, tokens)
+            elif survival < 0.01:
+                break
+        return best
+
+    def observe(self, round: Round, drafted: Sequence[Candidate]) -> None:
+        """Learn from a finished round."""
+        context = round.position
+        self.verify.observe(round.pass_size, context, round.verify_s)
+        place = 0
+        for candidate in drafted:
+            if candidate.source == "model":
+                self.draft.observe(place, candidate.seconds)
+                place += 1
+        self.calibration.observe(drafted, [token.fate for token in round.drafted])
+        n = len(round.tokens)
+        self._tokens += _RATE * (n - self._tokens) if self._tokens else n
+        self._seconds += _RATE * (round.seconds - self._seconds) if self._seconds else round.seconds
+        self.elapsed += round.seconds
+        # Gains are forgotten beyond a little: a good hour must not pay for a bad one.
+        plain = self.verify(1, context) + round.choose_s / max(1, len(round.tokens)) + round.rest_s
+        self.balance = min(self.balance + n * plain - round.seconds, 10 * plain)
+
+    def break_even(self, context: int, limit: int) -> float | None:
+        """The acceptance from which drafting with the model pays at some length; None if it never does."""
+        plain = self.verify(1, context)
+        low: float | None = None
+        for length in range(1, min(limit, 16) + 1):
+            passes = (self.verify(length + 1, context) + self.draft.total(length)) / plain
+            if passes >= length + 1:
+                continue
+            left, right = 0.0, 1.0
+            for _ in range(12):
+                middle = (left + right) / 2
+                tokens = sum(middle**k for k in range(length + 1))
+                left, right = (left, middle) if tokens >= passes else (middle, right)
+            low = right if low is None else min(low, right)
+        return low
