@@ -60,7 +60,8 @@ class Context:
 
         params = llama.llama_context_default_params()
         params.n_ctx = self.n_ctx
-        params.n_batch = min(batch, self.n_ctx)
+        # llama.cpp ends the process when a pass is larger than its batch, and a pass over a draft is not divided.
+        params.n_batch = max(min(batch, self.n_ctx), rows)
         params.n_ubatch = min(ubatch, batch)
         params.n_seq_max = 1
         params.n_outputs_max = rows
@@ -85,18 +86,25 @@ class Context:
 
         Raises Interrupted, or EvaluationError; the memory then holds what it held before.
         """
-        for start in range(0, max(len(tokens) - rows, 0), self.slice):
-            self._decode(tokens[start : min(start + self.slice, len(tokens) - rows)], 0)
+        before = len(self.tokens)
+        try:
+            for start in range(0, max(len(tokens) - rows, 0), self.slice):
+                self._decode(tokens[start : min(start + self.slice, len(tokens) - rows)], 0)
+            if rows:
+                self._decode(tokens[len(tokens) - rows :], rows)
+        except (Interrupted, EvaluationError):
+            # What an interrupted or failed pass left behind must go, so that the memory agrees with `tokens`.
+            self.truncate(before)
+            raise
         if not rows:
             return np.empty((0, self.n_vocab), np.float32)
-        self._decode(tokens[len(tokens) - rows :], rows)
         address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
         memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address or 0)
         view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
         return view
 
     def _decode(self, tokens: Sequence[int], rows: int) -> None:
-        """One llama_decode, with logits for the last `rows` of the tokens."""
+        """One llama_decode, with logits for the last `rows` of the tokens. A failed one may leave cells behind."""
         n, start = len(tokens), len(self.tokens)
         assert n <= len(self._fields.token) and rows <= self.rows
         fields = self._fields
@@ -109,8 +117,6 @@ class Context:
         if code == 0:
             self.tokens.extend(tokens)
             return
-        # What an interrupted or failed pass left behind must go, so that the memory agrees with `tokens`.
-        self.truncate(start)
         if code == 2:
             raise Interrupted
         if code == 1:
@@ -125,7 +131,8 @@ class Context:
         # A sliding window may answer true and yet have lost the cells that the next token would attend to.
         window = self.model.window
         if dropped and window and length:
-            dropped = llama.llama_memory_seq_pos_min(self._memory, 0) <= max(0, length - window)
+            # -1: not one is left
+            dropped = 0 <= llama.llama_memory_seq_pos_min(self._memory, 0) <= max(0, length - window)
         if dropped:
             del self.tokens[length:]
         elif length < len(self.tokens):

@@ -1,0 +1,90 @@
+"""Small GGUF files made on the spot: a model of a few thousand weights with whatever vocabulary and keys a test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+WIDTH = 32
+WORDS = ("<unk>", "<|im_start|>", "<|im_end|>", "<s>", "</s>")
+
+
+def byte_names() -> list[str]:
+    """The 256 bytes as byte-level BPE spells them (GPT-2)."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = iter(range(256, 512))
+    return [chr(byte) if byte in shown else chr(next(hidden)) for byte in range(256)]
+
+
+def write_model(
+    path: Path,
+    *,
+    architecture: str = "llama",
+    tokens: Sequence[str] | None = None,
+    types: Sequence[int] | None = None,
+    merges: Sequence[str] = ("a b",),
+    strings: Mapping[str, str] | None = None,
+    keys: Callable[[gguf.GGUFWriter], None] = lambda _: None,
+    template: str | None = None,
+    numbers: Mapping[str, int] | None = None,
+) -> Path:
+    """A llama of one layer, with a byte-level BPE vocabulary; `numbers` are keys of type uint32. Returns the path."""
+    words = list(tokens) if tokens is not None else [*WORDS, *byte_names()]
+    kinds = list(types) if types is not None else [3] * len(WORDS) + [1] * (len(words) - len(WORDS))
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_context_length(512)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(WIDTH)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(words)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(list(merges))
+    given = {"tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2, **(numbers or {})}
+    for key, number in given.items():
+        writer.add_uint32(key, number)
+    writer.add_add_bos_token(False)
+    if template is not None:
+        writer.add_chat_template(template)
+    for key, text in (strings or {}).items():
+        writer.add_string(key, text)
+    keys(writer)
+    random = np.random.default_rng(0)
+
+    def add(name: str, *shape: int) -> None:
+        writer.add_tensor(name, (random.standard_normal(shape) / 4).astype(np.float32))
+
+    add("token_embd.weight", len(words), WIDTH)
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        add(f"blk.0.{name}.weight", WIDTH, WIDTH)
+    norms = ["output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"]
+    if architecture == "gemma3":
+        norms += ["blk.0.post_attention_norm", "blk.0.post_ffw_norm"]
+        for name in ("blk.0.attn_q_norm", "blk.0.attn_k_norm"):
+            writer.add_tensor(f"{name}.weight", np.ones(WIDTH // 2, np.float32))
+    for name in norms:
+        writer.add_tensor(f"{name}.weight", np.ones(WIDTH, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def vocabulary_of(path: str) -> dict[str, Any]:
+    """The vocabulary of a GGUF file, as arguments for `write_model`."""
+    fields = gguf.GGUFReader(path).fields
+    name = "tokenizer.ggml."
+    return {
+        "tokens": fields[f"{name}tokens"].contents(),
+        "types": fields[f"{name}token_type"].contents(),
+        "merges": fields[f"{name}merges"].contents(),
+    }

@@ -1,0 +1,269 @@
+"""The memory of a model: however it was filled, cut back and filled again, the logits are those of a fresh one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from spectui.errors import SpectuiError
+from spectui.llama import selftest
+from spectui.llama.context import Context, EvaluationError
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import llama
+from spectui.llama.model import Model
+from spectui.llama.quantise import quantise
+from spectui.llama.tiny import VOCABULARY, write_tiny_model
+from spectui.speculation.model import Interrupted
+from tests.llama.ggufs import write_model
+from tests.smollm2 import setup
+
+ROWS = 17
+within_a_second = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    """One layer in Q8_0, whose kernels are bit-equal at every batch; F32's are not."""
+    directory = tmp_path_factory.mktemp("tiny")
+    write_tiny_model(directory / "f32.gguf")
+    quantise(directory / "f32.gguf", directory / "q8.gguf", "Q8_0")
+    model = Model(str(directory / "q8.gguf"), extra_buffers=selftest.run().extra_buffers)
+    yield model
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def smol() -> Iterator[Model]:
+    model = Model(setup().model or "", extra_buffers=selftest.run().extra_buffers)
+    yield model
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def gemma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    """Attention that looks back at 16 tokens only."""
+
+    def window(writer: gguf.GGUFWriter) -> None:
+        writer.add_sliding_window(16)
+        writer.add_key_length(16)
+        writer.add_value_length(16)
+
+    path = write_model(tmp_path_factory.mktemp("gemma") / "gemma.gguf", architecture="gemma3", keys=window)
+    model = Model(str(path), extra_buffers=selftest.run().extra_buffers)
+    yield model
+    model.close()
+
+
+def opened(model: Model, n_ctx: int = 256, ubatch: int = 32, interrupt: Interrupt | None = None) -> Context:
+    return Context(model, interrupt or Interrupt(), n_ctx=n_ctx, rows=ROWS, ubatch=ubatch, threads=1)
+
+
+def fresh(model: Model, tokens: Sequence[int], n_ctx: int = 256) -> NDArray[np.float32]:
+    """The logits behind these tokens, by a memory that never held anything else."""
+    context = opened(model, n_ctx)
+    try:
+        return context.evaluate(tokens, rows=1)[0].copy()
+    finally:
+        context.close()
+
+
+def held(context: Context) -> int:
+    """How many cells llama.cpp says are filled."""
+    return int(llama.llama_memory_seq_pos_max(context._memory, 0)) + 1
+
+
+steps = st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(3, 60), min_size=1, max_size=12)), max_size=4)
+
+
+def agrees_with_a_fresh_start(context: Context, edits: list[tuple[int, list[int]]], last: list[int]) -> None:
+    """Cut back, append, again and again; then the last tokens' rows are those of a fresh evaluation."""
+    context.truncate(0)
+    expected: list[int] = []
+    for back, appended in edits:
+        keep = max(0, len(expected) - back)
+        expected = expected[:keep] + appended
+        context.truncate(keep)
+        context.evaluate(appended, rows=0)
+        assert context.tokens == expected
+        assert held(context) == len(expected)
+    rows = context.evaluate(last, rows=len(last)).copy()
+    assert rows.shape == (len(last), context.n_vocab)
+    whole = expected + last
+    for place, row in enumerate(rows):
+        assert np.array_equal(row, fresh(context.model, whole[: len(expected) + place + 1])), place
+
+
+@given(edits=steps, last=st.lists(st.integers(3, 60), min_size=1, max_size=9))
+@within_a_second
+def test_cutting_back_and_appending_is_a_fresh_evaluation(
+    tiny: Model, edits: list[tuple[int, list[int]]], last: list[int]
+):
+    context = opened(tiny)
+    try:
+        agrees_with_a_fresh_start(context, edits, last)
+    finally:
+        context.close()
+
+
+@given(edits=steps, last=st.lists(st.integers(3, 60), min_size=1, max_size=3))
+@settings(parent=within_a_second, max_examples=4)
+def test_so_it_is_on_a_real_model(smol: Model, edits: list[tuple[int, list[int]]], last: list[int]):
+    context = opened(smol)
+    try:
+        agrees_with_a_fresh_start(context, edits, last)
+    finally:
+        context.close()
+
+
+def test_rows_are_the_last_ones_and_none_are_none(tiny: Model):
+    tokens = [n * 7 % VOCABULARY for n in range(50)]
+    context = opened(tiny, ubatch=8)
+    assert context.slice == 8
+    assert context.evaluate(tokens, rows=0).shape == (0, VOCABULARY)
+    context.truncate(0)
+    # more rows than a slice holds, behind tokens that fill several slices
+    rows = context.evaluate(tokens, rows=ROWS).copy()
+    context.close()
+    assert rows.shape == (ROWS, VOCABULARY)
+    assert np.array_equal(rows[-1], fresh(tiny, tokens))
+    assert np.array_equal(rows[0], fresh(tiny, tokens[: 50 - ROWS + 1]))
+
+
+def test_a_full_context_is_a_sentence_and_changes_nothing(tiny: Model):
+    tokens = [n * 7 % VOCABULARY for n in range(250)]
+    context = opened(tiny)
+    context.evaluate(tokens, rows=0)
+    for too_many in ([1] * 7, [1] * 40):  # in one pass, and in a pass that fits before one that does not
+        with pytest.raises(EvaluationError, match="The context is full: start a new chat"):
+            context.evaluate(too_many, rows=1)
+        assert context.tokens == tokens
+        assert held(context) == 250
+    assert np.array_equal(context.evaluate([5], rows=1)[0], fresh(tiny, [*tokens, 5]))
+    context.close()
+
+
+def test_an_interrupt_set_before_the_pass_leaves_the_memory(tiny: Model):
+    interrupt = Interrupt()
+    context = opened(tiny, interrupt=interrupt)
+    tokens = list(range(3, 43))
+    context.evaluate(tokens, rows=0)
+    interrupt.set()
+    with pytest.raises(Interrupted):
+        context.evaluate([7, 8, 9], rows=1)
+    assert (context.tokens, held(context)) == (tokens, 40)
+    interrupt.clear()
+    assert np.array_equal(context.evaluate([7], rows=1)[0], fresh(tiny, [*tokens, 7]))
+    context.close()
+
+
+def test_an_interrupt_within_a_pass_leaves_the_memory(smol: Model, monkeypatch: pytest.MonkeyPatch):
+    interrupt = Interrupt()
+    asked = 0
+
+    @llama.ggml_abort_callback
+    def after_a_hundred_nodes(_: object) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 100:
+            interrupt.set()
+        return interrupt.is_set()
+
+    monkeypatch.setattr("spectui.llama.context._ABORT", after_a_hundred_nodes)
+    context = opened(smol, interrupt=interrupt)
+    asked = 1000
+    context.evaluate([10, 11, 12], rows=0)
+    asked = 0
+    with pytest.raises(Interrupted):
+        context.evaluate(list(range(20, 50)), rows=1)
+    assert asked >= 100
+    assert (context.tokens, held(context)) == ([10, 11, 12], 3)
+    # and when it comes in the second slice, what the first one added goes too
+    interrupt.clear()
+    asked = -400
+    with pytest.raises(Interrupted):
+        context.evaluate(list(range(20, 90)), rows=1)
+    assert (context.tokens, held(context)) == ([10, 11, 12], 3)
+    interrupt.clear()
+    asked = 1000
+    assert np.array_equal(context.evaluate([13], rows=1)[0], fresh(smol, [10, 11, 12, 13]))
+    context.close()
+
+
+def test_a_context_beyond_all_memory_is_a_sentence_and_nothing_is_asked_for(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(llama, "llama_init_from_model", lambda *_: pytest.fail("memory was asked for"))
+    with pytest.raises(
+        SpectuiError, match=r"A context of 2000000000 tokens needs \d+\.\d GiB and .* choose -c \d+ or less"
+    ):
+        opened(tiny, n_ctx=2_000_000_000)
+
+
+def test_a_context_that_llama_cpp_refuses_is_a_sentence(tiny: Model, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(llama, "llama_init_from_model", lambda *_: None)
+    with pytest.raises(SpectuiError, match=r"A context of 256 tokens could not be made .* choose a smaller -c"):
+        opened(tiny)
+
+
+SMALL_BATCH = """
+import sys
+from spectui.llama.context import Context
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+model = Model(sys.argv[1], extra_buffers=False)
+for batch, ubatch, n_ctx in ((1, 512, 256), (8, 4, 256), (2048, 512, 20), (4, 1, 17)):
+    context = Context(model, Interrupt(), n_ctx=n_ctx, rows=17, batch=batch, ubatch=ubatch, threads=1)
+    print(context.evaluate(range(17), rows=17).shape)
+"""
+
+
+def test_a_pass_may_be_larger_than_the_batch(tiny: Model):
+    """`-b 1` with a draft of 16: llama.cpp would end the process, so it is tried in one of its own."""
+    command = [sys.executable, "-c", SMALL_BATCH, str(tiny.path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert (done.returncode, done.stdout.split("\n")[:4]) == (0, ["(17, 64)"] * 4), done.stderr
+
+
+def test_a_sliding_window_is_cut_back_where_its_cells_are_there(gemma: Model):
+    tokens = [5 + n * 7 % 200 for n in range(400)]
+    context = opened(gemma, n_ctx=512)
+    assert gemma.window == 16
+    context.evaluate(tokens, rows=0)
+    context.truncate(100)
+    assert context.tokens == tokens[:100]
+    assert np.allclose(context.evaluate([9], rows=1)[0], fresh(gemma, [*tokens[:100], 9], 512), atol=1e-4)
+    context.close()
+
+
+@pytest.mark.parametrize("length", [100, 155])  # before all cells that are left, and among the first of them
+def test_a_sliding_window_that_lost_its_cells_is_emptied(gemma: Model, monkeypatch: pytest.MonkeyPatch, length: int):
+    """llama.cpp answers that it dropped the tokens, and would then attend to cells that are gone."""
+    defaults = llama.llama_context_default_params
+
+    def small_window() -> object:
+        params = defaults()
+        params.swa_full = False
+        return params
+
+    monkeypatch.setattr(llama, "llama_context_default_params", small_window)
+    tokens = [5 + n * 7 % 200 for n in range(400)]
+    context = opened(gemma, n_ctx=512)
+    context.evaluate(tokens, rows=0)
+    context.truncate(390)
+    assert context.tokens == tokens[:390]
+    context.truncate(length)
+    assert context.tokens == []
+    assert held(context) == 0
+    assert context.evaluate([9], rows=1).shape == (1, gemma.n_vocab)
+    context.close()
