@@ -15,6 +15,8 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from llama_cpp import llama_cpp as llama
 
+from spectui.llama.text import safe
+
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""
 
@@ -55,8 +57,11 @@ def forget_errors() -> None:
 
 
 def first_error() -> str:
-    """The first error that llama.cpp logged since `forget_errors`, without the name of the function; "" if none."""
-    return re.sub(r"^\w+: ", "", _errors[0]) if _errors else ""
+    """The first error that llama.cpp logged since `forget_errors`, on one line without the name of the function.
+
+    "" if there is none. It may quote the file, which is somebody's: what a terminal would act on is left out.
+    """
+    return " ".join(safe(re.sub(r"^\w+: ", "", _errors[0])).split()) if _errors else ""
 
 
 def symbol(name: str, result: Any, *arguments: Any) -> Any:

@@ -172,7 +172,7 @@ class Model:
 
 def _why(path: str, role: str, error: str) -> str:
     """A sentence for llama.cpp's error line."""
-    if "not within the file bounds" in error or "failed to read" in error or "corrupt" in error:
+    if any(sign in error for sign in ("not within the file bounds", "failed to read", "corrupt", "exceeds")):
         return f"The {role} model {path!r} is damaged or cut short: download it again."
     if "unknown model architecture" in error:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."

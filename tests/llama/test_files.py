@@ -1,0 +1,150 @@
+"""A wrong model file is one sentence that says what is wrong, whoever finds it: spectui's own look, or llama.cpp."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import gguf
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from spectui.llama import selftest
+from spectui.llama.files import ModelFileError, check_file
+from spectui.llama.model import Model
+from spectui.llama.text import safe
+from tests.llama.ggufs import write_model
+from tests.smollm2 import setup
+
+
+def refused(path: Path, role: str = "target") -> str:
+    """The sentence that a file is refused with."""
+    with pytest.raises(ModelFileError) as caught:
+        Model(str(path), role, extra_buffers=selftest.run().extra_buffers)
+    message = str(caught.value)
+    assert message == safe(message)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
+
+
+def header(version: int = 3, tensors: int = 0, keys: int = 0) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, keys)
+
+
+@pytest.fixture(scope="module")
+def whole() -> bytes:
+    """SmolLM2's file."""
+    return Path(setup().model or "").read_bytes()
+
+
+def test_a_good_file_is_returned_with_the_home_directory_put_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    write_model(tmp_path / "model.gguf")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert check_file("~/model.gguf", "target") == tmp_path / "model.gguf"
+    Model("~/model.gguf", extra_buffers=False).close()
+
+
+def test_missing(tmp_path: Path):
+    path = tmp_path / "no.gguf"
+    assert refused(path, "draft") == f"There is no draft model {str(path)!r}: check the path."
+
+
+def test_directory(tmp_path: Path):
+    assert refused(tmp_path).endswith("is a directory: name the .gguf file in it.")
+
+
+def test_a_name_that_no_file_can_have():
+    assert "cannot be read" in refused(Path("a\0b.gguf"))
+    assert "cannot be read" in refused(Path("x" * 5000))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything may be read here")
+def test_a_file_that_may_not_be_read(tmp_path: Path):
+    path = write_model(tmp_path / "secret.gguf")
+    path.chmod(0)
+    assert "cannot be read: Permission denied" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty: download it again"),
+        (b"PK\x03\x04" + b"\0" * 100, "is not a GGUF file"),
+        (b"GG", "is not a GGUF file"),
+        (b"<!DOCTYPE html><title>404</title>", "is not a GGUF file"),
+        (b"GGUF", "is cut short"),
+        (header()[:23], "is cut short"),
+        (header(version=1) + b"\0" * 99, "GGUF version 1, and versions 2 and 3"),
+        (header(version=4) + b"\0" * 99, "GGUF version 4, and versions 2 and 3"),
+        (b"GGUF" + struct.pack(">IQQ", 3, 1, 1) + b"\0" * 99, "GGUF version 50331648"),
+        (header(tensors=2**63) + b"\0" * 99, "is damaged or cut short"),
+        (header(keys=2**64 - 1) + b"\0" * 99, "is damaged or cut short"),
+        (header(tensors=300, keys=30) + b"\0" * 99, "is damaged or cut short"),
+        (header(tensors=1, keys=1) + b"\xff" * 99, "is damaged or cut short"),
+        (header(keys=2) + b"\0" * 99, "could not be loaded"),
+    ],
+    ids=lambda value: value[:24].hex() if isinstance(value, bytes) else "",
+)
+def test_wrong_content(tmp_path: Path, content: bytes, says: str):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    assert says in refused(path)
+
+
+# in the header, a key, the list of tokens, the list of tensors, the weights, and one byte before the end
+@pytest.mark.parametrize("length", [24, 30, 100, 5_000, 1_000_000, 1_760_000, 2_000_000, 50_000_000, -1])
+def test_cut_short_anywhere(tmp_path: Path, whole: bytes, length: int):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(whole[:length])
+    assert refused(path) == f"The target model {str(path)!r} is damaged or cut short: download it again."
+
+
+@given(length=st.integers(4, 8_000))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+def test_a_small_model_cut_short_anywhere(tmp_path: Path, length: int):
+    path = tmp_path / "model.gguf"
+    if not path.exists():
+        write_model(path)
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(path.read_bytes()[:length])
+    assert "cut short" in refused(cut)
+
+
+def test_an_embedding_model(tmp_path: Path):
+    path = write_model(tmp_path / "embedding.gguf", keys=lambda writer: writer.add_causal_attention(False))
+    assert refused(path, "draft").endswith("writes no text (it is an embedding or encoder model): choose a chat model.")
+
+
+def test_weights_that_are_missing(tmp_path: Path):
+    path = write_model(tmp_path / "model.gguf", architecture="qwen3")  # it wants norms that a llama has not
+    assert "could not be loaded: " in refused(path)
+
+
+def test_an_unknown_architecture(tmp_path: Path):
+    path = write_model(tmp_path / "model.gguf", architecture="\x1b]0;owned\x07")
+    assert "is of an architecture that this llama.cpp does not know" in refused(path)
+
+
+@pytest.mark.parametrize("key", ["tokenizer.ggml.pre", "tokenizer.ggml.model"])
+def test_what_llama_cpp_quotes_from_the_file_is_made_safe(tmp_path: Path, key: str):
+    def evil(writer: gguf.GGUFWriter) -> None:
+        writer.kv_data[0][key].value = "\x1b]0;owned\x07\n\u202enovel"
+
+    message = refused(write_model(tmp_path / "model.gguf", keys=evil))
+    assert "could not be loaded: " in message
+    assert "]0;owned novel" in message
+
+
+@given(name=st.text(min_size=1, max_size=40))
+@example("\x1b]0;owned\x07\n\r\u202e\x9b.gguf")
+@settings(deadline=None)
+def test_a_file_name_reaches_no_message_raw(name: str):
+    with pytest.raises(ModelFileError) as caught:
+        check_file("/no/such/directory/" + name, "target")
+    message = str(caught.value)
+    assert message == safe(message)
+    assert not {"\n", "\t"} & set(message)
