@@ -16,7 +16,7 @@ _STAKE = 0.01
 """Share of the time that speculation may lose against plain decoding before it pauses."""
 
 _PROBE = 4
-"""Tokens drafted to see whether drafting pays again."""
+"""Most tokens drafted to see whether drafting pays again."""
 
 _PATIENCE = 16, 256
 """Rounds without a draft before a probe: at first, and at most."""
@@ -70,14 +70,18 @@ class AutoPolicy:
         stake = _STAKE * economics.elapsed + 4 * economics.verify(1, context)
         self._paused = economics.balance < -stake
         self._probing = not self._paused and self._idle >= self._patience
+        if self._probing:
+            self._probe = economics.best_extension((), "model", context, min(limit, _PROBE)).length
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if self._paused or len(drafted) >= self._limit:
             return False
         if self._probing:
-            return len(drafted) < _PROBE
+            return len(drafted) < self._probe
         if upcoming == "suffix":
             return True
+        if not self._economics.draft.next:
+            return len(drafted) < 2  # what a drafted token costs is not known yet
         stop = self._economics.best_stop(drafted, self._context)
         return self._economics.best_extension(drafted, upcoming, self._context, self._limit).value > stop.value
 

@@ -13,6 +13,9 @@ _PRIOR = 4.0
 _DECAY = 0.99
 """Older observations fade: text changes from prose to code and back."""
 
+_HOPE = 6.8, 8.0
+"""Tokens kept and seen before any was: hopeful, because what is not tried is not learned."""
+
 _BINS = 12
 
 
@@ -22,7 +25,7 @@ class Calibration:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, int], float] = {}
         self._seen: dict[tuple[str, int, int], float] = {}
-        self._mean: dict[str, float] = {}
+        self._mean: dict[str, tuple[float, float]] = {}
 
     def chance(self, candidate: Candidate) -> float:
         """P(the target agrees | it agreed with the draft before it). 0..1"""
@@ -32,7 +35,8 @@ class Calibration:
 
     def mean(self, source: str) -> float:
         """The chance of a token of this source that is not drafted yet. 0..1"""
-        return self._mean.get(source, 0.7)
+        kept, seen = self._mean.get(source, _HOPE)
+        return kept / seen
 
     def observe(self, drafted: Sequence[Candidate], fates: Sequence[Fate]) -> None:
         """Learn from a round: the accepted tokens and the first rejection. What lies behind was never judged."""
@@ -43,8 +47,8 @@ class Calibration:
             kind = _kind(candidate)
             self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
             self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
-            mean = self.mean(candidate.source)
-            self._mean[candidate.source] = mean + 0.03 * (kept - mean)
+            mean = self._mean.get(candidate.source, _HOPE)
+            self._mean[candidate.source] = mean[0] * _DECAY + kept, mean[1] * _DECAY + 1.0
             if not kept:
                 return
 

@@ -65,8 +65,10 @@ class VerifyCost:
         for low, high in zip(sizes, sizes[1:], strict=False):
             for n in range(low, high + 1):
                 dense[n] = self.table[low] + (self.table[high] - self.table[low]) * (n - low) / (high - low)
-        # Beyond the largest size, its share per token: dear enough that nobody goes there on a guess alone.
-        self._slope = self.table[sizes[-1]] / sizes[-1]
+        # Beyond the largest size the last slope goes on. With one size known, a tenth a token: hopeful, so that it is tried.
+        low, high = sizes[max(0, len(sizes) - 2)], sizes[-1]
+        rise = (self.table[high] - self.table[low]) / (high - low) if high > low else 0.1 * self.table[high] / high
+        self._slope = max(rise, 0.01 * self.table[high] / high)
         return dense
 
 
