@@ -62,6 +62,8 @@ def selected(names: str, devices: Sequence[Device]) -> list[Device] | None:
         return []
     by_name = {device.name.lower(): device for device in devices if device.kind != "cpu"}
     for name in wanted:
+        if name.lower() in ("none", "cpu"):
+            raise UsageError(f"{name} stands alone among devices: name GPUs, or {name} without them, not {names!r}.")
         if name.lower() not in by_name:
             known = ", ".join(device.name for device in devices)
             raise UsageError(f"There is no device {name!r}; this machine has {known} (see spectui devices).")

@@ -8,6 +8,7 @@ from spectui.llama.model import Model
 
 _SIZE_DIFFERENCE = 128  # padding at the end of a vocabulary may differ by this much
 _FIRST_CHECKED = 5  # the first few ids are often placeholders
+_TYPES = ("none", "SPM", "BPE", "WPM", "UGM", "RWKV", "PLaMo-2")  # llama_vocab_type (llama.h)
 
 
 class VocabularyError(SpectuiError):
@@ -25,16 +26,17 @@ def _difference(target: Model, draft: Model) -> str:
     """The first difference that matters, in words; "" if there is none."""
     kinds = [llama.llama_vocab_type(model.vocab) for model in (target, draft)]
     if kinds[0] != kinds[1]:
-        return f"its tokenizer is of another type ({kinds[1]} and {kinds[0]})"
+        ours, theirs = (_TYPES[kind] if kind < len(_TYPES) else str(kind) for kind in kinds)
+        return f"its tokenizer is {theirs} and the target's is {ours}{_first_token(target, draft)}"
     if abs(target.n_vocab - draft.n_vocab) > _SIZE_DIFFERENCE:
         return f"it has {draft.n_vocab} tokens and the target {target.n_vocab}{_first_token(target, draft)}"
     for name, added, token in (
         ("begins", llama.llama_vocab_get_add_bos, llama.llama_vocab_bos),
         ("ends", llama.llama_vocab_get_add_eos, llama.llama_vocab_eos),
     ):
-        theirs, ours = added(draft.vocab), added(target.vocab)
-        if theirs != ours or (ours and token(draft.vocab) != token(target.vocab)):
-            return f"it {name} a text with another token"
+        ends = [token(model.vocab) if added(model.vocab) else -1 for model in (target, draft)]
+        if ends[0] != ends[1]:
+            return f"it {name} a text with {_named(draft, ends[1])} and the target with {_named(target, ends[0])}"
     return _first_token(target, draft).removeprefix("; ")
 
 
@@ -46,3 +48,8 @@ def _first_token(target: Model, draft: Model) -> str:
         if ours != theirs:
             return f"; token {token} is {draft.token_text(token)!r} in the draft and {target.token_text(token)!r} in the target"
     return ""
+
+
+def _named(model: Model, token: int) -> str:
+    """ "token 7 ('<s>')", or "none" for the token -1."""
+    return "none" if token < 0 else f"token {token} ({model.token_text(token)!r})"
