@@ -53,15 +53,25 @@ def run(force: bool = False) -> Verdict:
     remembered = paths.state_directory() / f"selftest-{key}.json"
     if not force:
         try:
-            return Verdict(**json.loads(remembered.read_text(encoding="utf-8")))
+            return _read(remembered.read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError):
             pass  # none yet, or damaged: it is found anew
     verdict = _find()
+    if not verdict.ok:
+        return verdict  # a full disk or a machine out of memory looks the same, and passes
     try:
         remembered.parent.mkdir(parents=True, exist_ok=True)
         remembered.write_text(json.dumps(verdict.__dict__), encoding="utf-8")
     except OSError as error:
         verdict.lines.append(f"the verdict could not be kept: {error.strerror}")
+    return verdict
+
+
+def _read(text: str) -> Verdict:
+    """A verdict that was kept. Raises ValueError or TypeError if it is none."""
+    verdict = Verdict(**json.loads(text))
+    if not (isinstance(verdict.extra_buffers, bool) and verdict.ok is True and isinstance(verdict.lines, list)):
+        raise ValueError(text)
     return verdict
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
+from spectui.llama.text import safe
 
 _CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -31,7 +32,7 @@ class ChatTemplate:
                 bos_token=model.token_text(llama.llama_vocab_bos(model.vocab)),
             )
         except Exception as error:  # the template is somebody's program: whatever it raises is its own fault
-            raise SpectuiError(f"The model's chat template cannot be read: {error}.") from error
+            raise SpectuiError(f"The model's chat template cannot be read: {_words(error)}.") from error
 
     def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
         """The prompt for these (role, content) messages, ending where the reply begins. Raises SpectuiError."""
@@ -39,5 +40,17 @@ class ChatTemplate:
         try:
             prompt = self._formatter(messages=rows).prompt
         except Exception as error:  # as above
-            raise SpectuiError(f"The model's chat template does not take this conversation: {error}.") from error
-        return self._model.tokenize(prompt, special=True)
+            raise SpectuiError(
+                f"The model's chat template does not take this conversation: {_words(error)}."
+            ) from error
+        tokens = self._model.tokenize(prompt, special=True)
+        if not tokens:
+            raise SpectuiError(
+                "The model's chat template makes nothing of this conversation, so there is nothing to answer."
+            )
+        return tokens
+
+
+def _words(error: Exception) -> str:
+    """What it says, on one line; a template can raise words of its own, so what a terminal would act on is left out."""
+    return " ".join(safe(str(error)).split()).rstrip(".") or type(error).__name__

@@ -1,0 +1,152 @@
+"""The self-test's verdict: found in a subprocess that may die, remembered per build and CPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spectui import paths
+from spectui.llama import library, selftest
+from spectui.llama.selftest import QUANTISATIONS, Verdict
+
+DIES = "import os, signal; print('Q8_0', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
+WORKS = "print('Q8_0')"
+FAILS = "raise SystemExit(3)"
+
+
+class Children:
+    """Stands for `subprocess.run`: starts these programs in turn, whatever is asked for."""
+
+    def __init__(self, *programs: str) -> None:
+        self.programs = list(programs)
+        self.commands: list[list[str]] = []
+        self.run = subprocess.run
+
+    def __call__(self, command: list[str], **options: object) -> object:
+        self.commands.append(command)
+        return self.run([sys.executable, "-c", self.programs.pop(0)], **options)  # type: ignore[call-overload]
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "state"))
+    return
+
+
+def children(monkeypatch: pytest.MonkeyPatch, *programs: str) -> Children:
+    started = Children(*programs)
+    monkeypatch.setattr(selftest.subprocess, "run", started)
+    return started
+
+
+def remembered() -> list[Path]:
+    return sorted(paths.state_directory().glob("*"))
+
+
+def test_the_real_one_decodes_every_quantisation_one_way_or_the_other():
+    verdict = selftest.run()
+    assert verdict.ok
+    assert f"works ({', '.join(QUANTISATIONS)})" in verdict.lines[-1]
+    # here or remembered, it is the same
+    assert selftest.run() == verdict
+
+
+def test_a_child_that_dies_turns_the_fast_kernels_off_and_says_how_to_rebuild(monkeypatch: pytest.MonkeyPatch):
+    started = children(monkeypatch, DIES, WORKS)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok) == (False, True)
+    assert verdict.lines == [
+        "with the fast kernels: killed by signal 11 after Q8_0",
+        "without the fast kernels: works (Q8_0)",
+    ]
+    assert "dies in its fast CPU kernels" in verdict.advice
+    assert selftest.REBUILD in verdict.advice
+    assert [command[-1] for command in started.commands] == ["fast", "plain"]
+
+
+def test_one_that_dies_both_ways_is_not_ok(monkeypatch: pytest.MonkeyPatch):
+    children(monkeypatch, DIES, FAILS)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok) == (False, False)
+    assert "ended with code 3 after nothing" in verdict.lines[1]
+    assert "even without its fast kernels" in verdict.advice
+
+
+def test_a_verdict_that_nothing_works_is_not_kept(monkeypatch: pytest.MonkeyPatch):
+    """A full disk looks the same, and must not keep spectui from loading for ever."""
+    children(monkeypatch, FAILS, FAILS, WORKS)
+    assert not selftest.run().ok
+    assert remembered() == []
+    assert selftest.run().ok
+
+
+def test_one_that_works_needs_nothing_and_is_asked_once(monkeypatch: pytest.MonkeyPatch):
+    started = children(monkeypatch, WORKS)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok) == (True, True)
+    assert verdict.advice.startswith("Nothing to do")
+    assert len(started.commands) == 1
+
+
+def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    def hangs(command: list[str], **options: object) -> None:
+        raise subprocess.TimeoutExpired(command, 120)
+
+    monkeypatch.setattr(selftest.subprocess, "run", hangs)
+    assert not selftest.run().ok
+
+
+def test_the_verdict_is_remembered_until_it_is_forced(monkeypatch: pytest.MonkeyPatch):
+    started = children(monkeypatch, DIES, WORKS, WORKS)
+    assert not selftest.run().extra_buffers
+    assert not selftest.run().extra_buffers
+    assert len(started.commands) == 2
+    assert selftest.run(force=True).extra_buffers
+    assert selftest.run().extra_buffers
+    assert len(started.commands) == 3
+
+
+def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    started = children(monkeypatch, DIES, WORKS, WORKS)
+    assert not selftest.run().extra_buffers
+    monkeypatch.setattr(library, "cpu_name", lambda: "another CPU")
+    assert selftest.run().extra_buffers
+    assert len(remembered()) == 2
+    assert not started.programs
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"{}",
+        b'{"extra_buffers": true}',
+        b'{"extra_buffers": "no", "ok": 1, "lines": 5}',
+        b'{"extra_buffers": true, "ok": true, "lines": [], "more": 1}',
+    ],
+)
+def test_a_damaged_memory_is_found_anew(monkeypatch: pytest.MonkeyPatch, content: bytes):
+    children(monkeypatch, WORKS, DIES, WORKS)
+    selftest.run()
+    remembered()[0].write_bytes(content)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok) == (False, True)
+    assert json.loads(remembered()[0].read_text())["extra_buffers"] is False
+
+
+def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "file" / "state"))
+    children(monkeypatch, WORKS)
+    verdict = selftest.run()
+    assert verdict == Verdict(True, True, verdict.lines)
+    assert "the verdict could not be kept" in verdict.lines[-1]
