@@ -28,6 +28,8 @@ class Spec:
     choices: tuple[str, ...] = ()
     metavar: str = ""
     section: str = ""
+    bare: str = ""
+    """The value of a flag that is given without one; "" if it needs one."""
 
 
 def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
@@ -144,7 +146,7 @@ class Setup:
         0, "the GPU used with split mode none", "-mg", "--main-gpu", low=0, high=63, section="devices"
     )
     flash_attn: str = setting(
-        "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), section="devices"
+        "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on", section="devices"
     )
     cache_type_k: str = setting(
         "f16", "type of the target's K cells", "-ctk", "--cache-type-k",
@@ -175,6 +177,14 @@ class Setup:
     ubatch: int = setting(
         512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536, section="devices"
     )
+    strict: str = setting(
+        "off", "the text is plain decoding's bit for bit: only passes whose logits do not depend on their size", "--strict",
+        choices=("off", "on"), bare="on", section="speculation",
+    )  # fmt: skip
+    no_profile: str = setting(
+        "off", "do not measure at load what passes cost; the rounds will tell", "--no-profile", choices=("off", "on"),
+        bare="on", section="speculation",
+    )  # fmt: skip
     system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")
 
     def checked(self) -> Setup:

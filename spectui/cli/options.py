@@ -23,9 +23,6 @@ INTERRUPTED = 130
 SPELLED = "spectui.spelled"
 """Key in click's `Context.meta`: option name -> the flag as it was written."""
 
-BARE = {"flash_attn": "on"}
-"""What a flag means without a value: `-fa` alone was llama.cpp's way for long."""
-
 HEADINGS = {
     "models": "Models",
     "devices": "Devices and memory",
@@ -42,7 +39,8 @@ class SettingOption(click.Option):
 
     def __init__(self, row: Setting) -> None:
         spec = row.spec
-        bare: dict[str, Any] = {"is_flag": False, "flag_value": BARE[row.key]} if row.key in BARE else {}
+        # llama.cpp's old `-fa` stands alone: such a flag takes a value only where one follows.
+        bare: dict[str, Any] = {"is_flag": False, "flag_value": spec.bare} if spec.bare else {}
         what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
         super().__init__(
             [*spec.flags, row.key],
@@ -51,6 +49,7 @@ class SettingOption(click.Option):
             help=explanation(row) + (f" (default {literal(row)})" if row.default not in (None, "") else ""),
             **bare,
         )
+        self.bare = spec.bare
         self.heading = HEADINGS[spec.section]
 
 
@@ -92,7 +91,7 @@ class Command(click.Command):
             option = options[flag]
             spelled[option.name] = flag
             result += [flag, *attached]
-            if not attached and option.name not in BARE and not getattr(option, "is_flag", False):
+            if not attached and not getattr(option, "bare", "") and not getattr(option, "is_flag", False):
                 # A value may look like a flag (`-n -1`), so it is not looked at.
                 result += [value for value in [next(rest, None)] if value is not None]
         return result

@@ -46,7 +46,9 @@ def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperat
     assert finished.statistics.accepted > 10
     assert finished.statistics.rejected > 0
     ids = [token.id for event in rounds(events) for token in event.round.tokens]
-    assert ids == [token.id for event in rounds(plain[1])[-expected.statistics.rounds :] for token in event.round.tokens]
+    assert ids == [
+        token.id for event in rounds(plain[1])[-expected.statistics.rounds :] for token in event.round.tokens
+    ]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])

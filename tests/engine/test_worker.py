@@ -1,0 +1,222 @@
+"""The thread that makes every llama.cpp call: it is asked without waiting, stopped at any moment, and lives on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine import worker as worker_module
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, RoundDone
+from spectui.engine.session import Session
+from spectui.engine.worker import Worker
+from spectui.knobs import Knobs
+from spectui.speculation.records import StopReason
+from tests.engine.waiting import PATIENCE, Events, Held
+from tests.smollm2 import SNAKE, alone, setup
+
+QUESTION = [Message("user", SNAKE)]
+SHORT = Knobs(temperature=0, predict=6)
+LONG = Knobs(temperature=0, p_min=0.0)
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    monkeypatch.setattr(worker_module, "deque", Events)
+    worker = Worker(SHORT)
+    yield worker
+    worker.close(PATIENCE)
+    assert not worker._thread.is_alive()
+
+
+def events_of(worker: Worker) -> Events:
+    assert isinstance(worker.events, Events)
+    return worker.events
+
+
+def loads_the_target(event: Event) -> bool:
+    return isinstance(event, Loading) and event.what == "target"
+
+
+def third_round(event: Event) -> bool:
+    return isinstance(event, RoundDone) and event.round.index == 2
+
+
+def test_load_then_two_replies_in_one_other_thread(worker: Worker):
+    events = events_of(worker)
+    threads: set[str] = set()
+    events.hook = lambda _: threads.add(threading.current_thread().name)
+    worker.load(setup())
+    worker.generate(QUESTION)
+    worker.generate([Message("user", "Say hello.")])
+    second = events.wait(Finished, 2)
+    first = events.of(Finished)[0]
+    loaded = events.of(Loaded)[0]
+    assert loaded.draft is not None
+    assert [finished.reason for finished in (first, second)] == [StopReason.LIMIT] * 2
+    assert first.text != second.text
+    assert first.statistics.emitted == second.statistics.emitted == 6
+    assert threads == {"spectui-engine"}
+    # progress of both models, going up, and then the end of loading, and then the replies
+    for what in ("target", "draft"):
+        progress = [event.progress for event in events.of(Loading) if event.what == what]
+        assert progress == sorted(progress)
+        assert len(progress) > 5
+    order = [type(event) for event in events if isinstance(event, Loaded | Finished)]
+    assert order == [Loaded, Finished, Finished]
+
+
+def test_commands_return_while_the_engine_is_busy(worker: Worker):
+    events = events_of(worker)
+    held = Held(events, loads_the_target)
+    worker.load(setup())
+    with held:  # the engine's thread stands still, and yet each of these comes back
+        worker.knobs = replace(SHORT, predict=3)
+        worker.generate(QUESTION)
+        worker.stop()
+        worker.load(alone())
+        worker.generate(QUESTION)
+        assert not events.of(LoadFailed)
+        assert worker.knobs.predict == 3
+    finished = events.wait(Finished)
+    # the first load was stopped, and what was asked for behind it does not come about
+    assert events.of(LoadFailed) == [LoadFailed("Loading was stopped.")]
+    assert len(events.of(Failed)) == 1
+    assert len(events.of(Loaded)) == 1
+    assert finished.statistics.emitted == 3
+
+
+def test_stop_while_loading(worker: Worker):
+    events = events_of(worker)
+    held = Held(events, loads_the_target)
+    worker.load(setup())
+    with held:
+        worker.stop()
+    assert events.wait(LoadFailed) == LoadFailed("Loading was stopped.")
+    assert not events.of(Loaded)
+    worker.load(alone())
+    events.wait(Loaded)
+
+
+def test_stop_within_a_reply(worker: Worker):
+    events = events_of(worker)
+    worker.knobs = LONG
+    worker.load(alone())
+    held = Held(events, third_round)
+    worker.generate(QUESTION)
+    with held:
+        worker.stop()
+    finished = events.wait(Finished)
+    assert (finished.reason, finished.statistics.rounds) == (StopReason.CANCELLED, 3)
+    worker.knobs = SHORT
+    worker.generate(QUESTION)
+    assert events.wait(Finished, 2).reason is StopReason.LIMIT
+
+
+def test_stop_takes_back_what_was_asked_for_but_not_begun(worker: Worker):
+    events = events_of(worker)
+    worker.knobs = LONG
+    worker.load(alone())
+    held = Held(events, third_round)
+    worker.generate(QUESTION)
+    with held:
+        worker.generate(QUESTION)
+        worker.stop()
+    assert events.wait(Finished, 2).reason is StopReason.CANCELLED
+    assert events.of(Finished)[1].statistics.rounds == 0
+
+
+def test_a_load_ends_the_reply(worker: Worker):
+    events = events_of(worker)
+    worker.knobs = LONG
+    worker.load(alone())
+    held = Held(events, third_round)
+    worker.generate(QUESTION)
+    with held:
+        worker.load(setup())
+    assert events.wait(Loaded, 2).draft is not None
+    assert [finished.reason for finished in events.of(Finished)] == [StopReason.CANCELLED]
+
+
+def test_knobs_act_from_the_next_round_on(worker: Worker):
+    events = events_of(worker)
+    worker.knobs = replace(LONG, predict=40)
+
+    def turn(event: Event) -> None:
+        if third_round(event):
+            worker.knobs = replace(worker.knobs, draft_max=1)
+
+    events.hook = turn
+    worker.load(setup())
+    worker.generate(QUESTION)
+    events.wait(Finished)
+    sizes = [len(event.round.drafted) for event in events.of(RoundDone)]
+    assert sizes[:3] == [16, 16, 16]
+    assert set(sizes[3:-1]) == {1}
+
+
+@pytest.mark.parametrize("at", [loads_the_target, third_round])
+def test_close_ends_the_thread_whatever_it_does(worker: Worker, at: object):
+    events = events_of(worker)
+    worker.knobs = LONG
+    held = Held(events, at)  # type: ignore[arg-type]
+    worker.load(setup())
+    worker.generate(QUESTION)
+    with held:
+        worker.close(timeout=0)
+        assert worker._thread.is_alive()
+    worker.close(PATIENCE)
+    assert not worker._thread.is_alive()
+    assert all(finished.reason is StopReason.CANCELLED for finished in events.of(Finished))
+
+
+def test_close_of_a_worker_that_was_never_asked(worker: Worker):
+    worker.close(PATIENCE)
+    worker.close(PATIENCE)
+    assert not worker._thread.is_alive()
+
+
+def test_asking_before_loading_is_a_sentence(worker: Worker):
+    worker.generate(QUESTION)
+    assert events_of(worker).wait(Failed) == Failed("No model is loaded: choose one first.")
+
+
+def test_a_wrong_file_is_a_sentence_and_the_next_load_works(worker: Worker):
+    events = events_of(worker)
+    worker.load(replace(alone(), model="/no/such.gguf"))
+    failed = events.wait(LoadFailed)
+    assert failed == LoadFailed("There is no target model '/no/such.gguf': check the path.")
+    worker.load(alone())
+    events.wait(Loaded)
+
+
+@pytest.mark.parametrize(("method", "kind"), [("load", LoadFailed), ("generate", Failed)])
+def test_a_fault_of_spectuis_own_is_told_and_the_thread_lives(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, method: str, kind: type[LoadFailed] | type[Failed]
+):
+    events = events_of(worker)
+    with monkeypatch.context() as broken:
+        broken.setattr(Session, method, lambda *_: {}["nothing"])
+        worker.load(alone())
+        worker.generate(QUESTION)
+        message = events.wait(kind).message
+        events.wait(Failed)
+    assert "Something in spectui broke (KeyError: 'nothing')" in message
+    worker.load(alone())
+    worker.generate(QUESTION)
+    assert events.wait(Finished).reason is StopReason.LIMIT
+
+
+def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker_module, "deque", Events)
+    monkeypatch.setitem(sys.modules, "spectui.engine.session", None)
+    worker = Worker()
+    worker.load(alone())
+    assert "llama.cpp could not be loaded" in events_of(worker).wait(LoadFailed).message
+    worker.load(alone())
+    events_of(worker).wait(LoadFailed, 2)
+    worker.close(PATIENCE)
+    assert not worker._thread.is_alive()

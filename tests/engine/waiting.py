@@ -1,0 +1,64 @@
+"""Events to wait for and to hold the engine's thread at, without a sleep."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from spectui.engine.events import Event
+
+Wanted = TypeVar("Wanted")
+
+PATIENCE = 60.0
+"""Seconds until a test gives up; no test waits so long unless it fails."""
+
+
+class Events(deque[Event]):
+    """A worker's deque that tells whoever waits, and calls `hook` in the thread that appends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._arrived = threading.Condition()
+        self.hook: Callable[[Event], None] = lambda _: None
+
+    def append(self, event: Event) -> None:
+        with self._arrived:
+            super().append(event)
+            self._arrived.notify_all()
+        self.hook(event)
+
+    def wait(self, kind: type[Wanted], count: int = 1) -> Wanted:
+        """The `count`th event of this kind; fails if it does not come."""
+        with self._arrived:
+            came = self._arrived.wait_for(lambda: len(self.of(kind)) >= count, PATIENCE)
+            assert came, f"no {kind.__name__}: {[type(event).__name__ for event in self]}"
+            return self.of(kind)[count - 1]
+
+    def of(self, kind: type[Wanted]) -> list[Wanted]:
+        """The events of this kind until now."""
+        return [event for event in list(self) if isinstance(event, kind)]
+
+
+class Held:
+    """Holds the engine's thread at the first event that `at` answers true to, until `release`. Use it as a context."""
+
+    def __init__(self, events: Events, at: Callable[[Event], bool]) -> None:
+        self._reached = threading.Event()
+        self._released = threading.Event()
+        self._events = events
+        self._at = at
+        events.hook = self._hold
+
+    def _hold(self, event: Event) -> None:
+        if not self._reached.is_set() and self._at(event):
+            self._reached.set()
+            assert self._released.wait(PATIENCE)
+
+    def __enter__(self) -> Held:
+        assert self._reached.wait(PATIENCE), f"never there: {[type(event).__name__ for event in self._events]}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._released.set()
