@@ -7,22 +7,32 @@ from collections.abc import Callable
 from typing import Any
 
 from spectui.engine.events import Event, Loading, ModelInfo, Notice
+from spectui.engine.profile import Profile, profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import list_devices, selected
-from spectui.llama.files import check_file
+from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import build_key
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.template import ChatTemplate
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
+from spectui.speculation.costs import DraftCost, VerifyCost
 from spectui.speculation.drafters import ModelDrafter
 from spectui.speculation.economics import Economics
+from spectui.speculation.model import Interrupted
 from spectui.speculation.strategy import Strategy
 
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
+
+
+_ROUNDING = (
+    "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "
+    "decoding's; --strict keeps it the same."
+)
 
 
 class DraftError(SpectuiError):
@@ -50,15 +60,36 @@ class Pair:
         setup.checked()
         check_file(setup.model, "target")
         if setup.draft is not None:
-            check_file(setup.draft, "draft")
+            try:
+                check_file(setup.draft, "draft")
+            except ModelFileError as error:
+                raise DraftError(str(error)) from error
         verdict = self._verdict()
         self._make_room(setup, verdict.extra_buffers)
         self._load_target(setup, verdict.extra_buffers)
         if setup.draft is not None:
             self._load_draft(setup, verdict.extra_buffers)
-        assert self.target is not None
+        self._plan(setup, verdict.extra_buffers)
+
+    def _plan(self, setup: Setup, extra_buffers: bool) -> None:
+        """Measure what passes cost, and from that make the strategy."""
+        assert self.target is not None and self.memory is not None
+        found: Profile | None = None
+        strict = setup.strict == "on"
+        if strict or setup.no_profile == "off":
+            key = (build_key(), _target_key(setup, extra_buffers), _memory_key(setup), _draft_key(setup, extra_buffers))
+            self.memory.truncate(0)
+            try:
+                found = profile(self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set)
+            except Interrupted:
+                raise LoadCancelled("Loading was stopped.") from None
+            if found.equal_up_to < found.tried and not strict:
+                self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
+        verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
         drafter = ModelDrafter(self.draft_memory, self.target.n_vocab) if self.draft_memory else None
-        self.strategy = Strategy(drafter, Economics())
+        self.strategy = Strategy(drafter, Economics(verify, draft))
+        if strict and found is not None:
+            self.strategy.longest = found.equal_up_to - 1
 
     def _verdict(self) -> selftest.Verdict:
         if not self._loaded:
@@ -81,7 +112,7 @@ class Pair:
 
     def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
         if self.target is None:
-            self.target = Model(
+            target = Model(
                 setup.model or "",
                 "target",
                 on_devices=selected(setup.device, list_devices()),
@@ -92,8 +123,13 @@ class Pair:
                 extra_buffers=extra_buffers,
                 progress=self._loading("target", setup.model or ""),
             )
+            try:
+                self.template = ChatTemplate(target)
+            except SpectuiError:
+                target.close()
+                raise
+            self.target = target
             self._loaded["target"] = _target_key(setup, extra_buffers)
-            self.template = ChatTemplate(self.target)
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
         if self.memory is None or self._loaded.get("memory") != _memory_key(setup):
@@ -110,7 +146,7 @@ class Pair:
                 threads=_threads(setup.threads),
                 flash_attn=setup.flash_attn,
                 type_k=setup.cache_type_k,
-                type_v=setup.cache_type_v,
+                type_v=_value_type(setup),
             )
             self._loaded["memory"] = _memory_key(setup)
 
@@ -184,6 +220,13 @@ class Pair:
         """What the draft is, None without one."""
         return _info(self.draft, self.draft_memory) if self.draft and self.draft_memory else None
 
+    def forget(self) -> None:
+        """Empty the memories after a failure: what they hold may be what failed."""
+        if self.memory is not None:
+            self.memory.clear()
+        if self.draft_memory is not None:
+            self.draft_memory.clear()
+
     def close(self) -> None:
         """Free everything."""
         self._close_draft()
@@ -229,11 +272,24 @@ def _target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
 def _memory_key(setup: Setup) -> tuple[Any, ...]:
     """What the target's memory must be made anew for."""
     size = (setup.ctx_size, setup.batch, setup.ubatch)
-    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, setup.cache_type_v)
+    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, _value_type(setup))
+
+
+def _value_type(setup: Setup) -> str:
+    """The type of the target's V cells.
+
+    From 512 cells on, ggml's CPU attention splits the cells of a single row among the threads, but only where K and V are
+    of one type; its sums then round otherwise than those of several rows (ggml-cpu/ops.cpp, use_split_kv_path; and
+    use_tiled from 64 rows on). Cells of two types of one size take neither way, and strict needs that.
+    """
+    equal = setup.cache_type_k == setup.cache_type_v == "f16"
+    return "bf16" if setup.strict == "on" and equal else setup.cache_type_v
 
 
 def _draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     """What the draft must be loaded anew for."""
+    if setup.draft is None:
+        return ()
     size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
     cells = (setup.flash_attn, setup.cache_type_k_draft, setup.cache_type_v_draft)
     return (*_file(setup.draft), setup.device_draft, setup.gpu_layers_draft, *size, *cells, extra_buffers)

@@ -80,17 +80,21 @@ class Session:
         def knobs() -> Knobs:
             return replace(self.knobs, seed=drawn) if self.knobs.seed < 0 else self.knobs
 
-        decoder.prompt(prompt, fed)
-        prompt_s = perf_counter() - started
-        fed(len(prompt))
         first: float | None = None
         statistics = Statistics()
         text: list[str] = []
-        for round in decoder.rounds(knobs):
-            first = first or perf_counter() - started
-            statistics.add(round)
-            text += [token.text for token in round.tokens]
-            self._emit(RoundDone(round, len(decoder.tokens)))
+        try:
+            decoder.prompt(prompt, fed)
+            prompt_s = perf_counter() - started
+            fed(len(prompt))
+            for round in decoder.rounds(knobs):
+                first = first or perf_counter() - started
+                statistics.add(round)
+                text += [token.text for token in round.tokens]
+                self._emit(RoundDone(round, len(decoder.tokens)))
+        except Exception:
+            pair.forget()
+            raise
         assert decoder.reason is not None
         finished = Finished(
             reason=decoder.reason,

@@ -136,8 +136,12 @@ class Context:
         if dropped:
             del self.tokens[length:]
         elif length < len(self.tokens):
-            llama.llama_memory_clear(self._memory, True)
-            self.tokens.clear()
+            self.clear()
+
+    def clear(self) -> None:
+        """Empty it, and zero the cells: a NaN in a dropped one would spoil what is evaluated next, masked or not."""
+        llama.llama_memory_clear(self._memory, True)
+        self.tokens.clear()
 
     def close(self) -> None:
         """Free the cells."""

@@ -56,7 +56,11 @@ class Calibration:
 def _kind(candidate: Candidate) -> tuple[str, int, int]:
     """Source, bin of confidence, bin of match length. The bins are narrow where confidence is near 1: it matters there."""
     doubt = max(1.0 - candidate.p, 2.0**-_BINS)
-    return candidate.source, int(-2 * log2(doubt)) if not candidate.match else _share(candidate), _length(candidate.match)
+    return (
+        candidate.source,
+        int(-2 * log2(doubt)) if not candidate.match else _share(candidate),
+        _length(candidate.match),
+    )
 
 
 def _share(candidate: Candidate) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 _RATE = 0.15
 """Weight of a new observation."""
@@ -62,7 +63,7 @@ class VerifyCost:
         dense = [0.0] * (sizes[-1] + 1)
         for n in range(1, sizes[0] + 1):
             dense[n] = self.table[sizes[0]]
-        for low, high in zip(sizes, sizes[1:], strict=False):
+        for low, high in pairwise(sizes):
             for n in range(low, high + 1):
                 dense[n] = self.table[low] + (self.table[high] - self.table[low]) * (n - low) / (high - low)
         # Beyond the largest size the last slope goes on. With one size known, a tenth a token: hopeful, so that it is tried.
@@ -76,6 +77,7 @@ class DraftCost:
     """Seconds per drafted token: the first of a round, which catches up on the target's tokens, and each further one."""
 
     def __init__(self, first: float = 0.0, next: float = 0.0) -> None:
+        """0 for unknown."""
         self.first = first
         self.next = next
 

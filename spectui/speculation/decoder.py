@@ -75,7 +75,8 @@ class Decoder:
             else:
                 left = snapshot.predict - self._emitted - 1 if snapshot.predict >= 0 else room
                 try:
-                    round = self._round(index, snapshot, min(snapshot.draft_max, room, left))
+                    longest = room if self.strategy.longest is None else self.strategy.longest
+                    round = self._round(index, snapshot, min(snapshot.draft_max, room, left, longest))
                 except Interrupted:
                     self.reason = StopReason.CANCELLED
                     return

@@ -19,7 +19,9 @@ class Strategy:
 
     def __init__(self, model: ModelDrafter | None, economics: Economics) -> None:
         self.economics = economics
-        self._model = model
+        self.longest: int | None = None
+        """Most tokens that may be drafted whatever the knobs say; None for no bound."""
+        self._model = self._given_model = model
         self._suffix = SuffixDrafter()
         self._policies: dict[str, Policy] = {
             "auto": AutoPolicy(economics),
@@ -29,6 +31,7 @@ class Strategy:
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         """A reply to this prompt begins. Raises what the draft model raises."""
+        self._model = self._given_model
         self._suffix.prepare(tokens, cancelled)
         if self._model is not None:
             self._model.prepare(tokens, cancelled)
@@ -44,7 +47,9 @@ class Strategy:
         return drafters.get(knobs.drafter), policy
 
     def drop_model(self) -> None:
-        """The draft model failed: go on without it."""
+        """The draft model failed: go on without it, and try it again in the next reply, from an empty memory."""
+        if self._model is not None:
+            self._model.model.truncate(0)
         self._model = None
 
     def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:

@@ -1,0 +1,149 @@
+"""What passes cost on this machine, and up to which size they compute the same logits: measured once at load.
+
+Kept on disk per build, model, device, threads and cell types; whatever is not of this build and file is measured anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from spectui import paths
+from spectui.llama.context import Context
+from spectui.speculation.costs import DraftCost, VerifyCost
+
+BOUND_S = 3.0
+"""Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
+
+SIZES = (2, 16, 4, 8, 32, 3, 6, 12, 24, 48)
+"""Pass sizes, the most telling first. Size 1 comes before all of them."""
+
+EQUAL_SIZES = (2, 4, 6, 8, 16)
+"""Pass sizes whose logits are compared with those of passes over one token."""
+
+_SINGLES = max(EQUAL_SIZES)
+
+
+@dataclass
+class Profile:
+    """Seconds per pass size with an empty context, seconds per drafted token, and what was found of the logits.
+
+    `equal_up_to`: the largest size tried whose logits equal those of single passes, with all smaller ones; `tried`: the
+    largest size tried.
+    """
+
+    verify: dict[int, float] = field(default_factory=dict)
+    draft_first: float = 0.0
+    draft_next: float = 0.0
+    equal_up_to: int = 1
+    tried: int = 1
+
+    def costs(self) -> tuple[VerifyCost, DraftCost]:
+        """For the policy to start from."""
+        return VerifyCost(self.verify), DraftCost(self.draft_first, self.draft_next)
+
+
+def profile(
+    target: Context,
+    draft: Context | None,
+    key: tuple[Any, ...],
+    progress: Callable[[float], None],
+    cancelled: Callable[[], bool],
+) -> Profile:
+    """The remembered profile of `key`, or a new one. The memories must be empty, and are empty afterwards."""
+    name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+    file = paths.state_directory() / f"profile-{name}.json"
+    remembered = _read(file)
+    if remembered is not None:
+        return remembered
+    measured = _measure(target, draft, progress, cancelled)
+    if not cancelled():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+        except OSError:
+            return measured  # it is measured again next time, and nothing is lost but seconds
+    return measured
+
+
+def _read(file: Path) -> Profile | None:
+    """The profile in the file; None if there is none or it is damaged."""
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        verify = {int(n): float(seconds) for n, seconds in raw.pop("verify").items()}
+        found = Profile(verify=verify, **raw)
+        numbers = [*verify.values(), found.draft_first, found.draft_next]
+        sound = 1 in verify and all(0 <= number < 1e4 for number in numbers) and 1 <= found.equal_up_to <= found.tried
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return found if sound else None
+
+
+def _measure(
+    target: Context, draft: Context | None, progress: Callable[[float], None], cancelled: Callable[[], bool]
+) -> Profile:
+    started = perf_counter()
+    found = Profile()
+
+    def over() -> bool:
+        return cancelled() or perf_counter() - started > BOUND_S
+
+    def timed(context: Context, n: int, rows: int) -> float:
+        context.truncate(0)
+        begun = perf_counter()
+        context.evaluate(tokens[:n], rows)
+        return perf_counter() - begun
+
+    # Any tokens do: the kernels do the same work for each.
+    tokens = [(7 * n + 5) % target.n_vocab for n in range(max(SIZES))]
+    largest = min(target.rows, target.n_ctx)
+    timed(target, 1, 1)  # the first pass sets things up
+    if draft is not None:
+        for n, rounds in ((1, 4), (2, 2)):
+            seconds = min(timed(draft, n, 1) for _ in range(rounds + 1))
+            if n == 1:
+                found.draft_next = found.draft_first = seconds
+            else:
+                # A round's first drafted token catches up on one token of the target's, or on two after a full draft.
+                found.draft_first = (found.draft_first + seconds) / 2
+        draft.truncate(0)
+
+    # Single passes tell T(1) and give the rows that larger passes are compared with.
+    target.truncate(0)
+    singles: list[np.ndarray[Any, Any]] = []
+    seconds_of_one: list[float] = []
+    for n in range(min(_SINGLES, target.n_ctx)):
+        begun = perf_counter()
+        singles.append(target.evaluate(tokens[n : n + 1], 1)[0].copy())
+        seconds_of_one.append(perf_counter() - begun)
+        if over() or perf_counter() - started > BOUND_S / 2:
+            break
+        progress(0.4 * n / _SINGLES)
+    found.verify[1] = float(np.median(seconds_of_one))
+
+    alike: dict[int, bool] = {}
+    for number, n in enumerate(size for size in (*SIZES, *EQUAL_SIZES) if size <= largest):
+        if n in found.verify or over():
+            continue
+        target.truncate(0)
+        begun = perf_counter()
+        rows = target.evaluate(tokens[:n], n)
+        seconds = perf_counter() - begun
+        if n in EQUAL_SIZES and n <= len(singles):
+            alike[n] = all(np.array_equal(rows[place], singles[place]) for place in range(n))
+        again = timed(target, n, n) if not over() else seconds
+        found.verify[n] = min(seconds, again)
+        progress(0.4 + 0.6 * number / len(SIZES))
+    target.truncate(0)
+    for n in sorted(alike):
+        found.tried = n
+        if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):
+            found.equal_up_to = n
+    return found
