@@ -50,9 +50,11 @@ class FakeEngine:
         self._n_ctx = 4096
 
     def load(self, setup: Setup) -> None:
-        """Write the set-up down; a reply in progress ends first, as in the worker."""
+        """Write the set-up down; what is in progress ends first, as in the worker."""
         if self._replying:
             self.finish(StopReason.CANCELLED)
+        if self._loading:
+            self.fail_loading("Loading was stopped.")
         self.loads.append(setup)
         self._loading = True
 
@@ -111,27 +113,35 @@ class FakeEngine:
         rejected: Sequence[str] = (),
         ignored: Sequence[str] = (),
         seconds: float = 0.2,
+        draft_s: float | None = None,
+        source: str = "model",
+        note: str = "",
     ) -> Round:
-        """One round with these texts: accepted tokens, then the target's own one. A sixth of it went into drafting."""
+        """One round with these texts: accepted tokens, then the target's own one. A sixth of it went into drafting, if
+        nothing else is said."""
         fates: list[tuple[str, Fate]] = [(text, "accepted") for text in accepted]
         fates += [(text, "rejected") for text in rejected] + [(text, "ignored") for text in ignored]
-        drafted = tuple(DraftToken(self._id(text), text, 0.9, "model", fate) for text, fate in fates)
+        drafted = tuple(DraftToken(self._id(text), text, 0.9, source, fate) for text, fate in fates)
         emitted: list[tuple[str, Origin]] = [(text, "accepted") for text in accepted]
         own: list[tuple[str | None, Origin]] = [(correction, "correction"), (bonus, "bonus"), (plain, "plain")]
         emitted += [(text, origin) for text, origin in own if text is not None]
         index = len(self._rounds)
         tokens = tuple(
             Token(
-                self._id(text), text, origin, "model" if origin == "accepted" else None, index,
+                self._id(text), text, origin, source if origin == "accepted" else None, index,
                 self._position + place, 0.9 if origin == "accepted" else None, 0.95,
             )
             for place, (text, origin) in enumerate(emitted)
         )  # fmt: skip
-        draft_s = seconds / 6 if drafted else 0.0
+        if draft_s is None:
+            draft_s = seconds / 6 if drafted else 0.0
         choose_s = seconds / 100
         # A round without a draft is one target pass, which is most of what a round takes.
         verify_s = seconds * 0.97 - draft_s
-        round = Round(index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds)
+        pass_size = 1 + len(drafted) - len(ignored)
+        round = Round(
+            index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size, note
+        )
         self._rounds.append(round)
         self._position += len(tokens)
         self.events.append(RoundDone(round, self._position))

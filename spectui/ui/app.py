@@ -14,9 +14,10 @@ from textual.screen import Screen
 from textual.widgets import HelpPanel
 
 from spectui.engine.protocol import Engine
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
+from spectui.ui.panel import SWITCHES
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
 
 
@@ -79,6 +80,13 @@ class SpectuiApp(App[None]):
                 yield SystemCommand(
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )
+        if isinstance(screen, ChatScreen):
+            for key in SWITCHES:
+                spec = spec_of(Knobs, key)
+                for choice in spec.choices:
+                    yield SystemCommand(
+                        f"{title(key).capitalize()}: {choice}", spec.help, partial(screen.turn, key, choice)
+                    )
         yield from super().get_system_commands(screen)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
@@ -103,6 +111,16 @@ class SpectuiApp(App[None]):
             self.action_hide_help_panel()
         else:
             self.action_show_help_panel()
+
+    def action_show_help_panel(self) -> None:
+        """Show it in place of the side panel."""
+        super().action_show_help_panel()
+        self.screen.add_class("-help")
+
+    def action_hide_help_panel(self) -> None:
+        """Give the side panel its place again."""
+        super().action_hide_help_panel()
+        self.screen.remove_class("-help")
 
     async def action_quit(self) -> None:
         """Leave, whatever is going on."""

@@ -26,7 +26,7 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.engine.protocol import Engine
-from spectui.knobs import Setup
+from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.dashboard import Dashboard
 from spectui.ui.devices import DevicePane
@@ -39,6 +39,7 @@ from spectui.ui.prompt_input import PromptInput
 from spectui.ui.session import Session, note_of
 from spectui.ui.slider import Slider
 from spectui.ui.status import StatusLine
+from spectui.ui.switch import Switch, next_choice
 from spectui.ui.title import TitleLine
 from spectui.ui.transcript import Transcript
 
@@ -64,6 +65,9 @@ class ChatScreen(Screen[None]):
         Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
         Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
         Binding("f7", "devices", "Devices", id="devices", priority=True, tooltip="Choose devices for the models"),
+        Binding("f8", "switch('drafter')", "Drafter", id="drafter", priority=True, tooltip="Who drafts: turn on by one"),
+        Binding("f9", "switch('policy')", "Policy", id="policy", priority=True,
+                tooltip="How long drafts are: turn on by one"),
         Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
         Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
         Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
@@ -144,12 +148,14 @@ class ChatScreen(Screen[None]):
                 self.query_one(TitleLine).update_models(self.session)
             case LoadFailed(message=message):
                 self.query_one(LoadingLine).end()
-                self.transcript.add_notice(printable(f"{message} {self._way_on()}"))
+                say = self.transcript.add_notice if self.session.stopped else self.transcript.add_error
+                say(printable(f"{message} {self._way_on()}"))
                 self._return_waiting()
             case Finished(reason=reason):
                 self.transcript.finish_reply(note_of(reason, self.session.n_ctx))
             case Failed(message=message):
-                self.transcript.finish_reply(printable(message))
+                self.transcript.finish_reply()
+                self.transcript.add_error(printable(message))
             case Notice(message=message):
                 self.transcript.add_notice(printable(message))
         if isinstance(event, Loaded | Devices | LoadFailed):
@@ -172,7 +178,7 @@ class ChatScreen(Screen[None]):
             self.notify("There is no model to answer; the prompt is kept.", severity="warning", markup=False)
             return
         self.session.waiting.append(event.text)
-        event.control.accept()
+        event.control.accept(event.text)
         self._send_waiting()
         self._show_state()
 
@@ -215,8 +221,13 @@ class ChatScreen(Screen[None]):
     # Levers
 
     @on(Slider.Changed)
-    def _turn(self, event: Slider.Changed) -> None:
-        knobs = turned(self.engine.knobs, event.slider.key, event.value)
+    @on(Switch.Changed)
+    def _turn(self, event: Slider.Changed | Switch.Changed) -> None:
+        self.turn(event.control.key, event.value)
+
+    def turn(self, key: str, value: float | str) -> None:
+        """Set one knob; it acts from the next round on."""
+        knobs = turned(self.engine.knobs, key, value)
         if knobs != self.engine.knobs:
             self.engine.knobs = knobs
             self.query_one(SidePanel).show_knobs(knobs)
@@ -250,7 +261,10 @@ class ChatScreen(Screen[None]):
         """Stop what is going on and take waiting prompts back; with nothing going on, close the drawer."""
         self._return_waiting()
         if self.session.replying or self.session.state == "loading":
+            self.session.stop()
             self.engine.stop()
+        elif self.has_class("-help"):
+            self.app.action_hide_help_panel()
         else:
             self.remove_class("-drawer")
         self.prompt.focus()
@@ -264,8 +278,19 @@ class ChatScreen(Screen[None]):
         """Show rejected drafts, or not."""
         self.transcript.show_ghosts = not self.transcript.show_ghosts
 
+    def action_switch(self, key: str) -> None:
+        """Turn a switch on by one, and say so where the panel is hidden."""
+        value = next_choice(spec_of(Knobs, key).choices, getattr(self.engine.knobs, key))
+        self.turn(key, value)
+        if not self.query_one(SidePanel).display:
+            self.notify(f"{title(key)}: {value}", timeout=2, markup=False)
+
     def action_panel(self) -> None:
         """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
+        if self.has_class("-help"):
+            self.app.action_hide_help_panel()
+            if self.query_one(SidePanel).display:
+                return
         narrow = self.app.screen.has_class("-narrow")
         self.toggle_class("-drawer" if narrow else "-no-panel")
         shown = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
@@ -276,6 +301,7 @@ class ChatScreen(Screen[None]):
 
     def action_devices(self) -> None:
         """Go to the devices, opening the panel where it is hidden."""
+        self.app.action_hide_help_panel()
         self.remove_class("-no-panel")
         self.add_class("-drawer")
         self.query_one(DevicePane).focus()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ from spectui.ui.figures import (
     duration,
     milliseconds,
     percent,
+    printable,
     share,
     step,
 )
@@ -27,7 +29,7 @@ from spectui.ui.figures import (
 Line = list[tuple[str, str]]
 """(text, component class without its prefix) pieces of a line."""
 
-FULL_HEIGHT = 21
+FULL_HEIGHT = 24
 """Lines of the whole dashboard; with fewer it leaves the air out."""
 
 LABEL = 12
@@ -44,6 +46,8 @@ class Dashboard(Widget):
 **acceptance** = accepted / (accepted + rejected). **per pass** = tokens for each pass of the target.
 **by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
 **a round** = milliseconds for drafting, verifying, choosing and the rest.
+**now** = what was drafted last, and why so much. **kept from** = accepted tokens by who drafted them: the draft model, or
+a repetition of the conversation's own words (suffix).
 """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -58,7 +62,7 @@ class Dashboard(Widget):
 
     DEFAULT_CSS = """
     Dashboard {
-        height: 21;
+        height: 24;
         & > .dashboard--label { color: $text-muted; }
         & > .dashboard--value { color: $foreground; }
         & > .dashboard--big { color: $accent; text-style: bold; }
@@ -118,6 +122,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
     ]
     cost = _cost(figures, graph)
+    now = _now(figures.rounds, graph)
     prompt: list[Line] = [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
         [("context     ", "label"), *_bar(figures.context_share, graph - 8), (f"{percent(figures.context_share):>8}", "value")],
@@ -128,8 +133,8 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         (decimal(figures.chat.tokens_per_s), "value"), (" t/s", "label"),
     ]  # fmt: skip
     if compact:
-        return [*head, *effect, rounds[0], *counts, cost[0], *prompt]
-    return [*head, [], *effect, [], *rounds, [], *counts, [], *cost, [], *prompt, chat]
+        return [*head, *effect, rounds[0], *counts[:2], cost[0], *now, prompt[1]]
+    return [*head, [], *effect, [], *rounds, [], *counts, _kept(figures), [], *cost, *now, [], *prompt, chat]
 
 
 def _speed(figures: Figures, width: int) -> list[Line]:
@@ -179,6 +184,29 @@ def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
     columns = "".join(step(how_many(round) / top) if top and how_many(round) else " " for round in latest)
     name = "by round" if fate == "accepted" else "  rejected"
     return [(f"{name:<{LABEL}}", "label"), (columns or UNKNOWN, fate if latest else "label")]
+
+
+def _kept(figures: Figures) -> Line:
+    """How many accepted tokens each drafter had."""
+    line: Line = [("kept from   ", "label")]
+    for source, number in sorted(figures.sources.items()):
+        line += [(f"{source} ", "label"), (f"{count(number):<7}", "value")]
+    return line if figures.sources else [*line, (UNKNOWN, "label")]
+
+
+def _now(rounds: tuple[Round, ...], width: int) -> list[Line]:
+    """What the policy did in the latest round, and why: in two lines, whatever it has to say."""
+    if not rounds or not rounds[-1].note:
+        return [[("now         ", "label"), (UNKNOWN, "label")], []]
+    sources = dict.fromkeys(token.source for token in rounds[-1].drafted)
+    first, second = two_lines(" + ".join(sources) + ", " * bool(sources) + rounds[-1].note, width)
+    return [[("now         ", "label"), (first, "value")], [(" " * LABEL, "label"), (second, "value")]]
+
+
+def two_lines(text: str, width: int) -> tuple[str, str]:
+    """Text in two lines of `width` cells, broken between words, with … where it had to be cut."""
+    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…") or [""]
+    return lines[0], lines[1] if len(lines) > 1 else ""
 
 
 def _cost(figures: Figures, width: int) -> list[Line]:

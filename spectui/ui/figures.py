@@ -24,12 +24,14 @@ class Figures:
     """What is known at one moment. `speed` is over the last seconds while `live`, else the whole reply's.
 
     `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target, `rounds` are the
-    latest ones, oldest first.
+    latest ones, oldest first. `origins` and `sources` count the reply's tokens: by who had them first, and accepted ones
+    by who drafted them.
     """
 
     reply: Statistics = field(default_factory=Statistics)
     chat: Statistics = field(default_factory=Statistics)
     origins: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, int] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
     speed: float | None = None
     live: bool = False

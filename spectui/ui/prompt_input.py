@@ -68,11 +68,12 @@ from Enter (kitty's keyboard protocol).
         self._sent: list[str] = []
         self._back = 0
 
-    def accept(self) -> None:
-        """Empty the box and remember what was in it."""
-        self._sent.append(self.text)
+    def accept(self, text: str) -> None:
+        """Remember what was sent and take it out of the box; what was typed behind it since stays."""
+        self._sent.append(text)
         self._back = 0
-        self.text = ""
+        self.text = self.text.removeprefix(text)
+        self.move_cursor(self.document.end)
 
     def give_back(self, text: str) -> None:
         """Put a prompt that was not sent back, unless the next one is already being written."""
@@ -82,11 +83,19 @@ from Enter (kitty's keyboard protocol).
 
     def action_submit(self) -> None:
         """Send, if there is more than white space."""
+        # A priority key overtakes the letters before it, which wait in this widget's queue: it has to queue up behind them,
+        # or of a quickly typed prompt the end, or all, would not be sent.
+        self.call_later(self._submit)
+
+    def _submit(self) -> None:
         if self.text.strip():
             self.post_message(self.Submitted(self, self.text))
 
     def action_newline(self) -> None:
         """Begin a new line at the cursor."""
+        self.call_later(self._begin_line)
+
+    def _begin_line(self) -> None:
         self.insert("\n")
         self.scroll_cursor_visible()
 

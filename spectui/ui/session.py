@@ -50,6 +50,9 @@ class Session:
         """Prompts that are sent, one after the other, as soon as the engine is free."""
         self.without_draft = False
         """The last loading failed because of the draft; the target alone would load."""
+        self.stopped = False
+        """A person stopped the loading: that it failed is no error."""
+        self._loads = 0
         self.clear()
 
     def clear(self) -> None:
@@ -85,7 +88,12 @@ class Session:
         """Note that these models are being loaded."""
         self.setup = setup
         self._model = "loading"
-        self.without_draft = False
+        self._loads += 1
+        self.without_draft = self.stopped = False
+
+    def stop(self) -> None:
+        """Note that what goes on is being stopped."""
+        self.stopped = self._model == "loading"
 
     def ask(self, text: str) -> tuple[Message, ...]:
         """Add a prompt; returns the conversation to answer."""
@@ -103,12 +111,16 @@ class Session:
         return self._conversation()
 
     def take(self, event: Event) -> bool:
-        """Bring the figures up to date with an event. False: it belongs to a reply that nobody waits for any more."""
+        """Bring the figures up to date with an event. False: it belongs to what nobody waits for any more."""
         if self._dropped and isinstance(event, Prompt | RoundDone | Finished | Failed):
             if isinstance(event, Finished | Failed):
                 self._reply = ""
                 self._dropped = False
             return False
+        if isinstance(event, Loaded | LoadFailed):
+            self._loads = max(0, self._loads - 1)
+            if self._loads:  # these models are not wanted any more: others were asked for
+                return False
         match event:
             case Loading():
                 self._model = "loading"
@@ -140,6 +152,7 @@ class Session:
             reply=self.statistics,
             chat=self.chat,
             origins=self.origins,
+            sources=self.sources,
             rounds=tuple(self.rounds),
             speed=Statistics.of(self._latest()).tokens_per_s if live else self.statistics.tokens_per_s,
             live=live,
@@ -153,6 +166,7 @@ class Session:
     def _begin(self) -> None:
         self.statistics = Statistics()
         self.origins: Counter[str] = Counter()
+        self.sources: Counter[str] = Counter()
         self.rounds: deque[Round] = deque(maxlen=256)
         self.prompt = None
         self.first_token_s = None
@@ -173,6 +187,7 @@ class Session:
         self.chat.add(round)
         self.rounds.append(round)
         self.origins.update(token.origin for token in round.tokens)
+        self.sources.update(token.source for token in round.tokens if token.source)
         self._texts.extend(token.text for token in round.tokens)
 
     def _end(self, text: str) -> None:

@@ -44,6 +44,10 @@ class Slider(Widget, can_focus=True):
             & > .slider--label { color: $foreground; text-style: bold; }
             & > .slider--track { color: $foreground 60%; }
         }
+        &.-idle {
+            & > .slider--label, & > .slider--knob, & > .slider--value { color: $foreground 45%; text-style: none; }
+            & > .slider--track { color: $foreground 20%; }
+        }
     }
     """
 

@@ -25,11 +25,11 @@ from textual.widget import Widget
 from spectui.speculation.records import Round, Token
 from spectui.ui.wrap import Flow
 
-KINDS = ("text", "accepted", "correction", "bonus", "plain", "ghost", "heading", "user", "notice", "cursor")
+KINDS = ("text", "accepted", "correction", "bonus", "plain", "ghost", "heading", "user", "notice", "error", "cursor")
 """What a piece of text is; a piece carries the index. All but `text` are component classes `transcript--...`."""
 
-TEXT, GHOST, HEADING, USER, NOTICE, CURSOR = (
-    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "cursor")
+TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR = (
+    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor")
 )
 ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
 INDENT = 3
@@ -45,6 +45,8 @@ class _Block:
     flow: Flow
     indent: int = INDENT
     copied: bool = True
+    mark: str = ""
+    """Stands in the indentation of the first row."""
     top: int = 0
     rounds: list[Round] = field(default_factory=list)
     tokens: list[Token | None] = field(default_factory=list)
@@ -88,6 +90,7 @@ class Transcript(ScrollView, can_focus=True):
         & > .transcript--heading { color: $foreground; text-style: bold; }
         & > .transcript--user { color: $foreground; }
         & > .transcript--notice { color: $text-muted; text-style: italic; }
+        & > .transcript--error { color: $error; text-style: bold; }
         & > .transcript--cursor { color: $foreground; }
     }
     """
@@ -143,7 +146,16 @@ class Transcript(ScrollView, can_focus=True):
 
     def add_notice(self, text: str) -> None:
         """Add a remark that is no part of the conversation, nor of `text`."""
-        self._add_block(copied=False).flow.append([(text, NOTICE)])
+        self._remark(text, NOTICE)
+
+    def add_error(self, text: str) -> None:
+        """Add what went wrong and what to do about it, marked so that nobody takes it for a remark."""
+        self._remark(text, ERROR, "!")
+
+    def _remark(self, text: str, kind: int, mark: str = "") -> None:
+        block = self._add_block(copied=False)
+        block.mark = mark
+        block.flow.append([(text, kind)])
         self._changed(len(self._blocks) - 1)
 
     def truncate_last_reply(self) -> None:
@@ -210,7 +222,10 @@ class Transcript(ScrollView, can_focus=True):
 
     def _draw(self, row: int, span: tuple[int, int] | None) -> Strip:
         block = self._block_at(row)
-        runs = [(" " * block.indent, TEXT), *block.flow.runs(row - block.top)]
+        margin = (" " * block.indent, TEXT)
+        if block.mark and row == block.top:
+            margin = (f"{block.mark:>{block.indent - 1}} ", ERROR)
+        runs = [margin, *block.flow.runs(row - block.top)]
         if self._reply is not None and block is self._blocks[self._reply] and row == block.top + block.flow.height - 1:
             runs.append(("█", CURSOR))
         segments = [Segment(text, self._style(kind)) for text, kind in runs]

@@ -22,7 +22,7 @@ class Box(App[None]):
     @on(PromptInput.Submitted)
     def keep(self, event: PromptInput.Submitted) -> None:
         self.sent.append(event.text)
-        event.control.accept()
+        event.control.accept(event.text)
 
 
 @pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])
