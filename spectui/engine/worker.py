@@ -75,7 +75,13 @@ class Worker:
 
     def _run(self) -> None:
         # Imported here: the window is there before llama.cpp is, and this is the thread that loads it.
-        from spectui.engine.session import Session
+        try:
+            from spectui.engine.session import Session
+        except Exception as error:  # its library may be missing, or be built for another machine
+            _log.exception("llama.cpp could not be loaded", exc_info=error)
+            while self._commands.get() is not None:
+                self.events.append(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
+            return
 
         session = self._session = Session(self.events.append, self._interrupt)
         session.knobs = self._knobs

@@ -20,7 +20,7 @@ from tests.smollm2 import SNAKE, alone, setup
 
 QUESTION = [Message("user", SNAKE)]
 SHORT = Knobs(temperature=0, predict=6)
-LONG = Knobs(temperature=0, p_min=0.0)
+LONG = Knobs(temperature=0, p_min=0.0, drafter="model", policy="fixed")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from spectui.engine.events import Event
 
 Wanted = TypeVar("Wanted")
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds until a test gives up; no test waits so long unless it fails."""
 
 

@@ -1,0 +1,173 @@
+"""What fails within a reply: the text so far stands, the sentence is told, and the next prompt works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spectui.engine import worker as worker_module
+from spectui.engine.events import Event, Failed, Finished, Message, Notice, RoundDone
+from spectui.engine.session import Session
+from spectui.engine.worker import Worker
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.economics import Economics
+from spectui.speculation.strategy import Strategy
+from tests.engine.waiting import PATIENCE, Events
+from tests.toys import END, ToyModel
+
+KNOBS = Knobs(temperature=0.8, seed=3, predict=30, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
+PROMPT = [3, 1, 4, 1, 5]
+
+
+class Memory(ToyModel):
+    """A toy that can fail at a pass or compute NaN behind a number of tokens, and that spoils what it keeps of it."""
+
+    nan_at: int | None = None
+    spoilt = False
+
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        row = super().logits(tokens)
+        self.spoilt = self.spoilt or len(tokens) == self.nan_at
+        return np.full_like(row, np.nan) if self.spoilt else row
+
+    def clear(self) -> None:
+        self.tokens.clear()
+        self.spoilt = False
+
+    def truncate(self, length: int) -> None:
+        super().truncate(length)
+        self.spoilt = self.spoilt and length > 0
+
+
+class ToyPair:
+    """Stands for `pair.Pair`, on toys."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(5, ends=False)
+        self.draft_memory = Memory(5, noise=0.5, ends=False)
+        self.target = SimpleNamespace(n_vocab=12, piece=lambda token: b"%d " % token, is_end=lambda token: token == END)
+        self.template = SimpleNamespace(tokens=lambda messages: [int(part) for part in messages[-1][1].split()])
+        self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), Economics())
+
+    def forget(self) -> None:
+        self.memory.clear()
+        self.draft_memory.clear()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def pair() -> ToyPair:
+    return ToyPair()
+
+
+@pytest.fixture
+def expected() -> str:
+    """The reply when nothing fails."""
+    return answer(session_on(ToyPair(), [])).text
+
+
+def session_on(pair: Any, events: list[Event]) -> Session:
+    session = Session(events.append)
+    session._pair = pair
+    session.knobs = KNOBS
+    return session
+
+
+def answer(session: Session) -> Finished:
+    return session.generate([Message("user", " ".join(map(str, PROMPT)))])
+
+
+def text_of(events: Sequence[Event]) -> str:
+    return "".join(token.text for event in events if isinstance(event, RoundDone) for token in event.round.tokens)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_a_target_that_fails_at_a_pass(pair: ToyPair, expected: str, k: int):
+    events: list[Event] = []
+    session = session_on(pair, events)
+    pair.memory.fails_after = k
+    with pytest.raises(SpectuiError, match="the toy failed"):
+        answer(session)
+    until = text_of(events)
+    assert expected.startswith(until)
+    assert len([event for event in events if isinstance(event, RoundDone)]) == k - 1
+    assert not [event for event in events if isinstance(event, Finished)]
+    pair.memory.fails_after = None
+    assert answer(session).text == expected
+
+
+def test_a_target_whose_logits_are_no_numbers(pair: ToyPair, expected: str):
+    events: list[Event] = []
+    session = session_on(pair, events)
+    pair.memory.nan_at = len(PROMPT) + 9
+    with pytest.raises(SpectuiError, match="logits that are not numbers"):
+        answer(session)
+    assert text_of(events)
+    assert expected.startswith(text_of(events))
+    # what it keeps is spoilt: nothing of it may serve the next reply
+    pair.memory.nan_at = None
+    assert pair.memory.tokens == []
+    assert answer(session).text == expected
+
+
+@pytest.mark.parametrize("fault", ["fails_after", "nan_at"])
+def test_a_draft_that_fails_costs_no_token_and_drafts_again_in_the_next_reply(pair: ToyPair, expected: str, fault: str):
+    events: list[Event] = []
+    session = session_on(pair, events)
+    setattr(pair.draft_memory, fault, 9)
+    finished = answer(session)
+    assert finished.text == expected
+    notices = [event.message for event in events if isinstance(event, Notice)]
+    assert len(notices) == 1
+    assert notices[0].startswith("The draft failed, so the reply goes on without it: ")
+    assert [event.round.drafted for event in events if isinstance(event, RoundDone)][-1] == ()
+    setattr(pair.draft_memory, fault, None)
+    again = answer(session)
+    assert again.text == expected
+    assert again.statistics.accepted > 0
+
+
+def test_a_draft_that_fails_on_the_prompt(pair: ToyPair, expected: str):
+    events: list[Event] = []
+    pair.draft_memory.fails_after = 0
+    assert answer(session_on(pair, events)).text == expected
+    assert any(isinstance(event, Notice) and "The draft failed" in event.message for event in events)
+
+
+@pytest.fixture
+def worker(pair: ToyPair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker that loads the toys."""
+    monkeypatch.setattr(worker_module, "deque", Events)
+    monkeypatch.setattr(Session, "load", lambda session, _: setattr(session, "_pair", pair))
+    worker = Worker(KNOBS)
+    worker.load(Setup())
+    yield worker
+    worker.close(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"), [("fails_after", "the toy failed"), ("nan_at", "logits that are not numbers")]
+)
+def test_the_worker_tells_it_as_failed_and_answers_the_next_prompt(
+    worker: Worker, pair: ToyPair, expected: str, fault: str, says: str
+):
+    assert isinstance(worker.events, Events)
+    setattr(pair.memory, fault, 3 if fault == "fails_after" else len(PROMPT) + 9)
+    question = [Message("user", " ".join(map(str, PROMPT)))]
+    worker.generate(question)
+    assert says in worker.events.wait(Failed).message
+    until = text_of(list(worker.events))
+    assert until
+    assert expected.startswith(until)
+    setattr(pair.memory, fault, None)
+    worker.generate(question)
+    assert worker.events.wait(Finished).text == expected
