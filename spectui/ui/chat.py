@@ -65,8 +65,9 @@ class ChatScreen(Screen[None]):
         Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
         Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
         Binding("f7", "devices", "Devices", id="devices", priority=True, tooltip="Choose devices for the models"),
-        Binding("f8", "switch('drafter')", "Drafter", id="drafter", priority=True, tooltip="Who drafts: turn on by one"),
-        Binding("f9", "switch('policy')", "Policy", id="policy", priority=True,
+        Binding("f8", "switch('drafter')", "Drafter", id="drafter", show=False, priority=True,
+                tooltip="Who drafts: turn on by one"),
+        Binding("f9", "switch('policy')", "Policy", id="policy", show=False, priority=True,
                 tooltip="How long drafts are: turn on by one"),
         Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
         Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
@@ -132,10 +133,11 @@ class ChatScreen(Screen[None]):
         with self.app.batch_update():
             while self.engine.events:
                 self._take(self.engine.events.popleft())
+            # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
+            self._send_waiting()
 
     def _take(self, event: Event) -> None:
         if not self.session.take(event):
-            self._send_waiting()
             return
         match event:
             case RoundDone(round=round):
@@ -161,7 +163,6 @@ class ChatScreen(Screen[None]):
         if isinstance(event, Loaded | Devices | LoadFailed):
             self.query_one(DevicePane).update_devices(self.session.devices, self.session.setup)
         if not isinstance(event, Loading | Devices | Notice):
-            self._send_waiting()
             self._show_figures()
             self._show_state()
 

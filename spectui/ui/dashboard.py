@@ -168,6 +168,8 @@ def _pair(first: str, value: str, second: str, other: str) -> Line:
 def _by_place(rates: list[float | None], width: int) -> Line:
     """A column for each place in the draft, and the rate of the first and the last one."""
     known = rates[: width - 12]
+    while known and known[-1] is None:  # drafted there, but never judged
+        known.pop()
     columns = "".join(" " if rate is None else step(rate) for rate in known)
     ends = f" {share(known[0])} … {share(known[-1])}" if len(known) > 1 else f" {share(known[0])}" if known else UNKNOWN
     return [("by place    ", "label"), (columns, "accepted"), (ends, "value" if known else "label")]
@@ -199,7 +201,7 @@ def _now(rounds: tuple[Round, ...], width: int) -> list[Line]:
     if not rounds or not rounds[-1].note:
         return [[("now         ", "label"), (UNKNOWN, "label")], []]
     sources = dict.fromkeys(token.source for token in rounds[-1].drafted)
-    first, second = two_lines(" + ".join(sources) + ", " * bool(sources) + rounds[-1].note, width)
+    first, second = two_lines(" + ".join(sources) + " · " * bool(sources) + rounds[-1].note, width)
     return [[("now         ", "label"), (first, "value")], [(" " * LABEL, "label"), (second, "value")]]
 
 

@@ -1,0 +1,109 @@
+"""The program in a pseudo-terminal, and a terminal emulator that says what a person would see."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import pexpect
+import pyte
+
+Style = tuple[str, bool, bool]
+"""Colour, bold, underscore."""
+
+_MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
+KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "tab": "\t", "left": "\x1b[D", "right": "\x1b[C",
+        "f6": "\x1b[17~", "f8": "\x1b[19~", "f9": "\x1b[20~"}  # fmt: skip
+
+
+class Terminal:
+    """`spectui` with these arguments, on a screen of `columns` x `rows`."""
+
+    def __init__(self, *arguments: str, columns: int = 120, rows: int = 40) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self.raw = b""
+        """All that the program has written."""
+        self._stream = pyte.ByteStream(self.screen)
+        environment = {
+            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")
+        }
+        self.child: pexpect.spawn[bytes] = pexpect.spawn(
+            sys.executable, ["-m", "spectui", *arguments], dimensions=(rows, columns), timeout=None,
+            env=environment | {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        )  # fmt: skip
+        self.child.delaybeforesend = None
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.child.close(force=True)
+
+    @property
+    def text(self) -> str:
+        """The screen, row by row."""
+        return "\n".join(self.screen.display)
+
+    def press(self, *keys: str) -> None:
+        """Press keys by name."""
+        for key in keys:
+            self.type(KEYS[key])
+
+    def type(self, text: str) -> None:
+        """Type, or paste, text as it is."""
+        self.child.send(text)
+
+    def paste(self, text: str) -> None:
+        """Paste as a terminal does it, in brackets."""
+        self.type(f"\x1b[200~{text}\x1b[201~")
+
+    def read(self, seconds: float) -> bool:
+        """Take what the program writes within this time. Whether it wrote something."""
+        try:
+            chunk = self.child.read_nonblocking(65536, timeout=seconds)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            return False
+        self.raw += chunk
+        self._stream.feed(chunk)
+        return True
+
+    def wait(self, what: str, seen: Callable[[], object], seconds: float = 120) -> None:
+        """Read until a condition of the screen holds."""
+        deadline = time.monotonic() + seconds
+        while not seen():
+            if time.monotonic() > deadline or not (self.read(1) or self.child.isalive()):
+                raise AssertionError(f"never seen: {what}\n{self.text}")
+
+    def end(self, seconds: float = 30) -> int | None:
+        """Wait until the program has ended. Its exit code."""
+        deadline = time.monotonic() + seconds
+        while self.child.isalive() and time.monotonic() < deadline:
+            self.read(0.5)
+        while self.read(0.1):
+            pass
+        return self.child.exitstatus
+
+    def modes(self) -> dict[int, bool]:
+        """The terminal's private modes as the program left them: 1049 alternate screen, 25 cursor, 1000.. mouse."""
+        return {
+            int(number): switch == b"h"
+            for numbers, switch in _MODES.findall(self.raw)
+            for number in numbers.split(b";")
+        }
+
+    def styles(self, columns: int, rows: int) -> dict[Style, str]:
+        """What is written in each style in the first columns and rows of the screen."""
+        found: dict[Style, str] = {}
+        for row in range(rows):
+            for column in range(columns):
+                cell = self.screen.buffer[row][column]
+                if cell.data.strip():
+                    style = (cell.fg, cell.bold, cell.underscore)
+                    found[style] = found.get(style, "") + cell.data
+        return found
