@@ -128,5 +128,3 @@ def whole_characters(data: bytes) -> int:
         if byte < 0x80:
             break
     return len(data)
-
-

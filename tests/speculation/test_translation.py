@@ -1,0 +1,213 @@
+"""Drafts of another vocabulary: the text is plain decoding's, most of what they know is accepted, no cell is wasted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.knobs import Knobs
+from spectui.speculation.economics import Economics
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+from spectui.speculation.strategy import Strategy
+from spectui.speculation.transcription import ByText, ByToken
+from spectui.speculation.translation import (
+    IntersectionDrafter,
+    RetokenisingDrafter,
+    TranslationError,
+    translating_drafter,
+)
+from spectui.speculation.vocabularies import Bridge, shared_fraction, usable, whole_characters
+from tests.toys import END, ToyModel, decode, emitted
+from tests.words import Reciter, ToyWords
+
+TARGET = ToyWords(["ab", "abc", " a", " ab", "\n ", "ca", "éa", "cé", " b", "bca", "é"], opening=True)
+DRAFT = ToyWords(["abca", "aé", "ca", " c", "  ", "\n", "abc", " ab", "bb", "cab", "é é"], end="<stop>")
+LONGER = ToyWords(["ab", "abc", " a", " ab", "\n ", "ca", "éa", "cé", " b", "é", "abca"], end="<stop>", opening=True)
+TEXT = "abc abca bca é\n  abab cab éa cé cabca\n abc abab é écab " * 12
+PROMPT = TEXT[:40]
+
+fixed = partial(Knobs, policy="fixed", drafter="model", p_min=0.0)
+kinds = pytest.mark.parametrize(("kind", "words"), [(IntersectionDrafter, LONGER), (RetokenisingDrafter, DRAFT)])
+samplers = st.builds(
+    fixed,
+    temperature=st.sampled_from([0.0, 0.8, 1.5]),
+    repeat_penalty=st.sampled_from([1.0, 1.3]),
+    seed=st.integers(0, 2**32 - 1),
+    predict=st.integers(1, 40),
+)
+
+
+def toy(words: ToyWords, seed: int) -> ToyModel:
+    return ToyModel(seed, n_vocab=words.n_vocab, n_ctx=256)
+
+
+def prompt_of(text: str) -> list[int]:
+    return [*TARGET.opening, *TARGET.tokenize(text)]
+
+
+def reply(kind, words: ToyWords, knobs: Knobs, certainty: float = 30.0) -> tuple[list[Round], list[Round], Reciter]:
+    """(plain rounds, drafted rounds, the draft)"""
+    _, plain, _ = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), replace(knobs, drafter="off"))
+    model = Reciter(words, TEXT, seed=9, certainty=certainty)
+    drafter = kind(model, Bridge(TARGET, words))
+    _, rounds, notices = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), knobs, drafter)
+    assert notices == []
+    return plain, rounds, model
+
+
+@kinds
+@settings(max_examples=60)
+@given(
+    sampler=samplers,
+    drafts=st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.4])), min_size=1, max_size=9),
+    prompt=st.lists(st.integers(1, TARGET.n_vocab - 1), min_size=1, max_size=30),
+    seed=st.integers(0, 30),
+    drafter=st.sampled_from(["model", "auto"]),
+)
+def test_text_is_plain_decodings_whatever_the_draft(kind, words, sampler, drafts, prompt, seed, drafter):
+    _, plain, _ = decode(toy(TARGET, seed), prompt, replace(sampler, drafter="off"))
+    knobs = [replace(sampler, drafter=drafter, draft_max=most, p_min=p) for most, p in drafts]
+    strategy = Strategy(kind(toy(words, seed + 1), Bridge(TARGET, words)), Economics())
+    for _ in range(2):  # the second reply begins with a draft that has cells of the first
+        _, rounds, notices = decode(toy(TARGET, seed), prompt, knobs, strategy=strategy)
+        assert emitted(rounds) == emitted(plain)
+        assert notices == []
+
+
+@kinds
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_the_draft_knows_is_accepted(kind, words, temperature):
+    knobs = fixed(temperature=temperature, seed=3, draft_max=6, predict=150)
+    plain, rounds, _ = reply(kind, words, knobs)
+    assert emitted(rounds) == emitted(plain)
+    assert TEXT.encode().startswith(PROMPT.encode() + TARGET.text(emitted(plain)))
+    statistics = Statistics.of(rounds)
+    assert statistics.acceptance > 0.6
+    assert statistics.tokens_per_pass > 3.5
+
+
+@kinds
+def test_shared_tokens_meet_the_same_noise(kind, words):
+    """Drafting with another seed is as good as sampling twice; the coupled choice is far better."""
+    knobs = fixed(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=3, draft_max=3, predict=200)
+    drafter = kind(toy(TARGET, 1), Bridge(TARGET, TARGET))
+    _, rounds, _ = decode(toy(TARGET, 1), prompt_of(PROMPT), knobs, drafter)
+
+    class Uncoupled(kind):
+        def propose(self, tokens, knobs):
+            return super().propose(tokens, replace(knobs, seed=77))
+
+    other = Uncoupled(toy(TARGET, 1), Bridge(TARGET, TARGET))
+    _, uncoupled, _ = decode(toy(TARGET, 1), prompt_of(PROMPT), knobs, other)
+    assert emitted(rounds) == emitted(uncoupled)
+    assert Statistics.of(rounds).acceptance > 0.5 > 2 * Statistics.of(uncoupled).acceptance
+
+
+@kinds
+def test_cells_of_accepted_tokens_are_kept(kind, words):
+    _, rounds, model = reply(kind, words, fixed(temperature=0.0, draft_max=6, predict=300))
+    # a drafted token is a pass of one; a round begins by catching up on what the target chose and the look-back respelled
+    assert max(model.passes[len(range(0, 40, model.slice)) :]) <= 14
+    drafted = sum(len(round.drafted) for round in rounds)
+    assert model.evaluated < len(PROMPT) + 2.2 * drafted + 2 * len(rounds)
+
+
+@kinds
+def test_a_draft_that_stops_ends_the_reply_whatever_its_end_is_called(kind, words):
+    target, model = Reciter(TARGET, PROMPT + "abca bca"), Reciter(words, PROMPT + "abca bca")
+    drafter = kind(model, Bridge(TARGET, words))
+    decoder, rounds, _ = decode(target, prompt_of(PROMPT), fixed(temperature=0.0, draft_max=16), drafter)
+    assert emitted(rounds)[-1] == END
+    assert (rounds[-1].tokens[-1].origin, decoder.reason) == ("accepted", "eos")
+
+
+@kinds
+def test_a_full_or_failing_draft_only_ends_the_drafting(kind, words):
+    knobs = fixed(temperature=0.0, draft_max=4, predict=60)
+    _, plain, _ = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), knobs)
+    for fails_after, n_ctx in ((None, 50), (12, 4096)):
+        model = Reciter(words, TEXT)
+        model.n_ctx, model.fails_after = n_ctx, fails_after
+        drafter = kind(model, Bridge(TARGET, words))
+        _, rounds, notices = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), knobs, drafter)
+        assert emitted(rounds) == emitted(plain)
+        assert rounds[0].drafted
+        assert not rounds[-1].drafted
+        assert len(notices) == (fails_after is not None)
+
+
+@pytest.mark.parametrize("transcription", [ByToken, ByText])
+@given(st.lists(st.integers(0, TARGET.n_vocab - 1), max_size=60), st.data())
+def test_the_draft_reads_the_targets_text(transcription, tokens, data):
+    context = transcription(Bridge(TARGET, DRAFT))
+    seen: list[int] = []
+    for _ in range(4):  # grows and is cut back, as drafts of the suffix match are
+        cut, more = (
+            data.draw(st.integers(0, len(seen))),
+            data.draw(st.lists(st.sampled_from([*tokens, 5]), max_size=30)),
+        )
+        seen = seen[:cut] + more
+        context.follow(seen)
+    read = context.follow(tokens)
+    assert DRAFT.text(read) == TARGET.text(tokens)
+    note = [token for token in tokens if token == 1]
+    assert [token for token in read if token == 1] == note
+    assert END not in read  # <end> is not <stop>
+
+
+@given(st.text(alphabet="abc é\n", max_size=80), st.lists(st.integers(1, 9), max_size=30))
+def test_a_short_look_back_spells_nearly_what_the_whole_text_would(text, steps):
+    context, tokens = ByText(Bridge(TARGET, DRAFT)), TARGET.tokenize(text)
+    at = 0
+    for step in steps:
+        at += step
+        context.follow(tokens[:at])
+    whole = DRAFT.tokenize(text)
+    assert abs(len(context.follow(tokens)) - len(whole)) <= 0.25 * len(whole) + 1
+
+
+def test_shared_tokens_are_matched_by_bytes_and_names():
+    assert shared_fraction(TARGET, TARGET) == 1.0
+    assert shared_fraction(TARGET, DRAFT) < 0.9 < shared_fraction(TARGET, LONGER)
+    bridge = Bridge(TARGET, DRAFT)
+    assert bridge.to_draft[TARGET.words.index(b"abc")] == DRAFT.words.index(b"abc")
+    assert bridge.to_draft[1] == 1
+    assert END not in bridge.to_draft
+
+
+def test_the_right_drafter_is_chosen_and_said():
+    drafter, sentence = translating_drafter(toy(LONGER, 1), TARGET, LONGER)
+    assert isinstance(drafter, IntersectionDrafter)
+    assert "shared tokens" in sentence
+    drafter, sentence = translating_drafter(toy(DRAFT, 1), TARGET, DRAFT)
+    assert isinstance(drafter, RetokenisingDrafter)
+    assert "drafting by text" in sentence
+
+
+class Shouting(ToyWords):
+    """A tokenizer that does not keep the text, as those of some encoders."""
+
+    def tokenize(self, text: str) -> list[int]:
+        return super().tokenize(text.replace(" ", ""))
+
+
+def test_a_tokenizer_that_loses_text_is_refused():
+    careless = Shouting(["ab", "abc", "aab", "bbb", "ccc", "cba"])
+    assert usable(TARGET)
+    assert not usable(careless)
+    for target, draft in ((TARGET, careless), (careless, DRAFT)):
+        with pytest.raises(TranslationError, match="tokenizer"):
+            translating_drafter(toy(draft, 1), target, draft)
+
+
+@given(st.text(), st.integers(0, 4))
+def test_whole_characters(text, cut):
+    data = text.encode()
+    data = data[: max(0, len(data) - cut)]
+    whole = whole_characters(data)
+    assert data[:whole].decode() == data.decode("utf-8", "ignore")

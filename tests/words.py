@@ -1,0 +1,63 @@
+"""Toy vocabularies: a few words, a greedy tokenizer, and models that know a text by heart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.toys import END, ToyModel
+
+ALPHABET = ["a", "b", "c", " ", "\n", "é", *"'3,:[]+=\"xstuvnohlreTi0()"]
+
+
+class ToyWords:
+    """Longest match first. Token 0 ends a reply, token 1 is <note>, then single bytes, then the words."""
+
+    def __init__(self, words: Sequence[str], end: str = "<end>", opening: bool = False) -> None:
+        single = sorted({bytes([byte]) for letter in ALPHABET for byte in letter.encode()})
+        self.words = [b"", b"", *single, *(word.encode() for word in words if len(word.encode()) > 1)]
+        self.names = {END: end, 1: "<note>"}
+        self.opening = []
+        if opening:
+            self.opening = [len(self.words)]
+            self.names[len(self.words)] = "<begin>"
+            self.words.append(b"")
+        self.ends = [END]
+        self.n_vocab = len(self.words)
+        self._ids = {word: token for token, word in enumerate(self.words) if word}
+        self._longest = max(map(len, self.words))
+
+    def tokenize(self, text: str) -> list[int]:
+        data, at, tokens = text.encode(), 0, []
+        while at < len(data):
+            size = next(n for n in range(self._longest, 0, -1) if data[at : at + n] in self._ids)
+            tokens.append(self._ids[data[at : at + size]])
+            at += size
+        return tokens
+
+    def text(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of these tokens."""
+        return b"".join(self.words[token] for token in tokens)
+
+
+class Reciter(ToyModel):
+    """Goes on with the text that it knows by heart, in its own tokens, from wherever the tokens before have come to."""
+
+    def __init__(self, vocabulary: ToyWords, text: str, seed: int = 0, certainty: float = 30.0) -> None:
+        super().__init__(seed, n_vocab=vocabulary.n_vocab, n_ctx=4096)
+        self._vocabulary = vocabulary
+        self._all = text.encode()
+        self._certainty = certainty
+
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        row = super().logits(tokens).copy()
+        row[list(self._vocabulary.names)] -= 50.0
+        said = self._vocabulary.text(tokens)
+        if self._all.startswith(said):
+            # from the start of the word, or of what is left of it, as the tokenizer would
+            known = self._all[len(said) :].decode("utf-8", "ignore")
+            following = self._vocabulary.tokenize(known[:24])
+            row[following[0] if following else END] += self._certainty + (100.0 if not following else 0.0)
+        return row
