@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import ClassVar
 
 from rich.segment import Segment
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -76,33 +78,32 @@ a repetition of the conversation's own words (suffix).
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._figures = Figures()
-        self._strips: list[Strip] | None = None
+        self._lines: list[Line] = []
 
     def update_figures(self, figures: Figures) -> None:
-        """Draw these. Nothing is laid out again."""
+        """Draw these. Nothing is laid out again, and of the lines only those are drawn that changed."""
         self._figures = figures
-        self._strips = None
-        self.refresh()
-
-    def notify_style_update(self) -> None:
-        """Draw anew in the new colours."""
-        super().notify_style_update()
-        self._strips = None
+        before, self._lines = self._lines, self._written()
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y, (old, new) in enumerate(zip_longest(before, self._lines))
+            if old != new
+        ]
+        if changed:
+            self.refresh(*changed)
 
     def render_line(self, y: int) -> Strip:
-        """One line, from lines that are drawn once per update."""
-        if self._strips is None:
-            styles = {name: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
-            self._strips = [
-                Strip([Segment(text, styles[f"dashboard--{name}"]) for text, name in line])
-                for line in lines(self._figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
-            ]
-        strip = self._strips[y] if y < len(self._strips) else Strip([])
-        return strip.adjust_cell_length(self.size.width, self.rich_style)
+        """One line of the latest figures."""
+        line = self._lines[y] if y < len(self._lines) else []
+        segments = [Segment(text, self.get_component_rich_style(f"dashboard--{name}")) for text, name in line]
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_resize(self) -> None:
         """Bars follow the width."""
-        self._strips = None
+        self._lines = self._written()
+
+    def _written(self) -> list[Line]:
+        return lines(self._figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
 
 
 def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:

@@ -1,0 +1,82 @@
+"""Key to screen while a reply streams: how long until a typed letter stands in the prompt box.
+
+    python -m tests.benchmarks.ui_latency [-n KEYS] [arguments of spectui chat]
+
+By hand, on a quiet machine: the terminal emulator runs beside the chat and takes its share of the cores, so what it
+prints is an upper bound. The time is from the write into the pseudo-terminal to the moment at which the emulated screen
+shows the letter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import string
+import time
+
+from tests.terminal import Terminal
+
+CHAT = ("-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")
+
+
+def prompt_row(terminal: Terminal) -> str:
+    """The row above the footer, as far as the transcript is wide."""
+    return terminal.screen.display[-2][:70].strip()
+
+
+def replying(terminal: Terminal) -> bool:
+    """Whether a reply is being written."""
+    return "writing" in terminal.text
+
+
+def measure(terminal: Terminal, keys: int) -> list[float]:
+    """Seconds from key to screen, for as many keys as fit into replies."""
+    seconds: list[float] = []
+    typed = ""
+    while len(seconds) < keys:
+        if not replying(terminal):
+            if typed:
+                terminal.type("\x7f" * len(typed))
+                typed = ""
+            terminal.type("Write a long story about the sea.\r")
+            terminal.wait("a reply", lambda: replying(terminal))
+        if len(typed) >= 60:
+            terminal.type("\x7f" * len(typed))
+            typed = ""
+            terminal.wait("an empty box", lambda: prompt_row(terminal) in ("", "Ask something"))
+        # Not at the same phase of the drain each time.
+        pause = time.monotonic() + 0.05 + 0.033 * (len(seconds) * 0.618 % 1)
+        while (left := pause - time.monotonic()) > 0:
+            terminal.read(left)
+        typed += string.ascii_lowercase[len(seconds) % 26]
+        start = time.monotonic()
+        terminal.type(typed[-1])
+        terminal.wait("the letter", lambda typed=typed: prompt_row(terminal) == typed)
+        if replying(terminal):
+            seconds.append(time.monotonic() - start)
+    return seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-n", "--keys", type=int, default=200)
+    options, extra = parser.parse_known_args()
+    before = os.getloadavg()[0]
+    with Terminal("chat", *CHAT, *extra) as terminal:
+        terminal.wait("the window", lambda: "Ask something" in terminal.text)
+        terminal.wait("the models", lambda: " ready " in terminal.text)
+        seconds = sorted(measure(terminal, options.keys))
+        terminal.press("ctrl+q")
+        terminal.end()
+    cuts = statistics.quantiles(seconds, n=100)
+    print(
+        f"{len(seconds)} keys: p50 {1000 * cuts[49]:.1f} ms, p95 {1000 * cuts[94]:.1f} ms, "
+        f"worst {1000 * seconds[-1]:.1f} ms; load {before:.2f} before, {os.getloadavg()[0]:.2f} after, "
+        f"{os.cpu_count()} cores"
+    )
+
+
+if __name__ == "__main__":
+    main()
