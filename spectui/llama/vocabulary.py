@@ -27,7 +27,9 @@ def _difference(target: Model, draft: Model) -> str:
     kinds = [llama.llama_vocab_type(model.vocab) for model in (target, draft)]
     if kinds[0] != kinds[1]:
         ours, theirs = (_TYPES[kind] if kind < len(_TYPES) else str(kind) for kind in kinds)
-        return f"its tokenizer is {theirs} and the target's is {ours}{_first_token(target, draft)}"
+        # To ask for the text of a token ends the process where there is no text.
+        example = "" if 0 in kinds else _first_token(target, draft)
+        return f"its tokenizer is {theirs} and the target's is {ours}{example}"
     if abs(target.n_vocab - draft.n_vocab) > _SIZE_DIFFERENCE:
         return f"it has {draft.n_vocab} tokens and the target {target.n_vocab}{_first_token(target, draft)}"
     for name, added, token in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Sequence
 
 from spectui.llama.library import llama
 from spectui.llama.model import Model
@@ -20,15 +21,15 @@ class Words:
         vocab = model.vocab
         self._model = model
         self.n_vocab = model.n_vocab
-        self.words = _words(model)
-        self.names = {
+        self.words: Sequence[bytes] = _words(model)
+        self.names: Mapping[int, str] = {
             token: model.token_text(token)
             for token, word in enumerate(self.words)
             if not word and llama.llama_vocab_get_attr(vocab, token) & _CONTROL
         }
         bos = llama.llama_vocab_bos(vocab)
-        self.opening = [bos] if llama.llama_vocab_get_add_bos(vocab) and bos >= 0 else []
-        self.ends = _ends(model)
+        self.opening: Sequence[int] = [bos] if llama.llama_vocab_get_add_bos(vocab) and bos >= 0 else []
+        self.ends: Sequence[int] = _ends(model)
         # Tokenizers of the Llama 2 kind put a space before every text: "x" comes back as " x".
         leads = b"".join(self.words[token] for token in self._tokens("x")) == b" x"
         self._lead = self._tokens("\n") if leads else []

@@ -18,7 +18,7 @@ from spectui.speculation.model import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.sampling import confidence
 from spectui.speculation.transcription import ByText, ByToken, Rewriter
-from spectui.speculation.vocabularies import Bridge, Vocabulary, shared_fraction, usable
+from spectui.speculation.vocabularies import Bridge, Vocabulary, usable
 
 ENOUGH_SHARED = 0.9
 """From this share of the target's tokens on, the draft is confined to them."""
@@ -113,12 +113,12 @@ def translating_drafter(
     model: Evaluator, target: Vocabulary, draft: Vocabulary
 ) -> tuple[IntersectionDrafter | RetokenisingDrafter, str]:
     """The drafter for a draft of another vocabulary, and a sentence to show. Raises TranslationError. About 0.5 s."""
-    shared = shared_fraction(target, draft)
     if not usable(draft):
         raise TranslationError(
             "The draft's tokenizer does not keep the text as it is, so it cannot draft for this target."
         )
     bridge = Bridge(target, draft)
+    shared = bridge.shared_fraction
     if shared >= ENOUGH_SHARED:
         return IntersectionDrafter(model, bridge), (
             f"The draft has another vocabulary, {shared:.0%} shared: drafting among the shared tokens."
