@@ -30,7 +30,11 @@ class ToyWords:
         self._longest = max(map(len, self.words))
 
     def tokenize(self, text: str) -> list[int]:
-        data, at, tokens = text.encode(), 0, []
+        return self.spell(text.encode())
+
+    def spell(self, data: bytes) -> list[int]:
+        """The tokens for these bytes, which may begin within a character."""
+        at, tokens = 0, []
         while at < len(data):
             size = next(n for n in range(self._longest, 0, -1) if data[at : at + n] in self._ids)
             tokens.append(self._ids[data[at : at + size]])
@@ -56,8 +60,6 @@ class Reciter(ToyModel):
         row[list(self._vocabulary.names)] -= 50.0
         said = self._vocabulary.text(tokens)
         if self._all.startswith(said):
-            # from the start of the word, or of what is left of it, as the tokenizer would
-            known = self._all[len(said) :].decode("utf-8", "ignore")
-            following = self._vocabulary.tokenize(known[:24])
+            following = self._vocabulary.spell(self._all[len(said) : len(said) + 24])
             row[following[0] if following else END] += self._certainty + (100.0 if not following else 0.0)
         return row

@@ -87,8 +87,8 @@ def test_what_the_draft_knows_is_accepted(kind, words, temperature):
     assert emitted(rounds) == emitted(plain)
     assert TEXT.encode().startswith(PROMPT.encode() + TARGET.text(emitted(plain)))
     statistics = Statistics.of(rounds)
-    assert statistics.acceptance > 0.6
-    assert statistics.tokens_per_pass > 3.5
+    assert statistics.acceptance > 0.8
+    assert statistics.tokens_per_pass > 5.5
 
 
 @kinds
@@ -111,10 +111,12 @@ def test_shared_tokens_meet_the_same_noise(kind, words):
 @kinds
 def test_cells_of_accepted_tokens_are_kept(kind, words):
     _, rounds, model = reply(kind, words, fixed(temperature=0.0, draft_max=6, predict=300))
-    # a drafted token is a pass of one; a round begins by catching up on what the target chose and the look-back respelled
-    assert max(model.passes[len(range(0, 40, model.slice)) :]) <= 14
+    prompt_passes = -(-len(words.tokenize(PROMPT)) // model.slice)
+    # Token for token a round begins with the one or two tokens that the target added; by text also with what they merge with.
+    assert max(model.passes[prompt_passes:]) <= (2 if kind is IntersectionDrafter else 6)
     drafted = sum(len(round.drafted) for round in rounds)
-    assert model.evaluated < len(PROMPT) + 2.2 * drafted + 2 * len(rounds)
+    assert drafted > 250
+    assert model.evaluated < len(PROMPT) + 1.4 * drafted
 
 
 @kinds
