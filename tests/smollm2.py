@@ -21,7 +21,7 @@ def setup() -> Setup:
     One thread, because two that wait for each other crawl when anything else runs on the machine. Slices of 32, because
     ggml's attention takes another way from 64 rows on, with other roundings.
     """
-    pair = default_setup(Setup(ctx_size=1024, threads=1, ubatch=32))
+    pair = default_setup(Setup(ctx_size=1024, threads=1, ubatch=32, no_profile="on"))
     make_draft(Path(pair.model or ""), lambda _: None)
     return pair
 

@@ -78,9 +78,10 @@ class Pair:
         strict = setup.strict == "on"
         if strict or setup.no_profile == "off":
             key = (build_key(), _target_key(setup, extra_buffers), _memory_key(setup), _draft_key(setup, extra_buffers))
-            self.memory.truncate(0)
             try:
-                found = profile(self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set)
+                found = profile(
+                    self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set, strict
+                )
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             if found.equal_up_to < found.tried and not strict:

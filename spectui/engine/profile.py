@@ -56,13 +56,19 @@ def profile(
     key: tuple[Any, ...],
     progress: Callable[[float], None],
     cancelled: Callable[[], bool],
+    must: bool = False,
 ) -> Profile:
-    """The remembered profile of `key`, or a new one. The memories must be empty, and are empty afterwards."""
+    """The remembered profile of `key`, or a new one, or nothing where the target's memory holds a conversation.
+
+    `must`: measure all the same; the conversation is then evaluated anew.
+    """
     name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
     file = paths.state_directory() / f"profile-{name}.json"
     remembered = _read(file)
     if remembered is not None:
         return remembered
+    if target.tokens and not must:
+        return Profile()  # measuring would cost the conversation its cells; the rounds will tell
     measured = _measure(target, draft, progress, cancelled)
     if not cancelled():
         try:

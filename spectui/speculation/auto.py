@@ -109,11 +109,11 @@ class AutoPolicy:
         if self._probing:
             return f"drafting {len(kept)} to see whether it pays again"
         if kept:
-            drafting = economics.draft.total(sum(candidate.source == "model" for candidate in kept))
+            drafting = economics.drafting(sum(candidate.source == "model" for candidate in kept))
             stop = economics.best_stop(kept, context)
             pays = stop.tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
             return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
-        dear = economics.draft.next / plain
+        dear = economics.drafting(2) / 2 / plain
         if not dear:
             return "not drafting: nothing here stood before"
         has = economics.calibration.mean("model")

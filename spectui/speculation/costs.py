@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-_RATE = 0.15
-"""Weight of a new observation."""
+_SPEED_RATE = 0.2
+"""Weight of a new observation of how fast the machine is just now."""
+
+_RATE = 0.08
+"""Weight of a new observation of a cost, the machine's speed taken out."""
 
 _ROW_CONTEXT = 512.0
 """Context at which an error of T(n) is as likely the context's doing as the kernels'."""
 
-_FREE = 1e-9
+_MOST_KAPPA = 1 / 2000
+"""Attention to this share of t_1 per token of context: five times what was measured on any model here."""
 
 
 class VerifyCost:
-    """T(n, context) = t_n + kappa * n * context, in seconds.
+    """T(n, context) = speed * (t_n + kappa * n * context), in seconds.
 
     Attention reads the whole context once per row, so its share grows with both: one kappa serves all n. The t_n are never
-    smoothed over n: kernels change at certain sizes, and the steps are what the policy must know.
+    smoothed over n: kernels change at certain sizes, and the steps are what the policy must know. `speed` is the machine's
+    mood: when something else runs, every pass is slower, and what is not measured meanwhile must not look cheap or dear.
     """
 
     def __init__(self, table: Mapping[int, float] | None = None) -> None:
         """`table`: seconds for a pass over n tokens with an empty context, for some n."""
         self.table: dict[int, float] = dict(table or {})
         self.kappa = 0.0
+        self.speed = 1.0
         self._dense: list[float] = []
 
     def __call__(self, n: int, context: int) -> float:
@@ -33,7 +39,7 @@ class VerifyCost:
             self._dense = self._interpolated()
         size = len(self._dense) - 1
         base = self._dense[n] if n <= size else self._dense[size] + (n - size) * self._slope
-        return base + self.kappa * n * context
+        return self.speed * (base + self.kappa * n * context)
 
     @property
     def known(self) -> bool:
@@ -41,25 +47,34 @@ class VerifyCost:
         return bool(self.table)
 
     def observe(self, n: int, context: int, seconds: float) -> None:
-        """A real pass took this long. The error is shared between t_n and kappa as context suggests."""
+        """A real pass took this long. What the speed does not explain is shared between t_n and kappa."""
+        if not self.table:
+            self.table[n] = seconds
+            self._dense = []
+            return
+        expected = self(n, context)
         if n not in self.table:
-            guess = self(n, context) if self.table else seconds
-            # A first look at this size: from now on it has an entry of its own.
-            self.table[n] = max(_FREE, guess - self.kappa * n * context)
-        expected = self.table[n] + self.kappa * n * context
-        # A hiccup of the machine is not a cost of the kernel.
-        error = min(seconds, 3 * expected) - expected
+            # A first look at this size: it gets an entry of its own, and half of the surprise.
+            surprise = min(max(seconds / expected, 0.5), 2.0) ** 0.5
+            self.table[n] = surprise * (expected / self.speed - self.kappa * n * context)
+            self._dense = []
+            return
+        ratio = min(max(seconds / expected, 0.25), 4.0)
+        # Beyond a factor of 1.3 it is the machine's doing, not the kernel's.
+        error = (min(max(ratio, 0.77), 1.3) - 1.0) * expected / self.speed
+        self.speed *= 1 + _SPEED_RATE * (ratio - 1)
         share = context / (context + _ROW_CONTEXT)
-        self.table[n] = max(_FREE, self.table[n] + _RATE * (1 - share) * error)
+        self.table[n] += _RATE * (1 - share) * error
         if context:
-            self.kappa = max(0.0, self.kappa + _RATE * share * error / (n * context))
+            most = _MOST_KAPPA * min(self.table.values())
+            self.kappa = min(max(0.0, self.kappa + _RATE * share * error / (n * context)), most)
         self._dense = []
 
     def _interpolated(self) -> list[float]:
         sizes = sorted(self.table)
         if not sizes:
             self._slope = 0.0
-            return [0.0, _FREE]
+            return [0.0, 1e-9]
         dense = [0.0] * (sizes[-1] + 1)
         for n in range(1, sizes[0] + 1):
             dense[n] = self.table[sizes[0]]
@@ -74,7 +89,10 @@ class VerifyCost:
 
 
 class DraftCost:
-    """Seconds per drafted token: the first of a round, which catches up on the target's tokens, and each further one."""
+    """Seconds per drafted token: the first of a round, which catches up on the target's tokens, and each further one.
+
+    At the machine's usual speed: who asks multiplies by `VerifyCost.speed`.
+    """
 
     def __init__(self, first: float = 0.0, next: float = 0.0) -> None:
         """0 for unknown."""
@@ -94,4 +112,4 @@ class DraftCost:
 
     @staticmethod
     def _moved(old: float, seconds: float) -> float:
-        return old + _RATE * (min(seconds, 3 * old) - old) if old else seconds
+        return old + _RATE * (min(seconds, 1.5 * old) - old) if old else seconds

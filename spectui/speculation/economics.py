@@ -44,6 +44,10 @@ class Economics:
         plain = 1.0 / self.verify(1, context)
         return max(plain, self._tokens / self._seconds) if self._seconds else plain
 
+    def drafting(self, n: int) -> float:
+        """Seconds for the draft model to draft n tokens, at the machine's present speed."""
+        return self.verify.speed * self.draft.total(n)
+
     def best_stop(self, drafted: Sequence[Candidate], context: int, least: int = 0) -> Stop:
         """Where to cut this draft, which is already paid for. Length 0 is a plain round; else at least `least`."""
         rate = self.rate(context)
@@ -65,12 +69,12 @@ class Economics:
             survival *= self.calibration.chance(candidate)
             tokens += survival
         begun = sum(candidate.source == source for candidate in drafted)
-        paid = self.draft.total(begun)
+        paid = self.drafting(begun)
         best = Stop(0, float("-inf"), 0.0)
         for length in range(len(drafted) + 1, limit + 1):
             survival *= chance
             tokens += survival
-            drafting = self.draft.total(begun + length - len(drafted)) - paid if source == "model" else 0.0
+            drafting = self.drafting(begun + length - len(drafted)) - paid if source == "model" else 0.0
             value = tokens - rate * (self.verify(length + 1, context) + drafting)
             if value > best.value:
                 best = Stop(length, value, tokens)
@@ -85,23 +89,33 @@ class Economics:
         place = 0
         for candidate in drafted:
             if candidate.source == "model":
-                self.draft.observe(place, candidate.seconds)
+                self.draft.observe(place, candidate.seconds / self.verify.speed)
                 place += 1
         self.calibration.observe(drafted, [token.fate for token in round.drafted])
         n = len(round.tokens)
         self._tokens += _RATE * (n - self._tokens) if self._tokens else n
         self._seconds += _RATE * (round.seconds - self._seconds) if self._seconds else round.seconds
         self.elapsed += round.seconds
-        # Gains are forgotten beyond a little: a good hour must not pay for a bad one.
-        plain = self.verify(1, context) + round.choose_s / max(1, len(round.tokens)) + round.rest_s
-        self.balance = min(self.balance + n * plain - round.seconds, 10 * plain)
+        if drafted:
+            self._settle(round, n, context)
+
+    def _settle(self, round: Round, emitted: int, context: int) -> None:
+        """Enter a round with a draft into the ledger.
+
+        Plain rounds cannot lose against plain decoding. A hiccup of the machine counts at most as the round's own cost once
+        more, and gains are forgotten beyond a little: a good hour must not pay for a bad one.
+        """
+        plain = self.verify(1, context)
+        expected = self.verify(round.pass_size, context) + round.draft_s
+        spent = min(round.draft_s + round.verify_s, 2 * expected)
+        self.balance = min(self.balance + emitted * plain - spent, 10 * plain)
 
     def break_even(self, context: int, limit: int) -> float | None:
         """The acceptance from which drafting with the model pays at some length; None if it never does."""
         plain = self.verify(1, context)
         low: float | None = None
         for length in range(1, min(limit, 16) + 1):
-            passes = (self.verify(length + 1, context) + self.draft.total(length)) / plain
+            passes = (self.verify(length + 1, context) + self.drafting(length)) / plain
             if passes >= length + 1:
                 continue
             left, right = 0.0, 1.0

@@ -101,6 +101,7 @@ a repetition of the conversation's own words (suffix).
     def on_resize(self) -> None:
         """Bars follow the width."""
         self._lines = self._written()
+        self.refresh()
 
     def _written(self) -> list[Line]:
         return lines(self._figures, self.size.width, compact=self.size.height < FULL_HEIGHT)

@@ -50,6 +50,8 @@ class TitleLine(Widget):
             return Content.styled("spectui", "bold").truncate(width)
         middle = "  ⟵ drafted by  " if draft else "  without a draft"
         # Both ends of a name tell models apart, so it is the longer name that gives way.
+        if draft and cell_len(target + middle + draft) > width:
+            middle = "  ⟵  "
         room = max(0, width - cell_len(middle))
         if cell_len(target) + cell_len(draft) > room:
             keep = max(room // 2, room - cell_len(draft)) if draft else room

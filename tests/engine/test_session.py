@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from tests.smollm2 import SNAKE, alone, ask, opened, setup
 
+fixed = partial(Knobs, policy="fixed", drafter="model")
 Opened = tuple[Session, list[Event]]
 
 
@@ -37,7 +39,7 @@ def rounds(events: list[Event]) -> list[RoundDone]:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
 def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperature: float):
-    knobs = Knobs(temperature=temperature, seed=11, predict=200, p_min=0.2)
+    knobs = fixed(temperature=temperature, seed=11, predict=200, p_min=0.2)
     expected = ask(plain[0], knobs, SNAKE)
     session, events = pair
     events.clear()
@@ -51,9 +53,16 @@ def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperat
     ]
 
 
+@pytest.mark.parametrize("drafter", ["auto", "suffix", "model"])
+@pytest.mark.parametrize("policy", ["auto", "profile"])
+def test_text_is_the_same_for_every_drafter_and_policy(pair: Opened, plain: Opened, drafter: str, policy: str):
+    knobs = Knobs(temperature=0.7, seed=11, predict=60, drafter=drafter, policy=policy)
+    assert ask(pair[0], knobs, SNAKE).text == ask(plain[0], replace(knobs, drafter="off"), SNAKE).text
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_knobs_changed_within_the_reply_change_no_token(pair: Opened, plain: Opened, temperature: float):
-    knobs = Knobs(temperature=temperature, seed=4, predict=120)
+    knobs = fixed(temperature=temperature, seed=4, predict=120)
     expected = ask(plain[0], knobs, SNAKE)
     changes = [(16, 0, 0.0), (3, 2, 0.5), (0, 0, 0.0), (8, 8, 0.9), (1, 0, 0.3)]
     seen: list[int] = []
@@ -79,7 +88,7 @@ def test_knobs_changed_within_the_reply_change_no_token(pair: Opened, plain: Ope
 
 def test_three_turns_reuse_the_cells_and_give_a_fresh_starts_text(pair: Opened):
     session, events = pair
-    knobs = Knobs(temperature=0.7, seed=5, predict=40)
+    knobs = fixed(temperature=0.7, seed=5, predict=40)
     talk = ["Name three colours."]
     for question in ("And three animals?", "Which is the largest?"):
         talk += [ask(session, knobs, *talk).text, question]
@@ -97,13 +106,13 @@ def test_three_turns_reuse_the_cells_and_give_a_fresh_starts_text(pair: Opened):
 def test_a_full_context_ends_the_reply_with_that_reason():
     session, events = opened(replace(setup(), ctx_size=256))
     try:
-        finished = ask(session, Knobs(temperature=0.7, seed=1), "Tell me a very long story about a dragon.")
+        finished = ask(session, fixed(temperature=0.7, seed=1), "Tell me a very long story about a dragon.")
         assert finished.reason is StopReason.CONTEXT
         assert rounds(events)[-1].context == 257
         # the next prompt works
-        assert ask(session, Knobs(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
+        assert ask(session, fixed(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
         # and one that does not fit says so at once
-        assert ask(session, Knobs(), "word " * 400).reason is StopReason.CONTEXT
+        assert ask(session, fixed(), "word " * 400).reason is StopReason.CONTEXT
     finally:
         session.close()
 
@@ -119,7 +128,7 @@ def test_stop_takes_effect_within_a_pass(pair: Opened):
     session = Session(stop_at_third)
     session.load(alone())
     try:
-        finished = ask(session, Knobs(temperature=0), SNAKE)
+        finished = ask(session, fixed(temperature=0), SNAKE)
         assert (finished.reason, finished.statistics.rounds) == (StopReason.CANCELLED, 3)
     finally:
         session.close()
@@ -127,10 +136,10 @@ def test_stop_takes_effect_within_a_pass(pair: Opened):
 
 def test_a_drawn_seed_is_told_and_gives_the_text_again(pair: Opened):
     session, _ = pair
-    first = ask(session, Knobs(temperature=1.0, predict=30), SNAKE)
+    first = ask(session, fixed(temperature=1.0, predict=30), SNAKE)
     assert first.knobs.seed >= 0
-    again = ask(session, Knobs(temperature=1.0, predict=30, seed=first.knobs.seed), SNAKE)
-    other = ask(session, Knobs(temperature=1.0, predict=30), SNAKE)
+    again = ask(session, fixed(temperature=1.0, predict=30, seed=first.knobs.seed), SNAKE)
+    other = ask(session, fixed(temperature=1.0, predict=30), SNAKE)
     assert again.text == first.text
     assert other.text != first.text
 
@@ -139,7 +148,7 @@ def test_reloading_loads_only_what_changed(pair: Opened):
     session, events = opened(setup())
     try:
         target = session._pair.target
-        ask(session, Knobs(temperature=0, predict=10), SNAKE)
+        ask(session, fixed(temperature=0, predict=10), SNAKE)
         cells = len(session._pair.memory.tokens)
         session.load(alone())
         assert session._pair.target is target
@@ -157,4 +166,4 @@ def test_reloading_loads_only_what_changed(pair: Opened):
 
 def test_asking_before_loading_is_a_sentence():
     with pytest.raises(SpectuiError, match="No model is loaded"):
-        ask(Session(lambda _: None), Knobs(), "hi")
+        ask(Session(lambda _: None), fixed(), "hi")

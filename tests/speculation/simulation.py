@@ -23,6 +23,8 @@ class Machine:
     chance: Callable[[float, int], float]
     confidence: tuple[float, float] = (4.0, 1.0)
     """Shape of the beta distribution that confidences are drawn from."""
+    mood: Callable[[int], float] = lambda token: 1.0
+    """How much slower everything is at token t: another process, a hot processor."""
 
     def run(self, policy: Policy, economics: Economics, knobs: Knobs, tokens: int = 3000, seed: int = 0) -> float:
         """Seconds for a reply of this many tokens."""
@@ -31,15 +33,16 @@ class Machine:
         while emitted < tokens:
             policy.begin(knobs, 10, knobs.draft_max)
             drafted: list[Candidate] = []
+            mood = self.mood(emitted)
             while policy.wants_more(drafted, "model"):
-                candidate = Candidate(1, float(numbers.beta(*self.confidence)), "model", seconds=self.draft)
+                candidate = Candidate(1, float(numbers.beta(*self.confidence)), "model", seconds=mood * self.draft)
                 if not policy.takes(candidate):
                     break
                 drafted.append(candidate)
             kept = drafted[: policy.keep(drafted)]
             agreed = [numbers.random() < self.chance(candidate.p, emitted) for candidate in kept]
             accepted = agreed.index(False) if False in agreed else len(kept)
-            draft_s, verify_s = len(drafted) * self.draft, self.verify(len(kept) + 1)
+            draft_s, verify_s = mood * len(drafted) * self.draft, mood * self.verify(len(kept) + 1)
             round = Round(
                 index=index,
                 position=10,

@@ -82,3 +82,14 @@ def test_after_a_bad_stretch_drafting_comes_back():
     plain = 6000 * amx(1)
     # a quarter of the text at plain speed, the rest much faster
     assert seconds < 0.75 * plain
+
+
+@pytest.mark.parametrize("slow", [3.0, 20.0])
+def test_another_process_on_the_machine_does_not_end_the_drafting(slow):
+    machine = Machine(amx, 0.01, calibrated, mood=lambda token: slow if (token // 300) % 2 else 1.0)
+    economics = machine.economics()
+    auto = machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), TOKENS)
+    fixed = machine.run(FixedPolicy(), machine.economics(), Knobs(policy="fixed", draft_max=4, p_min=0.0), TOKENS)
+    plain = amx(1) * sum(machine.mood(token) for token in range(TOKENS))
+    assert fixed < 0.8 * plain  # there is something to lose
+    assert auto < 1.1 * fixed
