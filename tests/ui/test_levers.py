@@ -1,0 +1,206 @@
+"""Switches in the window, what the policy says, and errors that look like errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.events import Key
+from textual.widgets import HelpPanel
+
+from spectui.engine.fake import CPU, GPU, FakeEngine
+from spectui.knobs import Knobs
+from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard import two_lines
+from spectui.ui.devices import DevicePane
+from spectui.ui.panel import SidePanel, without_effect
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.slider import Slider
+from spectui.ui.switch import Switch
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import PAIR, ask, load, wait_until, write_reply
+from tests.ui.test_app import one_line, said, screen_text
+
+Make = Callable[..., SpectuiApp]
+
+
+async def test_switches_act_at_once_by_hand_key_and_palette(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        app.screen.query_one("#switch-drafter", Switch).focus()
+        await pilot.press("right", "right")
+        await wait_until(pilot, lambda: engine.knobs.drafter == "suffix")
+        await pilot.press("f9", "f8")
+        await wait_until(pilot, lambda: (engine.knobs.policy, engine.knobs.drafter) == ("fixed", "off"))
+        assert "‹ fixed ›" in screen_text(app) and "‹ off ›" in screen_text(app)
+        commands = {command.title: command for command in app.get_system_commands(app.screen)}
+        commands["Policy: profile"].callback()
+        commands["Drafter: model"].callback()
+        assert engine.knobs == Knobs(policy="profile", drafter="model")
+
+
+async def test_keys_of_the_switches_can_be_mapped_and_are_answered_where_the_panel_is_hidden(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app(keymap={"drafter": "f11", "policy": "f12"})
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await load(pilot, engine)
+        await pilot.press("f11", "f12")
+        await wait_until(pilot, lambda: (engine.knobs.drafter, engine.knobs.policy) == ("model", "fixed"))
+        await wait_until(pilot, lambda: "drafter: model" in screen_text(app))
+
+
+async def test_what_has_no_effect_is_dimmed_and_can_still_be_moved(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        slider = app.screen.query_one("#slider-p-min", Slider)
+
+        def look() -> list[object]:
+            return [segment.style for segment in slider.render_line(0)]
+
+        dimmed = look()
+        slider.focus()
+        await pilot.press("left")
+        await wait_until(pilot, lambda: engine.knobs.p_min == 0.7)
+        app.screen.query_one(PromptInput).focus()
+        await pilot.press("f9")
+        await wait_until(pilot, lambda: engine.knobs.policy == "fixed" and not slider.has_class("-idle"))
+        await pilot.pause()
+        assert look() != dimmed
+
+
+@pytest.mark.parametrize(
+    ("knobs", "idle"),
+    [
+        (Knobs(policy="fixed"), set()),
+        (Knobs(policy="auto"), {"p_min"}),
+        (Knobs(policy="profile"), {"p_min", "draft_min"}),
+        (Knobs(policy="fixed", drafter="off"), {"policy", "draft_max", "draft_min", "p_min"}),
+    ],
+)
+def test_which_knobs_have_no_effect(knobs: Knobs, idle: set[str]) -> None:
+    assert without_effect(knobs) == idle
+
+
+async def test_the_policys_words_and_who_drafted_are_shown(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        engine.emit_round(" a", bonus=" b", source="suffix", note="drafting 1 of 16: pays 1.7x")
+        await wait_until(pilot, lambda: "suffix · drafting 1 of 16: pays" in one_line(app))
+        engine.emit_round(" c", " d", bonus=" e")
+        why = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61 \x1b[31m"
+        engine.emit_round(plain=" f", note=why)
+        await wait_until(pilot, lambda: "now not drafting: the draft costs 0.45" in one_line(app))
+        assert "of a target pass, needs 0.92…" in one_line(app)
+        await wait_until(pilot, lambda: "kept from model 2 suffix 1" in one_line(app))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", ("", "")), ("one two", ("one two", "")), ("one two three", ("one two", "three")),
+     ("one two three four five", ("one two", "three…")), ("x\x1b[1my", ("x[1my", ""))],
+)  # fmt: skip
+def test_two_lines(text: str, expected: tuple[str, str]) -> None:
+    assert two_lines(text, 7) == expected
+
+
+async def test_only_lines_that_changed_are_drawn_again(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: "kept from" in screen_text(app) and "suffix 3" in one_line(app))
+        labels = [line[72:84].strip() for line in screen_text(app).splitlines()[4:26]]
+        assert len([label for label in labels if label == "acceptance"]) == 1, "nothing is left of another size"
+        dashboard = app.screen.query_one("#dashboard")
+        drawn: list[int] = []
+        draw = dashboard.render_line
+        dashboard.render_line = lambda y: drawn.append(y) or draw(y)  # type: ignore[method-assign, func-returns-value]
+        await pilot.pause(0.3)
+        assert drawn == []
+        engine.emit_round(plain=" f")
+        await wait_until(pilot, lambda: drawn)
+        assert len(set(drawn)) < dashboard.size.height
+
+
+async def test_errors_are_marked_and_notices_are_not(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        engine.notify("by the way")
+        await ask(pilot, "go")
+        engine.fail("The prompt has 5000 tokens, the context 4096, and this sentence needs another row.")
+        await wait_until(pilot, lambda: " ! The prompt has 5000" in screen_text(app))
+        transcript = app.screen.query_one(Transcript)
+        styles = {
+            segment.text.strip(): (segment.style.color, segment.style.italic) for y in range(transcript.size.height) for segment in transcript.render_line(y)
+        }  # fmt: skip
+        error = next(style for text, style in styles.items() if text.startswith("The prompt has"))
+        assert styles["!"] == error
+        assert error != styles["by the way"]
+        assert "5000" not in said(app), "it is no part of the conversation"
+
+
+async def test_two_quick_picks_end_in_the_second_without_an_error(make_app: Make) -> None:
+    engine = FakeEngine(devices=(CPU, GPU))
+    app = SpectuiApp(engine, PAIR, Knobs())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("f7", "right", "space", "left", "space")
+        await wait_until(pilot, lambda: len(engine.loads) == 3)
+        app.screen.query_one(PromptInput).focus()
+        await ask(pilot, "go")
+        await wait_until(pilot, lambda: not engine.events)
+        assert "Loading was stopped" not in screen_text(app)
+        assert engine.generates == [], "the models that were asked for last are not there yet"
+        engine.finish_loading()
+        await wait_until(pilot, lambda: engine.generates)
+        assert app.screen.query_one(DevicePane)._setup == engine.loads[2]
+
+
+async def test_a_loading_that_a_person_stopped_is_no_error(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "Loading was stopped" in screen_text(app))
+        assert "!" not in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_help_stands_in_the_panels_place(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await load(pilot, engine)
+        transcript, panel = app.screen.query_one(Transcript), app.screen.query_one(SidePanel)
+        if size[0] == 80:
+            await pilot.press("f6")
+        before = transcript.size.width
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: app.screen.query(HelpPanel) and app.screen.query_one(HelpPanel).size.width)
+        assert not panel.display
+        assert transcript.size.width >= min(before, 65)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not app.screen.query(HelpPanel))
+        assert panel.display
+        await pilot.press("f1", "f7")
+        await wait_until(pilot, lambda: not app.screen.query(HelpPanel))
+        assert panel.display
+
+
+async def test_keys_that_come_in_one_burst_keep_their_order(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        box = app.screen.query_one(PromptInput)
+        for key, character in [*((char, char) for char in "one"), ("ctrl+j", None), *((char, char) for char in "two"),
+                               ("enter", "\r"), *((char, char) for char in "next")]:  # fmt: skip
+            app.post_message(Key(key, character))
+        await wait_until(pilot, lambda: engine.generates and box.text == "next")
+        assert engine.generates[0][0].content == "one\ntwo"
