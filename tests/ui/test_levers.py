@@ -138,9 +138,8 @@ async def test_errors_are_marked_and_notices_are_not(make_app: Make, engine: Fak
         engine.fail("The prompt has 5000 tokens, the context 4096, and this sentence needs another row.")
         await wait_until(pilot, lambda: " ! The prompt has 5000" in screen_text(app))
         transcript = app.screen.query_one(Transcript)
-        styles = {
-            segment.text.strip(): (segment.style.color, segment.style.italic) for y in range(transcript.size.height) for segment in transcript.render_line(y)
-        }  # fmt: skip
+        drawn = [segment for y in range(transcript.size.height) for segment in transcript.render_line(y)]
+        styles = {each.text.strip(): (each.style.color, each.style.italic) for each in drawn if each.style}
         error = next(style for text, style in styles.items() if text.startswith("The prompt has"))
         assert styles["!"] == error
         assert error != styles["by the way"]
