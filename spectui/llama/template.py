@@ -34,16 +34,19 @@ class ChatTemplate:
         except Exception as error:  # the template is somebody's program: whatever it raises is its own fault
             raise SpectuiError(f"The model's chat template cannot be read: {_words(error)}.") from error
 
-    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+    def text(self, messages: Sequence[tuple[str, str]]) -> str:
         """The prompt for these (role, content) messages, ending where the reply begins. Raises SpectuiError."""
         rows = [{"role": role, "content": content} for role, content in messages]
         try:
-            prompt = self._formatter(messages=rows).prompt
+            return str(self._formatter(messages=rows).prompt)
         except Exception as error:  # as above
             raise SpectuiError(
                 f"The model's chat template does not take this conversation: {_words(error)}."
             ) from error
-        tokens = self._model.tokenize(prompt, special=True)
+
+    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The same prompt in the model's tokens: at least one. Raises SpectuiError."""
+        tokens = self._model.tokenize(self.text(messages), special=True)
         if not tokens:
             raise SpectuiError(
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."

@@ -1,0 +1,203 @@
+"""spectui against llama.cpp's own speculative decoder: same files, same kernels, same settings, in alternation.
+
+    LLAMA_CPP_LIB_PATH=DIR/bin python -m tests.benchmarks.versus_llama_cpp --peers DIR --models DIR --pair q8
+
+DIR/bin holds llama-speculative-simple and the shared libraries that it and Python both use. Every figure is tokens per second
+of decoding, greedy. A row: plain decoding; llama.cpp's best over a sweep of its settings; spectui with a fixed draft and
+llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass costs). Lines of results are kept in a file,
+so that an interrupted run goes on where it was; `--report` prints the table of what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import psutil
+
+from spectui.engine.events import Message
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+from tests.benchmarks import peer
+from tests.benchmarks.prompts import PROMPTS
+
+PAIRS = {
+    "q8": ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf"),
+    "q4": ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+    "smollm2": ("SmolLM2-135M-Instruct.Q4_1.gguf", None),
+}
+FIXED = (8, 0.7)
+"""draft-max and p-min of the comparison at equal settings."""
+
+PLAIN = Knobs(drafter="off", policy="fixed", temperature=0.0)
+AUTO = Knobs(drafter="auto", policy="auto", temperature=0.0, draft_max=48)
+EQUAL = Knobs(drafter="model", policy="fixed", temperature=0.0, draft_max=FIXED[0], p_min=FIXED[1])
+
+
+def busy() -> str:
+    """The busiest other process, if any uses more than a tenth of a core; "" if the machine is quiet."""
+    own = psutil.Process().pid
+    others = [process for process in psutil.process_iter(["name"]) if process.pid != own]
+    for process in others:
+        _ask(process)
+    psutil.cpu_percent(1.0)
+    shares = [(_ask(process), process.info["name"]) for process in others]
+    share, name = max(shares, default=(0.0, ""))
+    return f"{name} uses {share:.0f} % of a core" if share > 10 else ""
+
+
+def _ask(process: psutil.Process) -> float:
+    try:
+        return float(process.cpu_percent())
+    except psutil.Error:
+        return 0.0
+
+
+class Spectui:
+    """One side: the engine, loaded once."""
+
+    def __init__(self, setup: Setup, predict: int) -> None:
+        self._setup = setup
+        self._predict = predict
+        self._session = Session(lambda _: None)
+        self._session.load(setup)
+        pair = self._session._pair
+        assert pair is not None and pair.template is not None
+        self.template = pair.template
+
+    def run(self, knobs: Knobs, prompt: str) -> dict[str, object]:
+        """One reply from cold: what was learned before is forgotten, what passes cost is not."""
+        self._session.load(self._setup)
+        self._session.knobs = replace(knobs, predict=self._predict)
+        finished = self._session.generate([Message("user", prompt)])
+        statistics = finished.statistics
+        return {
+            "speed": statistics.tokens_per_s,
+            "acceptance": statistics.acceptance,
+            "per_pass": statistics.tokens_per_pass,
+            "python_s": statistics.choose_s / max(1, statistics.rounds),
+            "text": finished.text,
+        }
+
+
+def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """A record per run; those already in the file are not made again."""
+    target, draft = (args.models / name if name else None for name in PAIRS[args.pair])
+    setup = Setup(model=str(target), draft=str(draft) if draft else None, ctx_size=args.ctx, threads=args.threads)
+    done = {(each["prompt"], each["who"], each["number"]) for each in read(args.results) if each["pair"] == args.pair}
+    spectui = Spectui(setup, args.predict)
+    equal = peer.drafting(*FIXED)
+    for name in args.prompts:
+        prompt = PROMPTS[name]
+        rendered = peer.rendered(spectui.template, prompt)
+
+        def ours(who: str, knobs: Knobs, number: int, name: str = name, prompt: str = prompt) -> dict[str, object]:
+            return {"prompt": name, "who": who, "number": number, **spectui.run(knobs, prompt)}
+
+        def theirs(
+            who: str, which: peer.Peer, number: int, name: str = name, rendered: str = rendered
+        ) -> dict[str, object]:
+            speed = peer.run(args.peers, which, target, draft, rendered, args.predict, args.threads, args.ctx)
+            return {"prompt": name, "who": who, "number": number, "speed": speed, "setting": which.name}
+
+        wanted = []
+        settings = [each for each in peer.sweep(args.quick) if draft is not None or "draft" not in each.name]
+        for place, which in enumerate(settings):
+            wanted.append((theirs, "sweep", which, place))
+        for number in range(args.runs):
+            wanted += [(ours, "plain", PLAIN, number), (ours, "auto", AUTO, number), (theirs, "best", None, number)]
+            if draft is not None:
+                wanted += [(ours, "fixed", EQUAL, number), (theirs, "same", equal, number)]
+        for make, who, what, number in wanted:
+            if (name, who, number) in done:
+                continue
+            if not args.noisy and (other := busy()):
+                raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
+            if who == "best":
+                swept = [each for each in read(args.results) if (each["prompt"], each["who"]) == (name, "sweep")]
+                swept = [each for each in swept if each["pair"] == args.pair]
+                best = max(swept, key=lambda each: each["speed"])
+                what = next(which for which in settings if which.name == best["setting"])
+            yield {"pair": args.pair, **make(who, what, number)}
+
+
+def read(results: Path) -> list[dict[str, object]]:
+    """The records so far."""
+    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+
+def report(results: Path) -> None:
+    """The table, a block per pair."""
+    records = read(results)
+    for pair in dict.fromkeys(each["pair"] for each in records):
+        print(f"\n{pair}: {' + '.join(filter(None, PAIRS[pair]))}\n")
+        print(
+            "| prompt | plain | llama.cpp's best | spectui auto | auto / plain | auto / best | fixed / same | acc. | per pass |"
+        )
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        ratios: dict[str, list[float]] = {"auto/plain": [], "auto/best": [], "fixed/same": []}
+        for prompt in dict.fromkeys(each["prompt"] for each in records if each["pair"] == pair):
+            rows = [each for each in records if (each["pair"], each["prompt"]) == (pair, prompt)]
+            _row(prompt, rows, ratios)
+        for name, values in ratios.items():
+            if values:
+                print(f"\n{name}: geometric mean {geometric_mean(values):.2f}, worst {min(values):.2f}", end="")
+        print()
+
+
+def _row(prompt: str, rows: list[dict[str, object]], ratios: dict[str, list[float]]) -> None:
+    def speeds(who: str) -> list[float]:
+        return [float(each["speed"]) for each in sorted(rows, key=lambda each: each["number"]) if each["who"] == who]
+
+    def paired(a: str, b: str) -> str:
+        values = [x / y for x, y in zip(speeds(a), speeds(b), strict=False)]
+        if not values:
+            return "–"
+        ratios[f"{a}/{b}"].append(median(values))
+        return f"{median(values):.2f}"
+
+    def middle(who: str) -> str:
+        return f"{median(speeds(who)):.1f}" if speeds(who) else "–"
+
+    best = next((str(each["setting"]) for each in rows if each["who"] == "best"), "")
+    auto = next((each for each in rows if each["who"] == "auto"), {})
+    texts = {str(each["text"]) for each in rows if "text" in each}
+    alike = "" if len(texts) == 1 else " (texts differ)"
+    acceptance, per_pass = auto.get("acceptance"), auto.get("per_pass")
+    print(
+        f"| {prompt}{alike} | {middle('plain')} | {middle('best')} ({best}) | {middle('auto')} | {paired('auto', 'plain')} | "
+        f"{paired('auto', 'best')} | {paired('fixed', 'same')} | {'–' if acceptance is None else f'{acceptance:.2f}'} | "
+        f"{'–' if per_pass is None else f'{per_pass:.1f}'} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, help="directory whose bin/ holds llama.cpp's programs")
+    parser.add_argument("--models", type=Path, help="directory of the GGUF files")
+    parser.add_argument("--pair", choices=sorted(PAIRS), default="q8")
+    parser.add_argument("--prompts", nargs="+", choices=sorted(PROMPTS), default=list(PROMPTS))
+    parser.add_argument("--runs", type=int, default=3, help="pairs of runs per prompt")
+    parser.add_argument("--predict", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--ctx", type=int, default=4096)
+    parser.add_argument("--quick", action="store_true", help="a shorter sweep of llama.cpp's settings")
+    parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
+    parser.add_argument("--results", type=Path, default=Path("versus_llama_cpp.jsonl"))
+    parser.add_argument("--report", action="store_true", help="print the table of the results so far and end")
+    args = parser.parse_args()
+    if not args.report:
+        with args.results.open("a") as out:
+            for record in measure(args):
+                print(json.dumps(record), file=out, flush=True)
+                shown = {key: value for key, value in record.items() if key != "text"}
+                print(shown, flush=True)
+    report(args.results)
+
+
+if __name__ == "__main__":
+    main()
