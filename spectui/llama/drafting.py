@@ -6,14 +6,14 @@ from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
 from spectui.llama.words import Words
-from spectui.speculation.drafters import Drafter, ModelDrafter
+from spectui.speculation.drafters import DraftModel, ModelDrafter
 from spectui.speculation.model import Evaluator
 from spectui.speculation.translation import TranslationError, translating_drafter
 
 _NO_VOCABULARY = 0  # llama_vocab_type: a model of tokens without text; to tokenise with it ends the process
 
 
-def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[Drafter, str]:
+def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftModel, str]:
     """The drafter that works in the draft's `memory`, and a sentence to show where the vocabularies differ, else "".
 
     Raises VocabularyError where the draft's text cannot be turned into the target's tokens.

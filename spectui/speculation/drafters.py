@@ -26,6 +26,12 @@ class Drafter(Protocol):
         """Candidates for the positions behind `tokens`."""
 
 
+class DraftModel(Drafter, Protocol):
+    """A drafter with a model of its own, whatever its vocabulary."""
+
+    model: Evaluator
+
+
 class ModelDrafter:
     """A draft model that chooses as the target does: same rule, same noise, same positions.
 
