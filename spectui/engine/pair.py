@@ -13,14 +13,15 @@ from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import list_devices, selected
+from spectui.llama.drafting import drafter_for
 from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import build_key
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.template import ChatTemplate
-from spectui.llama.vocabulary import VocabularyError, check_vocabularies
+from spectui.llama.vocabulary import VocabularyError
 from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.drafters import DraftModel
 from spectui.speculation.economics import Economics
 from spectui.speculation.model import Interrupted
 from spectui.speculation.strategy import Strategy
@@ -50,6 +51,7 @@ class Pair:
         self.draft: Model | None = None
         self.memory: Context | None = None
         self.draft_memory: Context | None = None
+        self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
 
@@ -87,8 +89,7 @@ class Pair:
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
-        drafter = ModelDrafter(self.draft_memory, self.target.n_vocab) if self.draft_memory else None
-        self.strategy = Strategy(drafter, Economics(verify, draft))
+        self.strategy = Strategy(self.drafter, Economics(verify, draft))
         if strict and found is not None:
             self.strategy.longest = found.equal_up_to - 1
 
@@ -169,7 +170,6 @@ class Pair:
                     "This draft's memory cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
-            check_vocabularies(self.target, self.draft)
             self.draft_memory = Context(
                 self.draft,
                 self._interrupt,
@@ -182,6 +182,9 @@ class Pair:
                 type_k=setup.cache_type_k_draft,
                 type_v=setup.cache_type_v_draft,
             )
+            self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_memory)
+            if sentence:
+                self._emit(Notice(sentence))
             self._loaded["draft"] = _draft_key(setup, extra_buffers)
         except VocabularyError as error:
             self._close_draft()
@@ -244,7 +247,7 @@ class Pair:
             self.draft_memory.close()
         if self.draft is not None:
             self.draft.close()
-        self.draft = self.draft_memory = None
+        self.draft = self.draft_memory = self.drafter = None
         self._loaded.pop("draft", None)
 
 

@@ -22,7 +22,7 @@ from spectui.speculation.costs import DraftCost, VerifyCost
 BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
 
-SIZES = (2, 16, 4, 8, 32, 3, 6, 12, 24, 48)
+SIZES = (2, 16, 4, 8, 32, 3, 6, 24, 33, 12, 48)
 """Pass sizes, the most telling first. Size 1 comes before all of them."""
 
 EQUAL_SIZES = (2, 4, 6, 8, 16)
@@ -44,6 +44,8 @@ class Profile:
     draft_next: float = 0.0
     equal_up_to: int = 1
     tried: int = 1
+    noisy: bool = False
+    """Passes of one size took very different times: something else runs, so it is not worth keeping."""
 
     def costs(self) -> tuple[VerifyCost, DraftCost]:
         """For the policy to start from."""
@@ -70,7 +72,7 @@ def profile(
     if target.tokens and not must:
         return Profile()  # measuring would cost the conversation its cells; the rounds will tell
     measured = _measure(target, draft, progress, cancelled)
-    if not cancelled():
+    if not cancelled() and not measured.noisy:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(asdict(measured)), encoding="utf-8")
@@ -133,6 +135,7 @@ def _measure(
             break
         progress(0.4 * n / _SINGLES)
     found.verify[1] = float(np.median(seconds_of_one))
+    found.noisy = bool(np.quantile(seconds_of_one, 0.8) > 1.5 * min(seconds_of_one))
 
     alike: dict[int, bool] = {}
     for number, n in enumerate(size for size in (*SIZES, *EQUAL_SIZES) if size <= largest):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from spectui.knobs import Knobs
-from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.drafters import DraftModel
 from spectui.speculation.economics import Economics
 from spectui.speculation.model import Cancelled
 from spectui.speculation.records import Candidate
@@ -25,7 +25,7 @@ _PATIENCE = 16, 256
 class AutoDrafter:
     """The suffix match where its expected value is higher, else the draft model, which also extends a suffix draft."""
 
-    def __init__(self, suffix: SuffixDrafter, model: ModelDrafter | None, economics: Economics) -> None:
+    def __init__(self, suffix: SuffixDrafter, model: DraftModel | None, economics: Economics) -> None:
         self._suffix = suffix
         self._model = model
         self._economics = economics
@@ -41,8 +41,13 @@ class AutoDrafter:
             stop = self._economics.best_stop(repeated, context)
             model = self._economics.best_extension((), "model", context, knobs.draft_max)
             repeated = repeated[: stop.length] if stop.value >= model.value else []
+        # Known before the first candidate is asked for, because the policy asks who would speak.
+        self.upcoming = "suffix" if repeated or self._model is None else "model"
+        return self._candidates(tokens, repeated, knobs)
+
+    def _candidates(self, tokens: Sequence[int], repeated: Sequence[Candidate], knobs: Knobs) -> Iterator[Candidate]:
         for place, candidate in enumerate(repeated, 1):
-            self.upcoming = "suffix" if place < len(repeated) else "model"
+            self.upcoming = "suffix" if place < len(repeated) or self._model is None else "model"
             yield candidate
         if self._model is not None:
             yield from self._model.propose([*tokens, *(candidate.id for candidate in repeated)], knobs)

@@ -54,19 +54,10 @@ class Calibration:
 
 
 def _kind(candidate: Candidate) -> tuple[str, int, int]:
-    """Source, bin of confidence, bin of match length. The bins are narrow where confidence is near 1: it matters there."""
+    """Source, bin of doubt, bin of match length. The bins are narrow where confidence is near 1: it matters there."""
     doubt = max(1.0 - candidate.p, 2.0**-_BINS)
-    return (
-        candidate.source,
-        int(-2 * log2(doubt)) if not candidate.match else _share(candidate),
-        _length(candidate.match),
-    )
-
-
-def _share(candidate: Candidate) -> int:
-    """Bin of how often the token followed, undoing the trust in length that is in p."""
-    return int(4 * candidate.p * (candidate.match + 1) / candidate.match + 1e-9)
-
-
-def _length(match: int) -> int:
-    return int(2 * log2(match + 1)) if match < 48 else 12
+    if not candidate.match:
+        return candidate.source, int(-2 * log2(doubt)), 0
+    # A suffix match's doubt is mostly its length, which has a bin of its own; the rest is how often the token followed.
+    share = candidate.p / (1.0 - 0.5 / candidate.match)
+    return candidate.source, int(4 * share + 1e-9), min(12, int(2 * log2(candidate.match + 1)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spectui.knobs import Knobs
 from spectui.speculation.auto import AutoDrafter, AutoPolicy
-from spectui.speculation.drafters import Drafter, ModelDrafter
+from spectui.speculation.drafters import Drafter, DraftModel
 from spectui.speculation.economics import Economics
 from spectui.speculation.model import Cancelled
 from spectui.speculation.policy import FixedPolicy, Policy, ProfilePolicy
@@ -17,7 +17,7 @@ from spectui.speculation.suffix import SuffixDrafter
 class Strategy:
     """Lives as long as the pair is loaded: what it learns serves the next reply."""
 
-    def __init__(self, model: ModelDrafter | None, economics: Economics) -> None:
+    def __init__(self, model: DraftModel | None, economics: Economics) -> None:
         self.economics = economics
         self.longest: int | None = None
         """Most tokens that may be drafted whatever the knobs say; None for no bound."""

@@ -91,6 +91,11 @@ class SuffixAutomaton:
             length += 1
 
 
+def trust(match: int) -> float:
+    """The chance that text goes on as it did after a match of this length, before anything is known of the text."""
+    return 1.0 - 0.5 / match
+
+
 class SuffixDrafter:
     """Proposes what followed the longest match. Knows everything in the conversation, and nothing else."""
 
@@ -107,8 +112,8 @@ class SuffixDrafter:
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         self._catch_up(tokens)
         for token, share, length in self.automaton.continuation():
-            # Before anything is known of this text, a longer match is trusted more: 1/2, 2/3, 3/4 ...
-            yield Candidate(token, share * length / (length + 1), "suffix", match=length)
+            # Before anything is known of this text, a longer match is trusted more: 1/2, 3/4, 5/6 ...
+            yield Candidate(token, share * trust(length), "suffix", match=length)
 
     def _catch_up(self, tokens: Sequence[int]) -> None:
         for token in tokens[len(self.automaton.tokens) :]:

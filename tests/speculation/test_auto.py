@@ -6,8 +6,13 @@ import pytest
 
 from spectui.knobs import Knobs
 from spectui.speculation.auto import AutoPolicy
+from spectui.speculation.costs import DraftCost, VerifyCost
+from spectui.speculation.economics import Economics
 from spectui.speculation.policy import FixedPolicy
+from spectui.speculation.records import Round
+from spectui.speculation.strategy import Strategy
 from tests.speculation.simulation import Machine
+from tests.toys import ToyModel, decode, emitted, toy_drafter
 
 
 def linear(n: int) -> float:
@@ -93,3 +98,50 @@ def test_another_process_on_the_machine_does_not_end_the_drafting(slow):
     plain = amx(1) * sum(machine.mood(token) for token in range(TOKENS))
     assert fixed < 0.8 * plain  # there is something to lose
     assert auto < 1.1 * fixed
+
+
+PROMPT = [3, 1, 4, 1, 5]
+
+
+def auto_reply(draft_seconds: float, prompt: list[int], draft: bool = True) -> list:
+    """Rounds of a toy whose economics say what a drafted token costs; a target pass costs 1 and a little per token."""
+    economics = Economics(VerifyCost({1: 1.0, 2: 1.02, 48: 1.5}), DraftCost(draft_seconds, draft_seconds))
+
+    def learn(round: Round, drafted: list) -> None:
+        """Chances alone: a toy's passes take no time worth the name."""
+        economics.calibration.observe(drafted, [token.fate for token in round.drafted])
+
+    economics.observe = learn
+    strategy = Strategy(toy_drafter(1, 0.2, ends=False) if draft else None, economics)
+    knobs = Knobs(temperature=0.9, seed=2, predict=60, draft_max=8)
+    _, rounds, _ = decode(ToyModel(1, ends=False), prompt, knobs, strategy=strategy)
+    _, plain, _ = decode(ToyModel(1, ends=False), prompt, Knobs(temperature=0.9, seed=2, predict=60, drafter="off"))
+    assert emitted(rounds) == emitted(plain)
+    return rounds
+
+
+def sources(rounds: list) -> list[str]:
+    return [token.source for round in rounds for token in round.drafted]
+
+
+def test_a_draft_dearer_than_the_target_is_hardly_asked():
+    assert sources(auto_reply(3.0, PROMPT)).count("model") <= 5  # one probe, at most
+
+
+def test_a_cheap_draft_is_asked():
+    assert sources(auto_reply(0.01, PROMPT)).count("model") > 60
+
+
+def test_a_dearer_draft_makes_shorter_drafts():
+    def mean_length(draft_seconds: float) -> float:
+        lengths = [len(round.drafted) for round in auto_reply(draft_seconds, PROMPT) if round.drafted]
+        return sum(lengths) / len(lengths)
+
+    assert mean_length(0.3) < 0.7 * mean_length(0.01)
+
+
+def test_without_a_model_repetitions_are_drafted():
+    repeated = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5] * 3
+    rounds = auto_reply(0.01, repeated, draft=False)
+    assert set(sources(rounds)) == {"suffix"}
+    assert sources(auto_reply(3.0, repeated)).count("suffix") > 0
