@@ -58,7 +58,8 @@ class Knobs:
         low=0, high=48, step=1, section="speculation",
     )  # fmt: skip
     p_min: float = setting(
-        0.75, "policy fixed: drafting stops before a token less likely than this", "--draft-p-min", "--p-min", "--spec-draft-p-min",
+        0.75, "policy fixed: drafting stops before a token less likely than this", "--draft-p-min", "--p-min",
+        "--spec-draft-p-min",
         low=0.0, high=1.0, step=0.05, section="speculation",
     )  # fmt: skip
     temperature: float = setting(
@@ -108,7 +109,7 @@ class Setup:
         None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models"
     )
     draft: str | None = setting(
-        None, "the draft model, a GGUF file of the same vocabulary", "-md", "--model-draft", "--draft", "--draft-model",
+        None, "the draft model, a GGUF file, best of the same vocabulary", "-md", "--model-draft", "--draft", "--draft-model",
         "--spec-draft-model", metavar="FILE", section="models",
     )  # fmt: skip
     ctx_size: int = setting(

@@ -24,15 +24,18 @@ def command(profile: str | None, config_path: Path | None, no_color: bool, **val
         raise UsageError("spectui chat needs a terminal; for pipes and scripts there is spectui run.")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
-    from spectui.engine.demo import default_setup
+    from spectui.engine import demo
     from spectui.engine.worker import Worker
     from spectui.telemetry.monitor import Monitor
     from spectui.ui.app import SpectuiApp
 
+    setup, knobs = demo.default_setup(settings.setup), settings.knobs
+    if demo.is_demo(setup):
+        knobs = demo.drafting(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     SpectuiApp(
         Worker(),
-        default_setup(settings.setup),
-        settings.knobs,
+        setup,
+        knobs,
         theme=settings.ui.theme or None,
         theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
         keymap=dict(settings.ui.keys),

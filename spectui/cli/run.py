@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here"
 )
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @setting_options()
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
 @click.pass_context
@@ -36,6 +37,7 @@ def command(
     prompt: str | None,
     prompt_file: Path | None,
     as_json: bool,
+    check: bool,
     profile: str | None,
     config_path: Path | None,
     no_color: bool,
@@ -55,6 +57,7 @@ def command(
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
     from spectui.engine.session import Session
+    from spectui.engine.verify import verify
 
     setup = default_setup(settings.setup)
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
@@ -65,7 +68,9 @@ def command(
     try:
         with stopping(session.stop) as stopped:
             loaded = session.load(setup)
-            finished = session.generate([*messages, Message("user", question)])
+            messages.append(Message("user", question))
+            finished = session.generate(messages)
+            verdict = verify(session, messages, finished, printer.rounds) if check and not stopped else None
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # loading was what was stopped, and the error only says so
@@ -77,6 +82,9 @@ def command(
         click.echo(json.dumps(report(loaded, printer.rounds, finished), ensure_ascii=False, allow_nan=False))
     else:
         click.echo(f"\n{summary(finished)}", err=True)
+    if verdict is not None:
+        speed = f" Measured speed-up: {verdict.speed_up:.2f}x." if verdict.speed_up else ""
+        click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
     if stopped:
         ctx.exit(INTERRUPTED)
 

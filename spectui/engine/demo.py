@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 from spectui import paths
 from spectui.errors import SpectuiError
-from spectui.knobs import Setup
+from spectui.knobs import Knobs, Setup
 
 NOTICE = (
     "This is the demo pair, too small to gain: on a CPU try Qwen2.5-Coder-1.5B-Instruct Q8_0 "
@@ -40,6 +40,12 @@ def demo_draft() -> Path:
 def is_demo(setup: Setup) -> bool:
     """Is the demo pair what this set-up loads?"""
     return setup.draft == str(demo_draft())
+
+
+def drafting(knobs: Knobs, chosen: Collection[str]) -> Knobs:
+    """Fixed settings that draft, where nothing else was chosen: of so small a pair the automatic policy drafts little."""
+    shown = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
+    return replace(knobs, **{key: value for key, value in shown.items() if key not in chosen})
 
 
 def make_draft(target: Path, progress: Callable[[float], None]) -> None:

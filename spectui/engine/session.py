@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from spectui.engine import demo
 from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
@@ -17,6 +19,13 @@ from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.model import common_prefix
 from spectui.speculation.statistics import Statistics
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from spectui.llama.context import Context
 
 
 class Session:
@@ -108,6 +117,29 @@ class Session:
         self._emit(Devices(list_devices()))
         self._emit(finished)
         return finished
+
+    @contextmanager
+    def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
+        """Hand the events to another listener meanwhile."""
+        before, self._emit = self._emit, on_event
+        try:
+            yield
+        finally:
+            self._emit = before
+
+    def memory_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
+        """The target's memory and the conversation's tokens, for who looks into what a pass computes."""
+        if self._pair is None or self._pair.memory is None or self._pair.template is None:
+            raise SpectuiError("No model is loaded: choose one first.")
+        return self._pair.memory, self._pair.template.tokens([(each.role, each.content) for each in messages])
+
+    def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
+        """These tokens and their logits, in words."""
+        from spectui.llama.text import safe
+
+        assert self._pair is not None and self._pair.target is not None
+        pieces = [(safe(self._pair.target.piece(int(token)).decode("utf-8", "replace")), row[token]) for token in ids]
+        return ", ".join(f"{piece!r} {logit:.3f}" for piece, logit in pieces)
 
     def close(self) -> None:
         """Free the models."""

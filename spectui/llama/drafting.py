@@ -24,7 +24,8 @@ def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftMo
         if _NO_VOCABULARY in (llama.llama_vocab_type(target.vocab), llama.llama_vocab_type(draft.vocab)):
             raise
         try:
-            return translating_drafter(memory, Words(target), Words(draft))
+            drafter, how = translating_drafter(memory, Words(target), Words(draft))
+            return drafter, f"{difference} {how}"
         except TranslationError as error:
             raise VocabularyError(f"{difference} {error}") from error
     return ModelDrafter(memory, target.n_vocab), ""

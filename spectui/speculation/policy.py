@@ -38,18 +38,25 @@ class FixedPolicy:
     def begin(self, knobs: Knobs, context: int, limit: int) -> None:
         self._knobs = knobs
         self._limit = limit
+        self._end = ""
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         return self._knobs.draft_min <= self._limit and len(drafted) < self._limit
 
     def takes(self, candidate: Candidate) -> bool:
-        return candidate.p >= self._knobs.p_min
+        taken = candidate.p >= self._knobs.p_min
+        if not taken:
+            self._end = f": the next is at {candidate.p:.2f}, under p-min {self._knobs.p_min:.2f}"
+        return taken
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
-        return len(drafted) if len(drafted) >= self._knobs.draft_min else 0
+        if len(drafted) >= self._knobs.draft_min:
+            return len(drafted)
+        self._end = f": {len(drafted)} is under draft-min {self._knobs.draft_min}"
+        return 0
 
     def note(self, kept: Sequence[Candidate]) -> str:
-        return f"drafting {len(kept)} of {self._limit}"
+        return (f"drafting {len(kept)} of {self._limit}" if kept else "not drafting") + self._end
 
 
 class ProfilePolicy:

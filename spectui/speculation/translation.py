@@ -120,14 +120,10 @@ def translating_drafter(
     bridge = Bridge(target, draft)
     shared = bridge.shared_fraction
     if shared >= ENOUGH_SHARED:
-        return IntersectionDrafter(model, bridge), (
-            f"The draft has another vocabulary, {shared:.0%} shared: drafting among the shared tokens."
-        )
+        return IntersectionDrafter(model, bridge), (f"{shared:.0%} of the tokens are shared, so it drafts among those.")
     if not usable(target):
         raise TranslationError(
             f"The draft has another vocabulary ({shared:.0%} shared), and the target's tokenizer does not keep the text as "
             "it is, so it cannot draft for this target."
         )
-    return RetokenisingDrafter(model, bridge), (
-        f"The draft has another vocabulary, {shared:.0%} shared: drafting by text."
-    )
+    return RetokenisingDrafter(model, bridge), (f"{shared:.0%} of the tokens are shared, so it drafts by text.")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from spectui.engine import worker as worker_module
-from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message
+from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message, Notice
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs
+from spectui.llama.tiny import write_tiny_model
 from tests.engine.waiting import PATIENCE, Events
 from tests.llama.ggufs import vocabulary_of, write_model
 from tests.smollm2 import alone, setup
@@ -37,16 +38,31 @@ def goes_on_alone(worker: Worker) -> None:
     assert "target" not in [event.what for event in events.of(Loading)[before:]]
 
 
-def test_a_draft_of_another_vocabulary_names_the_first_token_that_differs(worker: Worker, tmp_path: Path):
+def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_token_differs(
+    worker: Worker, tmp_path: Path
+):
     words = vocabulary_of(setup().model or "")
     tokens = list(words["tokens"])
     old, tokens[777] = tokens[777], "umbenannt\x1b"
     draft = write_model(tmp_path / "other.gguf", **{**words, "tokens": tokens})
     worker.load(replace(setup(), draft=str(draft)))
+    worker.generate([Message("user", "hi")])
+    assert isinstance(worker.events, Events)
+    assert worker.events.wait(Finished).statistics.emitted == 4
+    assert worker.events.of(Loaded)[0].draft is not None
+    said = " ".join(event.message for event in worker.events.of(Notice))
+    assert f"token 777 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in said
+    assert "100% of the tokens are shared, so it drafts among those" in said
+
+
+def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
+    draft = tmp_path / "tiny.gguf"
+    write_tiny_model(draft)
+    worker.load(replace(setup(), draft=str(draft)))
     assert isinstance(worker.events, Events)
     failed = worker.events.wait(LoadFailed)
     assert failed.without_draft
-    assert f"token 777 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in failed.message
+    assert "another vocabulary" in failed.message
     goes_on_alone(worker)
 
 

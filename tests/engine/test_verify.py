@@ -1,0 +1,54 @@
+"""`run --verify`: the same text is found the same, and another one is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.session import Session
+from spectui.engine.verify import verify
+from spectui.knobs import Knobs
+from tests.smollm2 import SNAKE, ask, setup
+
+KNOBS = Knobs(temperature=0.7, seed=3, predict=30)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[tuple[Session, list]]:
+    events: list = []
+    session = Session(events.append)
+    session.load(setup())
+    yield session, events
+    session.close()
+
+
+def rounds_of(events: list) -> list:
+    return [event.round for event in events if isinstance(event, RoundDone)]
+
+
+def test_the_same_text_is_found_the_same(session):
+    session, events = session
+    events.clear()
+    finished = ask(session, KNOBS, SNAKE)
+    verdict = verify(session, [Message("user", SNAKE)], finished, rounds_of(events))
+    assert verdict.same
+    assert verdict.speed_up > 0
+    assert "over 30 tokens" in verdict.sentences[0]
+
+
+def test_a_text_that_no_kernel_explains_is_reported(session):
+    """The negative control: a token that the target did not choose."""
+    session, events = session
+    events.clear()
+    finished = ask(session, KNOBS, SNAKE)
+    rounds = rounds_of(events)
+    number = next(n for n, round in enumerate(rounds) if n > 3)
+    wrong = replace(rounds[number].tokens[0], id=17, text="wrong")
+    rounds[number] = replace(rounds[number], tokens=(wrong, *rounds[number].tokens[1:]))
+    verdict = verify(session, [Message("user", SNAKE)], finished, rounds)
+    assert not verdict.same
+    assert "'wrong' with drafts" in verdict.sentences[0]
+    assert "do not explain it" in verdict.sentences[-1]
