@@ -20,7 +20,6 @@ from spectui.speculation.decoder import Decoder
 from spectui.speculation.model import common_prefix
 from spectui.speculation.statistics import Statistics
 
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
