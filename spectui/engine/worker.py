@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,6 +18,9 @@ from spectui.llama.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from spectui.engine.session import Session
+
+_NICE = 5
+"""Added to the thread's nice value."""
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +79,7 @@ class Worker:
         self._commands.put((self._posted, command))
 
     def _run(self) -> None:
+        _give_way()
         # Imported here: the window is there before llama.cpp is, and this is the thread that loads it.
         try:
             from spectui.engine.session import Session
@@ -115,3 +121,13 @@ class Worker:
         """A fault of spectui's own: it goes to the log whole, and the thread lives on."""
         _log.exception("unexpected error in the engine", exc_info=error)
         return f"Something in spectui broke ({type(error).__name__}: {error}); the next prompt may work."
+
+
+def _give_way() -> None:
+    """Lower this thread's priority a little, and with it that of the OpenMP threads that it will start.
+
+    They spin at every barrier on every core; without this a key that is typed waits for the end of a time slice.
+    """
+    if sys.platform == "linux":  # elsewhere a thread has no nice value of its own
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICE))

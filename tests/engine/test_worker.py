@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -220,3 +221,12 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
     events_of(worker).wait(LoadFailed, 2)
     worker.close(PATIENCE)
     assert not worker._thread.is_alive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no nice value of its own")
+def test_the_engine_gives_way_to_the_keys_that_a_person_types(worker: Worker):
+    worker.load(alone())
+    events_of(worker).wait(Loaded)
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert worker._thread.native_id is not None
+    assert os.getpriority(os.PRIO_PROCESS, worker._thread.native_id) == min(19, own + 5)
