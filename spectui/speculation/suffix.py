@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spectui.knobs import Knobs
+from spectui.speculation.calibration import trust
 from spectui.speculation.model import Cancelled, common_prefix
 from spectui.speculation.records import Candidate
 
@@ -91,11 +92,6 @@ class SuffixAutomaton:
             length += 1
 
 
-def trust(match: int) -> float:
-    """The chance that text goes on as it did after a match of this length, before anything is known of the text."""
-    return 1.0 - 0.5 / match
-
-
 class SuffixDrafter:
     """Proposes what followed the longest match. Knows everything in the conversation, and nothing else."""
 
@@ -112,7 +108,7 @@ class SuffixDrafter:
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         self._catch_up(tokens)
         for token, share, length in self.automaton.continuation():
-            # Before anything is known of this text, a longer match is trusted more: 1/2, 3/4, 5/6 ...
+            # Before anything is known of this text, a longer match is trusted more.
             yield Candidate(token, share * trust(length), "suffix", match=length)
 
     def _catch_up(self, tokens: Sequence[int]) -> None:

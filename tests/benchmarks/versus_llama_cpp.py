@@ -34,7 +34,7 @@ FIXED = (8, 0.7)
 """draft-max and p-min of the comparison at equal settings."""
 
 PLAIN = Knobs(drafter="off", policy="fixed", temperature=0.0)
-AUTO = Knobs(drafter="auto", policy="auto", temperature=0.0, draft_max=48)
+AUTO = Knobs(drafter="auto", policy="auto", temperature=0.0)
 EQUAL = Knobs(drafter="model", policy="fixed", temperature=0.0, draft_max=FIXED[0], p_min=FIXED[1])
 
 

@@ -186,10 +186,10 @@ def test_shared_tokens_are_matched_by_bytes_and_names():
 def test_the_right_drafter_is_chosen_and_said():
     drafter, sentence = translating_drafter(toy(LONGER, 1), TARGET, LONGER)
     assert isinstance(drafter, IntersectionDrafter)
-    assert "shared tokens" in sentence
+    assert "drafts among those" in sentence
     drafter, sentence = translating_drafter(toy(DRAFT, 1), TARGET, DRAFT)
     assert isinstance(drafter, RetokenisingDrafter)
-    assert "drafting by text" in sentence
+    assert "drafts by text" in sentence
 
 
 class Shouting(ToyWords):
