@@ -15,6 +15,9 @@ from spectui.speculation.suffix import SuffixDrafter
 _STAKE = 0.01
 """Share of the time that speculation may lose against plain decoding before it pauses."""
 
+_DOUBT = 0.03
+"""Tokens that a drafted one must be worth beyond its cost: chances are estimates, and tails of no consequence go."""
+
 _PROBE = 4
 """Most tokens drafted to see whether drafting pays again."""
 
@@ -98,7 +101,7 @@ class AutoPolicy:
             kept = len(drafted)
             self._patience = min(2 * self._patience, _PATIENCE[1])
         else:
-            kept = self._economics.best_stop(drafted, self._context, self._knobs.draft_min).length
+            kept = self._economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT).length
             if kept:
                 self._patience = _PATIENCE[0]
         self._idle = 0 if kept else self._idle + 1

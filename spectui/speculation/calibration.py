@@ -10,6 +10,9 @@ from spectui.speculation.records import Candidate, Fate
 _PRIOR = 4.0
 """Observations that the drafter's own word is worth."""
 
+_CLAIMS = 2.0
+"""Tokens that a source may promise in vain before its word counts for half."""
+
 _DECAY = 0.99
 """Older observations fade: text changes from prose to code and back."""
 
@@ -26,12 +29,16 @@ class Calibration:
         self._kept: dict[tuple[str, int, int], float] = {}
         self._seen: dict[tuple[str, int, int], float] = {}
         self._mean: dict[str, tuple[float, float]] = {}
+        self._claims: dict[str, tuple[float, float]] = {}
 
     def chance(self, candidate: Candidate) -> float:
         """P(the target agrees | it agreed with the draft before it). 0..1"""
         kind = _kind(candidate)
         kept, seen = self._kept.get(kind, 0.0), self._seen.get(kind, 0.0)
-        return (kept + _PRIOR * candidate.p) / (seen + _PRIOR)
+        came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
+        # A kind that was never seen is trusted as far as its source was right so far.
+        word = candidate.p * min(1.0, (came_true + _CLAIMS) / (claimed + _CLAIMS))
+        return (kept + _PRIOR * word) / (seen + _PRIOR)
 
     def mean(self, source: str) -> float:
         """The chance of a token of this source that is not drafted yet. 0..1"""
@@ -47,6 +54,8 @@ class Calibration:
             kind = _kind(candidate)
             self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
             self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
+            came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
+            self._claims[candidate.source] = came_true * _DECAY + kept, claimed * _DECAY + candidate.p
             mean = self._mean.get(candidate.source, _HOPE)
             self._mean[candidate.source] = mean[0] * _DECAY + kept, mean[1] * _DECAY + 1.0
             if not kept:

@@ -48,15 +48,18 @@ class Economics:
         """Seconds for the draft model to draft n tokens, at the machine's present speed."""
         return self.verify.speed * self.draft.total(n)
 
-    def best_stop(self, drafted: Sequence[Candidate], context: int, least: int = 0) -> Stop:
-        """Where to cut this draft, which is already paid for. Length 0 is a plain round; else at least `least`."""
+    def best_stop(self, drafted: Sequence[Candidate], context: int, least: int = 0, doubt: float = 0.0) -> Stop:
+        """Where to cut this draft, which is already paid for. Length 0 is a plain round; else at least `least`.
+
+        `doubt`: tokens that each further one must be worth beyond its cost.
+        """
         rate = self.rate(context)
         tokens = survival = 1.0
         best = Stop(0, 1.0 - rate * self.verify(1, context), 1.0)
         for length, candidate in enumerate(drafted, 1):
             survival *= self.calibration.chance(candidate)
             tokens += survival
-            value = tokens - rate * self.verify(length + 1, context)
+            value = tokens - rate * self.verify(length + 1, context) - doubt * length
             if value > best.value and length >= least:
                 best = Stop(length, value, tokens)
         return best
