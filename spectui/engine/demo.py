@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from spectui import paths
 from spectui.errors import SpectuiError
@@ -44,7 +45,7 @@ def is_demo(setup: Setup) -> bool:
 
 def drafting(knobs: Knobs, chosen: Collection[str]) -> Knobs:
     """Fixed settings that draft, where nothing else was chosen: of so small a pair the automatic policy drafts little."""
-    shown = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
+    shown: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
     return replace(knobs, **{key: value for key, value in shown.items() if key not in chosen})
 
 

@@ -74,7 +74,8 @@ def _explained(
         for size in sizes:
             rows = memory.evaluate(rest[:size], size)
             rest = rest[size:]
-        return rows[place if len(sizes) == 1 else 0].copy()
+        last: NDArray[np.float32] = rows[place if len(sizes) == 1 else 0].copy()
+        return last
 
     together = row([len(drafted) + 1])
     single = row([1] * (place + 1))
