@@ -9,7 +9,10 @@ import pytest
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from tests.terminal import Terminal
 
-CHAT = ("chat", "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed")
+CHAT = (
+    "chat", "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed", "--draft-max", "16",
+    "--p-min", "0.4",
+)  # fmt: skip
 SNAKE = "write snake game in python"
 COLOURS = {name: colour.removeprefix("#").lower() for name, colour in ORIGIN_DEFAULTS.items()}
 MOUSE = (1000, 1002, 1003, 1006, 1015)
