@@ -85,9 +85,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line to show, in passing."""
+    """A line to show, in passing. `draft_failed`: the reply goes on without the draft model."""
 
     message: str
+    draft_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

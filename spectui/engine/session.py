@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -76,10 +77,10 @@ class Session:
             pair.memory,
             pair.strategy,
             text=lambda token: stream.push(target.piece(token)),
-            piece=lambda token: safe(target.piece(token).decode("utf-8", "replace")),
+            piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
             is_end=target.is_end,
             cancelled=self._interrupt.is_set,
-            notice=lambda text: self._emit(Notice(text)),
+            notice=lambda text: self._emit(Notice(text, draft_failed=True)),
         )
 
         def fed(done: int) -> None:

@@ -6,6 +6,7 @@ No room keeps a second set of counters.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
@@ -81,6 +82,25 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Likeliest:
+    """The few tokens that the target found likeliest at each place of a round, best first.
+
+    Packed, because a conversation has tens of thousands of places: `ids` are int32 and `p` (at temperature 1) float32, both
+    [places * each]; `texts` has the same length, and its strings are shared between rounds.
+    """
+
+    each: int
+    ids: bytes
+    p: bytes
+    texts: tuple[str, ...]
+
+    def at(self, place: int) -> list[tuple[int, str, float]]:
+        """(id, text, probability) of each of them at one of the round's places."""
+        span = slice(place * self.each, (place + 1) * self.each)
+        return list(zip(array("i", self.ids)[span], self.texts[span], array("f", self.p)[span], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
 
@@ -100,6 +120,10 @@ class Round:
     """Tokens that the target evaluated in this pass."""
     note: str = ""
     """What the policy did, and why, in words."""
+    likeliest: Likeliest | None = None
+    """A place for each of `tokens`."""
+    plain_s: float | None = None
+    """Seconds that a target pass over one token would have taken here, from what was measured so far; None: unknown."""
 
     @property
     def rest_s(self) -> float:

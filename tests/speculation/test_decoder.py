@@ -181,3 +181,23 @@ def test_the_next_prompt_reuses_what_both_memories_hold():
     assert drafter.model.evaluated - before[1] <= 4
     _, fresh, _ = decode(ToyModel(1, ends=False), follow_up, replace(knobs, predict=1))
     assert emitted(rounds) == emitted(fresh)
+
+
+def test_each_place_of_a_round_says_what_the_target_found_likeliest():
+    knobs = fixed(temperature=0.0, draft_max=4, p_min=0.0, predict=30)
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.5, ends=False))
+    assert any(len(round.tokens) > 1 for round in rounds)
+    for round in rounds:
+        assert round.likeliest is not None
+        for place, token in enumerate(round.tokens):
+            best = round.likeliest.at(place)
+            assert best[0][0] == token.id and abs(best[0][2] - token.p_target) < 1e-6
+            assert [p for _, _, p in best] == sorted((p for _, _, p in best), reverse=True)
+            assert len(best) == 5 and sum(p for _, _, p in best) <= 1.000001
+        assert len(round.likeliest.texts) == 5 * len(round.tokens)
+
+
+def test_a_round_says_what_a_plain_pass_would_have_cost_once_that_is_measured():
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(predict=10), toy_drafter(1, 0.0, ends=False))
+    assert rounds[0].plain_s is None
+    assert all(round.plain_s is not None and round.plain_s > 0 for round in rounds[1:])
