@@ -14,6 +14,7 @@ import pytest
         ("spectui.speculation.decoder", ["llama_cpp", "textual", "spectui.llama"]),
         ("spectui.engine.worker", ["llama_cpp", "textual"]),
         ("spectui.engine.events", ["llama_cpp", "textual"]),
+        ("spectui.store.journal", ["llama_cpp", "textual"]),
         ("spectui.cli", ["llama_cpp", "textual", "numpy"]),
     ],
 )

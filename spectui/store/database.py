@@ -1,0 +1,119 @@
+"""The one SQLite file that holds the conversations: opening it, its tables, and what its errors mean.
+
+Journalled ahead (WAL), so that two spectui work at once and a killed one loses nothing that was committed. Nobody but its
+owner may read it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from spectui import paths
+from spectui.errors import SpectuiError
+
+BUSY_S = 2.0
+"""How long a transaction waits for another spectui's."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE conversation (id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,"
+        " system TEXT NOT NULL, target TEXT NOT NULL, head INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX latest ON conversation (updated)",
+        "CREATE TABLE message (id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, parent INTEGER, role TEXT NOT NULL,"
+        " text TEXT NOT NULL, created REAL NOT NULL)",
+        "CREATE INDEX messages ON message (conversation)",
+        # Of a reply, besides its message: `stop` is NULL until it ended, `setup` is JSON; the knobs are in the rounds.
+        "CREATE TABLE reply (message INTEGER PRIMARY KEY, setup TEXT NOT NULL, stop TEXT,"
+        " prompt_tokens INTEGER, prompt_s REAL, first_token_s REAL)",
+        "CREATE TABLE chunk (message INTEGER NOT NULL, number INTEGER NOT NULL, rounds BLOB NOT NULL,"
+        " PRIMARY KEY (message, number)) WITHOUT ROWID",
+    ),
+)
+"""What brings the tables from one `user_version` to the next."""
+
+
+class StoreError(SpectuiError):
+    """The conversations on disk cannot be read or changed."""
+
+
+def database_file() -> Path:
+    """Where the conversations are, or would be."""
+    return paths.data_directory() / "conversations.db"
+
+
+def connect(file: Path) -> sqlite3.Connection:
+    """Open the file, making it and its tables where they are missing. Raises sqlite3.Error, OSError or StoreError."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Made here and not by SQLite, so that it is never readable to others; its -wal and -shm take over the mode.
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    os.chmod(file, 0o600)
+    connection = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        _migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing. The lock is taken at once, so that two writers wait for each other instead of failing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def is_damage(error: BaseException) -> bool:
+    """Does this error say that the file is no sound database (and not that the disk is full, or busy)?"""
+    words = str(error)
+    return isinstance(error, sqlite3.DatabaseError) and ("malformed" in words or "not a database" in words)
+
+
+def set_aside(file: Path) -> Path:
+    """Give a damaged file, and what SQLite keeps beside it, another name; returns it. Nothing is deleted."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    aside = file.with_name(f"{file.stem}.damaged-{stamp}{file.suffix}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
+    for suffix in ("", "-wal", "-shm"):
+        beside = file.with_name(file.name + suffix)
+        if beside.exists():
+            beside.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            raise StoreError("The conversations were written by a newer spectui: update this one to read them.")
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for a moment. What goes wrong becomes a StoreError with its sentence."""
+    try:
+        with closing(connect(file)) as connection:
+            yield connection
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"The conversations in {file} cannot be used: {error}.") from error

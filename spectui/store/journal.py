@@ -1,0 +1,179 @@
+"""What the chat says of itself while it goes on, turned into operations for the writer. Belongs to the UI thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+import sqlite3
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+
+from spectui.engine.events import Finished
+from spectui.knobs import Setup
+from spectui.speculation.records import Round
+from spectui.store.packing import pack
+from spectui.store.records import FAILED, Conversation
+from spectui.store.writer import Writer
+
+PROMPT_WAIT_S = 0.25
+"""How long sending a prompt waits for the disk: a commit takes a millisecond, a disk that hangs takes no chat with it."""
+
+TITLE = 60
+"""Characters of a title."""
+
+_NOT_YET = "The disk is slow: this prompt may be lost if spectui ends now."
+
+
+class Journal:
+    """Of one conversation after the other. `path` has the ids of its messages, from the first to the last.
+
+    Without a file nothing is kept, and every call returns at once.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._writer = Writer(file, write_rounds) if file is not None else None
+        self._silent: deque[str] = deque()
+        self._reply: int | None = None
+        self.clear()
+
+    @property
+    def notices(self) -> deque[str]:
+        """Sentences for the person, oldest first; whoever shows one takes it out."""
+        return self._writer.notices if self._writer is not None else self._silent
+
+    def clear(self) -> None:
+        """A new conversation begins with the next prompt."""
+        self.end_reply("cancelled")
+        self.path: list[int] = []
+        self._conversation = secrets.token_hex(4)
+        self._begun = False
+
+    def resume(self, conversation: Conversation) -> None:
+        """Go on with this one."""
+        self.clear()
+        self._conversation, self._begun = conversation.id, True
+        self.path = [message.id for message in conversation.messages]
+
+    def cut(self, length: int) -> None:
+        """Go back to the first so many messages; what is said next is a branch from there."""
+        del self.path[length:]
+
+    def prompt(self, text: str, system: str, target: str) -> None:
+        """A prompt, which is on disk when this returns, or else a notice says why not."""
+        if self._writer is None:
+            return
+        begins, self._begun = not self._begun, True
+        now = time.time()
+        about = (self._conversation, _title(text), now, _storable(system), _storable(target))
+        parent = self.path[-1] if self.path else None
+        self.path.append(_new_id())
+        said = partial(_say, about=about, message=self.path[-1], parent=parent, role="user", text=text, now=now)
+        receipt = self._writer.post(said, begins=begins)
+        if not self._writer.failing and not receipt.settled.wait(PROMPT_WAIT_S):
+            self.notices.append(_NOT_YET)
+
+    def begin_reply(self, setup: Setup) -> None:
+        """A reply to the last message begins, by these models."""
+        if self._writer is None:
+            return
+        self._reply = _new_id()
+        parent = self.path[-1] if self.path else None
+        begin = partial(_begin_reply, conversation=self._conversation, message=self._reply, parent=parent,
+                        setup=json.dumps(dataclasses.asdict(setup)), now=time.time())  # fmt: skip
+        self._writer.post(begin)
+
+    def add_round(self, round: Round) -> None:
+        """The reply has grown by a round."""
+        if self._writer is not None and self._reply is not None:
+            self._writer.add_round(self._reply, round)
+
+    def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, kept: bool = False) -> None:
+        """The reply ended; `kept`: it has become a message of the conversation. Nothing happens if none was begun."""
+        if self._writer is None or self._reply is None:
+            return
+        reply, self._reply = self._reply, None
+        figures = (
+            (finished.prompt_tokens, finished.prompt_s, finished.time_to_first_token_s) if finished else (None,) * 3
+        )
+        self._writer.post(partial(_end_reply, message=reply, stop=stop, figures=figures, now=time.time()))
+        if kept:
+            self.path.append(reply)
+
+    def close(self) -> None:
+        """Write what is left, and end."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def write_rounds(connection: sqlite3.Connection, *, message: int, rounds: list[Round]) -> None:
+    """Append rounds, and their text, to a message."""
+    text = "".join(token.text for round in rounds for token in round.tokens)
+    connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (_storable(text), message))
+    connection.execute(
+        "INSERT INTO chunk SELECT ?, count(*), ? FROM chunk WHERE message = ?", (message, pack(rounds), message)
+    )
+
+
+def _say(
+    connection: sqlite3.Connection,
+    *,
+    about: tuple[str, str, float, str, str],
+    message: int,
+    parent: int | None,
+    role: str,
+    text: str,
+    now: float,
+) -> None:
+    identity, title, created, system, target = about
+    connection.execute(
+        "INSERT INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, head = excluded.head, target = excluded.target",
+        (identity, title, created, now, system, target, message),
+    )
+    connection.execute(
+        "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?)", (message, identity, parent, role, _storable(text), now)
+    )
+
+
+def _begin_reply(
+    connection: sqlite3.Connection, *, conversation: str, message: int, parent: int | None, setup: str, now: float
+) -> None:
+    connection.execute("INSERT INTO message VALUES (?, ?, ?, 'assistant', '', ?)", (message, conversation, parent, now))
+    connection.execute("INSERT INTO reply (message, setup) VALUES (?, ?)", (message, setup))
+    connection.execute("UPDATE conversation SET updated = ?, head = ? WHERE id = ?", (now, message, conversation))
+
+
+def _end_reply(
+    connection: sqlite3.Connection,
+    *,
+    message: int,
+    stop: str,
+    figures: tuple[int | float | None, ...],
+    now: float,
+) -> None:
+    connection.execute(
+        "UPDATE reply SET stop = ?, prompt_tokens = ?, prompt_s = ?, first_token_s = ? WHERE message = ?",
+        (stop, *figures, message),
+    )
+    connection.execute(
+        "UPDATE conversation SET updated = ? WHERE id = (SELECT conversation FROM message WHERE id = ?)", (now, message)
+    )
+
+
+def _new_id() -> int:
+    """Of a message: drawn, so that nobody has to ask the disk for the next number."""
+    return secrets.randbits(62)
+
+
+def _title(text: str) -> str:
+    """The first line of the first prompt, cut to length."""
+    line = " ".join(_storable(text).strip().partition("\n")[0].split())
+    return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
+
+
+def _storable(text: str) -> str:
+    """Lone surrogates cannot be written as UTF-8."""
+    return text.encode("utf-8", "replace").decode()

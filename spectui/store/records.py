@@ -1,0 +1,74 @@
+"""What is kept of a conversation, as its readers get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import Round
+
+FAILED = "failed"
+"""A reply's stop, where something broke; else it is a `StopReason`'s value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How a message of the assistant came about. `stop` is None while it is written, and stays so if spectui dies.
+
+    `setup` names the models; the knobs, the seed among them, are in the rounds.
+    """
+
+    setup: Setup
+    stop: str | None
+    prompt_tokens: int | None
+    prompt_s: float | None
+    first_token_s: float | None
+    rounds: tuple[Round, ...]
+
+    @property
+    def knobs(self) -> Knobs | None:
+        """Those of the last round."""
+        return self.rounds[-1].knobs if self.rounds else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One message. `parent` is the message before it, None at the start; a message may have several children."""
+
+    id: int
+    parent: int | None
+    role: str
+    text: str
+    created: float
+    reply: Reply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation along one path from its start: that which was last written. Times are seconds since the epoch."""
+
+    id: str
+    title: str
+    created: float
+    updated: float
+    system: str
+    target: str
+    messages: tuple[StoredMessage, ...]
+
+    @property
+    def unfinished(self) -> bool:
+        """Its last prompt has no whole reply."""
+        last = self.messages[-1] if self.messages else None
+        return last is not None and (last.reply is None or last.reply.stop is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A line in the list of conversations."""
+
+    id: str
+    title: str
+    created: float
+    updated: float
+    target: str
+    messages: int

@@ -1,0 +1,206 @@
+"""The one thread that writes: operations are handed to it through a queue and nobody waits for the disk.
+
+An operation that fails is kept and tried again, so a disk that was full, or a database that was locked, costs nothing but
+lateness; meanwhile the conversation lives in memory, and one sentence says so. A damaged file is set aside, and what is
+known of the present conversation is written to a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic
+
+from spectui.speculation.records import Round
+from spectui.store import database
+from spectui.store.database import StoreError
+
+LATE_S = 0.8
+"""Rounds wait this long for company; with the window's own 1/30 s and the commit it stays below a second."""
+
+LATE_TOKENS = 48
+"""Or for so many tokens; with the longest round, 49, and no more than one is on the way, it stays near 64."""
+
+RETRY_S = 5.0
+
+Operation = Callable[[sqlite3.Connection], object]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    message: int
+    round: Round
+
+
+@dataclass(slots=True, eq=False)
+class Receipt:
+    """An operation, and `settled`: it is on disk, or it will not be for now, which a notice says."""
+
+    operation: Operation
+    begins: bool = False
+    settled: threading.Event = field(default_factory=threading.Event)
+
+
+class Writer:
+    """Writes to one file. `notices` are sentences for whoever looks after them.
+
+    `write_rounds` is called with a connection, and `message` and `rounds` by name.
+    """
+
+    def __init__(self, file: Path, write_rounds: Callable[..., object]) -> None:
+        self.notices: deque[str] = deque()
+        self.failing = False
+        """What was last tried did not reach the disk."""
+        self._file = file
+        self._write_rounds = write_rounds
+        self._queue: SimpleQueue[Receipt | _Rounds | None] = SimpleQueue()
+        self._pending: list[Receipt] = []
+        self._done: list[Operation] = []
+        self._rounds: list[_Rounds] = []
+        self._tokens = 0
+        self._due: float | None = None
+        self._connection: sqlite3.Connection | None = None
+        # A daemon, because a disk that hangs must not keep the process from ending; `close` waits within bounds.
+        self._thread = threading.Thread(target=self._run, name="spectui-store", daemon=True)
+        self._thread.start()
+
+    def post(self, operation: Operation, *, begins: bool = False) -> Receipt:
+        """Have it done, together with all that was posted before. `begins`: a new conversation starts with it."""
+        receipt = Receipt(operation, begins)
+        self._queue.put(receipt)
+        return receipt
+
+    def add_round(self, message: int, round: Round) -> None:
+        """Have a round of this message written within a second."""
+        self._queue.put(_Rounds(message, round))
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Write what is left and end; wait for it at most `timeout` seconds. May be called twice."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        self._commit()  # nothing yet, but it says early whether the disk will do
+        open_ = True
+        while open_:
+            try:
+                wait = None if self._due is None else max(0.0, self._due - monotonic())
+                open_ = self._take(self._queue.get(timeout=wait))
+                while open_ and self._tokens < LATE_TOKENS:
+                    open_ = self._take(self._queue.get_nowait())
+            except Empty:
+                pass
+            if not open_ or self._tokens >= LATE_TOKENS or (self._due is not None and monotonic() >= self._due):
+                self._commit()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _take(self, item: Receipt | _Rounds | None) -> bool:
+        """Put it with what waits. False: it was the last."""
+        if isinstance(item, _Rounds):
+            self._rounds.append(item)
+            self._tokens += len(item.round.tokens)
+            self._due = monotonic() + LATE_S if self._due is None else self._due
+        elif item is not None:
+            self._gather()
+            self._pending.append(item)
+            self._due = monotonic() if not self.failing else self._due
+        return item is not None
+
+    def _gather(self) -> None:
+        """Make an operation of the rounds that came since the last."""
+        while self._rounds:
+            message = self._rounds[0].message
+            same = [each.round for each in self._rounds if each.message == message]
+            self._rounds = [each for each in self._rounds if each.message != message]
+            operation = partial(self._write_rounds, message=message, rounds=same)
+            self._pending.append(Receipt(operation))
+        self._tokens = 0
+
+    def _commit(self) -> None:
+        self._gather()
+        self._due = None
+        try:
+            self._write()
+        except (sqlite3.Error, OSError, StoreError) as error:
+            if database.is_damage(error):
+                self._begin_anew()
+            else:
+                self._keep_for_later(error)
+
+    def _write(self) -> None:
+        cleared = not self._file.exists()  # set aside, or cleared away by a person: what is known is written once more
+        if self._connection is None or cleared:
+            self._disconnect()
+            if cleared:
+                self._pending[:0] = [Receipt(operation) for operation in self._done]
+                self._done.clear()
+            self._connection = database.connect(self._file)
+        if not self._pending:
+            return
+        with database.transaction(self._connection):
+            for receipt in self._pending:
+                self._do(self._connection, receipt.operation)
+        for receipt in self._pending:
+            if receipt.begins:
+                self._done.clear()
+            self._done.append(receipt.operation)
+        self._settle()
+        self._pending.clear()
+        if self.failing:
+            self.failing = False
+            self.notices.append("This chat is being kept on disk again, all of it.")
+
+    def _do(self, connection: sqlite3.Connection, operation: Operation) -> None:
+        """What cannot be written at all must not stand in the way of what can."""
+        connection.execute("SAVEPOINT operation")
+        try:
+            operation(connection)
+        except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) or database.is_damage(error):
+                raise
+            connection.execute("ROLLBACK TO operation")
+            _log.error("the journal dropped what it could not write", exc_info=error)
+            self.notices.append(f"A part of this chat could not be kept on disk ({type(error).__name__}).")
+        connection.execute("RELEASE operation")
+
+    def _keep_for_later(self, error: Exception) -> None:
+        self._disconnect()
+        if not self.failing:
+            self.failing = True
+            why = str(error) if isinstance(error, StoreError) else f"{_reason(error)} ({self._file})."
+            self.notices.append(f"This chat is in memory only, and is lost when spectui ends: {why}")
+        self._due = monotonic() + RETRY_S
+        self._settle()
+
+    def _begin_anew(self) -> None:
+        self._disconnect()
+        try:
+            aside = database.set_aside(self._file)
+            self.notices.append(f"The file of the conversations is damaged: it is now {aside}, and a new one is begun.")
+            self._write()
+        except (sqlite3.Error, OSError) as error:
+            self._keep_for_later(error)
+
+    def _settle(self) -> None:
+        for receipt in self._pending:
+            receipt.settled.set()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in the system's or SQLite's words."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,59 @@
+"""A journal in tests: filled by hand, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from spectui.engine.events import Finished, RoundDone
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Setup
+from spectui.speculation.records import Round
+from spectui.store.journal import Journal
+
+SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=512)
+
+
+def some_rounds(number: int = 3) -> list[Round]:
+    """Rounds of the fake engine, with each origin and fate among them."""
+    engine = FakeEngine()
+    engine.read_prompt(7, 7)
+    for place in range(number):
+        match place % 3:
+            case 0:
+                engine.emit_round(plain="Ein", note="not drafting")
+            case 1:
+                engine.emit_round(" 2", " ä", bonus="!\n", source="suffix")
+            case _:
+                engine.emit_round(" x", correction="y", rejected=["z"], ignored=["w", "\t"])
+    return [event.round for event in engine.events if isinstance(event, RoundDone)]
+
+
+def text_of(rounds: Sequence[Round]) -> str:
+    return "".join(token.text for round in rounds for token in round.tokens)
+
+
+def exchange(journal: Journal, prompt: str, rounds: Sequence[Round], stop: str = "eos") -> None:
+    """A prompt and its reply."""
+    journal.prompt(prompt, "Be brief.", "target")
+    journal.begin_reply(SETUP)
+    for round in rounds:
+        journal.add_round(round)
+    journal.end_reply(stop, finished(), kept=True)
+
+
+def finished() -> Finished:
+    engine = FakeEngine()
+    engine.read_prompt(7, 7)
+    engine.finish()
+    (event,) = (event for event in engine.events if isinstance(event, Finished))
+    return event
+
+
+def written(file: Path) -> Journal:
+    """A journal that has written two exchanges, and ended."""
+    journal = Journal(file)
+    exchange(journal, "first\nof all", some_rounds())
+    exchange(journal, "second", some_rounds(2), "cancelled")
+    journal.close()
+    return journal

@@ -1,0 +1,237 @@
+"""A disk that is full, locked, read-only or damaged costs one sentence: the chat goes on, and what can be kept is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectui.store import database, library, writer
+from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
+from spectui.store.journal import Journal
+from tests.store.kept import SETUP, exchange, some_rounds, text_of, written
+
+MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
+AGAIN = "This chat is being kept on disk again, all of it."
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "conversations.db"
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RETRY_S", 0.02)
+    monkeypatch.setattr(database, "BUSY_S", 0.01)
+
+
+def until(seen: Callable[[], object]) -> None:
+    """Wait until it is so."""
+    for _ in range(2000):
+        if seen():
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("that did not come true")
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Another process has the database."""
+    other = connect(file)
+    with transaction(other):
+        yield
+    other.close()
+
+
+def test_a_locked_database_is_written_once_it_is_free(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds(1))
+    until(lambda: library.summaries(file))
+    with locked(file):
+        exchange(journal, "two", some_rounds(2))
+        until(lambda: journal.notices)
+        assert journal.notices.popleft() == f"{MEMORY_ONLY}database is locked ({file})."
+        exchange(journal, "three", some_rounds(3))
+    until(lambda: journal.notices)
+    assert list(journal.notices) == [AGAIN]
+    journal.close()
+    conversation = library.last(file)
+    assert conversation is not None
+    assert [message.text for message in conversation.messages[::2]] == ["one", "two", "three"]
+    assert conversation.messages[-1].text == text_of(some_rounds(3))
+
+
+def test_a_full_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = [14]  # pages: the tables fit, a chat does not
+
+    def cramped(file: Path) -> sqlite3.Connection:
+        connection = connect(file)
+        connection.execute(f"PRAGMA max_page_count = {room[0]}")
+        return connection
+
+    monkeypatch.setattr(database, "connect", cramped)
+    journal = Journal(file)
+    exchange(journal, "x" * 100_000, some_rounds())
+    until(lambda: journal.notices)
+    assert journal.notices.popleft() == f"{MEMORY_ONLY}database or disk is full ({file})."
+    exchange(journal, "more", some_rounds())
+    room[0] = 10_000
+    until(lambda: journal.notices)
+    assert list(journal.notices) == [AGAIN]
+    journal.close()
+    conversation = library.last(file)
+    assert conversation is not None and conversation.messages[0].text == "x" * 100_000
+    assert len(conversation.messages) == 4
+
+
+def test_no_directory_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file stands here")
+    journal = Journal(tmp_path / "data" / "conversations.db")
+    exchange(journal, "one", some_rounds())
+    until(lambda: journal.notices)
+    assert journal.notices.popleft().startswith(MEMORY_ONLY)
+    journal.close()
+    assert not journal.notices, "it is said once"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything may be written here")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_read_only_directory(file: Path, there: bool) -> None:
+    file.parent.mkdir()
+    if there:
+        written(file)
+    file.parent.chmod(0o500)
+    try:
+        journal = Journal(file)
+        exchange(journal, "one", some_rounds())
+        until(lambda: journal.notices)
+        assert journal.notices[0].startswith(MEMORY_ONLY)
+        journal.close()
+    finally:
+        file.parent.chmod(0o700)
+
+
+def test_a_damaged_database_is_set_aside_and_a_new_one_begun(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"this was a database once" * 400)
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    (aside,) = file.parent.glob("conversations.damaged-*.db")
+    assert aside.read_bytes() == b"this was a database once" * 400
+    assert list(journal.notices) == [
+        f"The file of the conversations is damaged: it is now {aside}, and a new one is begun."
+    ]
+    conversation = library.last(file)
+    assert conversation is not None and conversation.messages[1].text == text_of(some_rounds())
+
+
+def test_a_database_that_is_damaged_during_the_chat_costs_nothing_of_it(file: Path) -> None:
+    """The new file gets the present conversation whole."""
+    written(file)
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    until(lambda: library.summaries(file)[0].title == "one" and library.last(file).messages[-1].reply.stop)  # type: ignore[union-attr]
+    connection = connect(file)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    with file.open("r+b") as opened:
+        opened.seek(4096)
+        opened.write(b"\xff" * (file.stat().st_size - 4096))
+    journal.prompt("two", "", "")
+    journal.begin_reply(SETUP)
+    journal.close()
+    assert any("is damaged" in notice for notice in journal.notices)
+    conversation = library.last(file)
+    assert conversation is not None
+    assert [message.text for message in conversation.messages] == ["one", text_of(some_rounds()), "two", ""]
+
+
+def test_a_file_that_is_cleared_away_during_the_chat_is_made_again(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    until(lambda: library.summaries(file))
+    for path in file.parent.iterdir():
+        path.unlink()
+    exchange(journal, "two", some_rounds())
+    until(lambda: library.summaries(file))
+    journal.close()
+    conversation = library.last(file)
+    assert conversation is not None and [each.text for each in conversation.messages[::2]] == ["one", "two"]
+
+
+def test_a_newer_spectuis_database_is_left_alone(file: Path) -> None:
+    written(file)
+    connection = sqlite3.connect(file)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.close()
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert "written by a newer spectui: update" in journal.notices[0]
+    with pytest.raises(StoreError, match="newer spectui"):
+        library.last(file)
+    assert list(file.parent.glob("*damaged*")) == []
+
+
+def test_a_fault_of_spectuis_own_costs_a_part_and_a_sentence(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    assert journal._writer is not None
+    journal._writer.post(lambda connection: 1 // 0).settled.wait(10)
+    exchange(journal, "two", some_rounds())
+    journal.close()
+    assert list(journal.notices) == ["A part of this chat could not be kept on disk (ZeroDivisionError)."]
+    conversation = library.last(file)
+    assert conversation is not None and conversation.messages[2].text == "two"
+
+
+def test_a_damaged_part_of_the_tokens_costs_their_colours_only(file: Path) -> None:
+    written(file)
+    connection = connect(file)
+    connection.execute("UPDATE chunk SET rounds = x'00'")
+    connection.execute("UPDATE reply SET setup = '[]'")
+    connection.close()
+    conversation = library.last(file)
+    assert conversation is not None
+    assert conversation.messages[1].text == text_of(some_rounds())
+    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.rounds == ()
+
+
+def test_parents_in_a_circle_end(file: Path) -> None:
+    written(file)
+    connection = connect(file)
+    connection.execute("UPDATE message SET parent = (SELECT max(id) FROM message WHERE id != message.id)")
+    connection.close()
+    conversation = library.last(file)
+    assert conversation is not None and 1 <= len(conversation.messages) <= 4
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Random bytes anywhere in the file: reading is a conversation or a sentence, and writing goes on."""
+    file = tmp_path_factory.mktemp("damage") / "conversations.db"
+    written(file)
+    content = bytearray(file.read_bytes())
+    for _ in range(data.draw(st.integers(1, 20))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + 8] = data.draw(st.binary(min_size=1, max_size=8))
+    file.write_bytes(bytes(content[: data.draw(st.integers(1, len(content)))]))
+    with suppress(StoreError):
+        for summary in library.summaries(file):
+            library.open_conversation(file, summary.id)
+    journal = Journal(file)
+    exchange(journal, "after the damage", some_rounds())
+    journal.close()
+    assert journal._writer is not None and not journal._writer._thread.is_alive()
+    for path in file.parent.glob("*.db"):
+        assert path.stat().st_size

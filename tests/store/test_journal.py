@@ -1,0 +1,212 @@
+"""What was said is on disk: when, in which shape, and readable to whom."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spectui.store import library
+from spectui.store.database import StoreError
+from spectui.store.journal import Journal
+from tests.store.kept import SETUP, exchange, finished, some_rounds, text_of, written
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "conversations.db"
+
+
+def test_a_conversation_comes_back_whole(file: Path) -> None:
+    written(file)
+    conversation = library.last(file)
+    assert conversation is not None
+    assert (conversation.title, conversation.system, conversation.target) == ("first", "Be brief.", "target")
+    assert [message.role for message in conversation.messages] == ["user", "assistant", "user", "assistant"]
+    assert conversation.messages[0].text == "first\nof all"
+    reply = conversation.messages[1].reply
+    assert reply is not None and reply.setup == SETUP and reply.stop == "eos"
+    assert reply.rounds == tuple(some_rounds())
+    assert reply.knobs == some_rounds()[-1].knobs
+    assert (reply.prompt_tokens, reply.prompt_s, reply.first_token_s) == (7, 0.5, 0.62)
+    assert conversation.messages[1].text == text_of(some_rounds())
+    assert conversation.messages[3].reply is not None and conversation.messages[3].reply.stop == "cancelled"
+    assert not conversation.unfinished
+    ids: list[int | None] = [message.id for message in conversation.messages]
+    assert [message.parent for message in conversation.messages] == [None, *ids[:-1]]
+
+
+def test_the_prompt_is_on_disk_before_its_reply_begins(file: Path) -> None:
+    journal = Journal(file)
+    journal.prompt("will it stay?", "", "target")
+    other = library.last(file)  # another connection, while the journal goes on
+    assert other is not None and [message.text for message in other.messages] == ["will it stay?"]
+    assert other.unfinished
+    journal.close()
+
+
+def test_tokens_are_on_disk_without_the_reply_having_ended(file: Path) -> None:
+    journal = Journal(file)
+    journal.prompt("go", "", "target")
+    journal.begin_reply(SETUP)
+    some = some_rounds(100)
+    for round in some:
+        journal.add_round(round)
+    journal._writer.post(lambda connection: None).settled.wait(10)  # type: ignore[union-attr]
+    conversation = library.last(file)
+    assert conversation is not None and conversation.unfinished
+    assert conversation.messages[1].text == text_of(some)
+    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.rounds == tuple(some)
+    journal.close()
+
+
+def test_only_the_owner_may_read(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "a secret", some_rounds())
+    journal.prompt("another", "", "")  # so that the write-ahead log is there
+    for path in file.parent.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert {path.name for path in file.parent.iterdir()} >= {"conversations.db", "conversations.db-wal"}
+    journal.close()
+
+
+def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = Journal(None)
+    exchange(journal, "a secret", some_rounds())
+    journal.cut(0)
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
+    assert not journal.notices
+
+
+def test_a_new_chat_is_another_conversation(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.clear()
+    exchange(journal, "two", some_rounds())
+    journal.close()
+    assert [each.title for each in library.summaries(file)] == ["two", "one"]
+
+
+def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
+    journal = Journal(file)
+    journal.prompt("one", "", "")
+    journal.begin_reply(SETUP)
+    journal.clear()
+    journal.add_round(some_rounds()[0])  # what is still to come has no place
+    journal.close()
+    conversation = library.last(file)
+    assert conversation is not None
+    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.stop == "cancelled"
+    assert conversation.messages[1].text == ""
+
+
+def test_going_on_with_a_conversation(file: Path) -> None:
+    written(file)
+    before = library.last(file)
+    assert before is not None
+    journal = Journal(file)
+    journal.resume(before)
+    exchange(journal, "third", some_rounds(1))
+    journal.close()
+    (summary,) = library.summaries(file)
+    assert summary.title == "first" and summary.messages == 6
+    after = library.last(file)
+    assert after is not None and after.messages[:4] == before.messages and after.messages[4].text == "third"
+
+
+def test_an_answer_asked_for_again_is_a_branch_and_the_first_one_stays(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds(1))
+    first = journal.path[-1]
+    journal.cut(1)
+    journal.begin_reply(SETUP)
+    journal.add_round(some_rounds(2)[1])
+    journal.end_reply("eos", finished(), kept=True)
+    journal.close()
+    conversation = library.last(file)
+    assert conversation is not None
+    assert [message.text for message in conversation.messages] == ["one", " 2 ä!\n"]
+    back = library.branch(file, conversation.id, first)
+    assert [message.text for message in back.messages] == ["one", "Ein"]
+    with pytest.raises(StoreError, match="no such message"):
+        library.branch(file, conversation.id, 1)
+
+
+def test_search_looks_at_titles_and_at_what_was_said(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "about 100% of_it", some_rounds(0))
+    journal.clear()
+    exchange(journal, "something else", some_rounds(2))
+    journal.close()
+    found = {
+        words: [each.title for each in library.summaries(file, words)] for words in ("100%", "f_i", "2 ä", "%x", "E")
+    }
+    assert found == {
+        "100%": ["about 100% of_it"], "f_i": ["about 100% of_it"], "2 ä": ["something else"], "%x": [],
+        "E": ["something else"],
+    }  # fmt: skip
+
+
+def test_rename_and_delete(file: Path) -> None:
+    written(file)
+    journal = Journal(file)
+    exchange(journal, "stays", some_rounds())
+    journal.close()
+    _, first = library.summaries(file)
+    library.rename(file, first.id[:4], "another")
+    assert [each.title for each in library.summaries(file)] == ["stays", "another"]
+    library.delete(file, first.id)
+    assert [each.title for each in library.summaries(file)] == ["stays"]
+    kept = b"".join(path.read_bytes() for path in file.parent.iterdir())
+    assert b"of all" not in kept, "what was deleted is gone from the disk"
+    assert b"stays" in kept
+    with pytest.raises(StoreError, match="No conversations have an id that begins with"):
+        library.delete(file, first.id)
+
+
+def test_there_is_nothing_yet(file: Path) -> None:
+    assert library.summaries(file) == []
+    assert library.last(file) is None
+    assert not file.exists()
+
+
+def test_hostile_text_is_kept_as_said_and_harmless_when_read(file: Path) -> None:
+    evil = "\x1b]0;owned\x07\ud800 'DROP TABLE message; --\x00 \u202e"
+    journal = Journal(file)
+    exchange(journal, evil, some_rounds(), "eos")
+    journal.close()
+    assert not journal.notices
+    conversation = library.last(file)
+    assert conversation is not None
+    assert conversation.messages[0].text == "]0;owned? 'DROP TABLE message; -- "
+    assert conversation.title == "]0;owned? 'DROP TABLE message; --"
+
+
+WRITE_MANY = """
+import sys
+from pathlib import Path
+from spectui.store.journal import Journal
+from tests.store.kept import exchange, some_rounds
+journal = Journal(Path(sys.argv[1]))
+for number in range(20):
+    exchange(journal, f"{sys.argv[2]} {number}", some_rounds())
+    journal.clear()
+journal.close()
+print(*journal.notices)
+"""
+
+
+def test_two_spectui_write_at_once(file: Path) -> None:
+    children = [
+        subprocess.Popen([sys.executable, "-c", WRITE_MANY, str(file), name], stdout=subprocess.PIPE, text=True)
+        for name in ("one", "other")
+    ]
+    assert [child.communicate(timeout=60)[0].strip() for child in children] == ["", ""]
+    titles = {each.title for each in library.summaries(file)}
+    assert titles == {f"{name} {number}" for name in ("one", "other") for number in range(20)}

@@ -1,0 +1,90 @@
+"""Rounds come back as they were, and made-up bytes come back as one sentence."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.knobs import Knobs
+from spectui.llama.text import safe
+from spectui.speculation.records import DraftToken, Round, Token
+from spectui.store.packing import MOST_BYTES, PackedError, pack, unpack
+from tests.store.kept import some_rounds
+
+texts = st.text(max_size=8).map(safe)
+shares = st.floats(0, 1)
+seconds = st.floats(0, 1e6)
+whole = st.integers(0, 2**31)
+tokens = st.builds(
+    Token, whole, texts, st.sampled_from(["accepted", "correction", "bonus", "plain"]), st.none() | texts, whole, whole,
+    st.none() | shares, shares,
+)  # fmt: skip
+drafts = st.builds(DraftToken, whole, texts, shares, texts, st.sampled_from(["accepted", "rejected", "ignored"]))
+knobs = st.builds(Knobs, temperature=shares, seed=whole, drafter=st.sampled_from(["auto", "off"]))
+rounds = st.builds(
+    Round, whole, whole, knobs, st.lists(drafts, max_size=4).map(tuple), st.lists(tokens, max_size=4).map(tuple),
+    seconds, seconds, seconds, seconds, whole, texts,
+)  # fmt: skip
+
+
+@given(st.lists(rounds, max_size=5))
+def test_rounds_come_back_as_they_were(given_rounds: list[Round]) -> None:
+    assert unpack(pack(given_rounds)) == tuple(given_rounds)
+
+
+def test_tokens_take_little_room() -> None:
+    some = some_rounds(48)
+    assert len(pack(some)) < 40 * sum(len(round.tokens) for round in some)
+
+
+def test_rows_of_another_spectui_are_read() -> None:
+    """One that had fewer fields, and one that had more."""
+    some = some_rounds()
+    table: dict[str, Any] = json.loads(zlib.decompress(pack(some)))
+    last = fields(Round)[-1]
+    assert table["round"].pop() == last.name
+    for row in table["rows"]:
+        row[0].pop()
+    table["token"].append("mood")
+    for row in table["rows"]:
+        for token in row[3]:
+            token.append("good")
+    assert unpack(zlib.compress(json.dumps(table).encode())) == tuple(
+        replace(round, **{last.name: last.default}) for round in some
+    )
+
+
+def test_texts_are_made_safe_on_their_way_out() -> None:
+    (round,) = some_rounds(1)
+    evil = replace(round, tokens=(replace(round.tokens[0], text="a\x1b]0;b\x07\u202ec"),))
+    assert unpack(pack([evil]))[0].tokens[0].text == "a]0;bc"
+
+
+@given(st.binary(max_size=200) | st.binary(max_size=200).map(zlib.compress))
+def test_made_up_bytes_are_one_sentence(packed: bytes) -> None:
+    with pytest.raises(PackedError, match=r"^A part of this conversation's tokens is damaged \(\w+\)\.$"):
+        unpack(packed)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["rows", "knobs", "round"]), inner),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["round", "draft", "token", "knobs", "rows"]), json_values))
+def test_made_up_tables_are_rounds_or_one_sentence(table: dict[str, Any]) -> None:
+    with suppress(PackedError):
+        assert all(isinstance(round, Round) for round in unpack(zlib.compress(json.dumps(table).encode())))
+
+
+def test_a_bomb_does_not_unfold() -> None:
+    with pytest.raises(PackedError):
+        unpack(zlib.compress(b" " * (2 * MOST_BYTES) + b"{}"))
