@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -54,7 +54,9 @@ def connect(file: Path) -> sqlite3.Connection:
     os.chmod(file, 0o600)
     connection = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        # Busy where another spectui makes the file just now: then it is the one that sets the mode, which stays.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         _migrate(connection)
@@ -99,14 +101,20 @@ def set_aside(file: Path) -> Path:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
+    if _version(connection) == len(MIGRATIONS):
+        return
     with transaction(connection):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = _version(connection)  # another spectui may have been quicker
         if version > len(MIGRATIONS):
             raise StoreError("The conversations were written by a newer spectui: update this one to read them.")
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A reply's rounds as bytes: one row of the database holds a second's worth of them.
 
-Each record is a row of its values under one heading of field names, in JSON, compressed: about 20 bytes a token. Because
+Each record is a row of its values under one heading of field names, in JSON, compressed: about 20 bytes a token, and 80
+more where the target's five likeliest are known. Because
 the names are there, a field that is added to the records later, with a default, leaves older rows readable.
 """
 
@@ -9,18 +10,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.llama.text import safe
-from spectui.speculation.records import DraftToken, Round, Token
+from spectui.speculation.records import DraftToken, Likeliest, Round, Token
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of a chunk, unpacked: far above a second's rounds, and what a made-up one cannot exceed."""
 
-_PARTS = ("knobs", "drafted", "tokens")  # of a round; they have rows of their own
+_PARTS = ("knobs", "drafted", "tokens", "likeliest")  # of a round; they have rows of their own
 _Record = TypeVar("_Record", Knobs, DraftToken, Token)
 
 
@@ -36,8 +38,8 @@ def pack(rounds: Sequence[Round]) -> bytes:
     for round in rounds:
         if not knobs or knobs[-1] != round.knobs:
             knobs.append(round.knobs)
-        rows.append([_row(round, names), len(knobs) - 1, *([_row(each, _names(type(each))) for each in part]
-                                                           for part in (round.drafted, round.tokens))])  # fmt: skip
+        parts = [[_row(each, _names(type(each))) for each in part] for part in (round.drafted, round.tokens)]
+        rows.append([_row(round, names), len(knobs) - 1, *parts, _likeliest_row(round.likeliest)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": _names(Token),
         "knobs": [dataclasses.asdict(each) for each in knobs], "rows": rows,
@@ -56,8 +58,9 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
                 knobs=knobs[number],
                 drafted=tuple(_made(DraftToken, table["draft"], row) for row in drafted),
                 tokens=tuple(_made(Token, table["token"], row) for row in tokens),
+                likeliest=_likeliest(likeliest),
             )
-            for values, number, drafted, tokens in table["rows"]
+            for values, number, drafted, tokens, likeliest in table["rows"]
         )
     except (zlib.error, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise PackedError(f"A part of this conversation's tokens is damaged ({type(error).__name__}).") from error
@@ -69,6 +72,23 @@ def _names(kind: type) -> list[str]:
 
 def _row(record: Any, names: Sequence[str]) -> list[Any]:
     return [getattr(record, name) for name in names]
+
+
+def _likeliest_row(likeliest: Likeliest | None) -> list[Any] | None:
+    if likeliest is None:
+        return None
+    numbers = [b64encode(packed).decode() for packed in (likeliest.ids, likeliest.p)]
+    return [likeliest.each, *numbers, likeliest.texts]
+
+
+def _likeliest(row: list[Any] | None) -> Likeliest | None:
+    if row is None:
+        return None
+    each, ids, p, texts = row
+    made = Likeliest(each, b64decode(ids), b64decode(p), tuple(safe(text) for text in texts))
+    if not len(made.ids) == len(made.p) == 4 * len(made.texts):
+        raise ValueError(row)
+    return made
 
 
 def _made(kind: type[_Record], names: Sequence[str], values: Sequence[Any]) -> _Record:

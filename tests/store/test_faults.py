@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from spectui.store import database, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
+from spectui.store.records import Conversation
 from tests.store.kept import SETUP, exchange, some_rounds, text_of, written
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
@@ -40,6 +41,12 @@ def until(seen: Callable[[], object]) -> None:
             return
         threading.Event().wait(0.005)
     raise AssertionError("that did not come true")
+
+
+def last(file: Path) -> Conversation:
+    conversation = library.last(file)
+    assert conversation is not None
+    return conversation
 
 
 @contextmanager
@@ -139,7 +146,7 @@ def test_a_database_that_is_damaged_during_the_chat_costs_nothing_of_it(file: Pa
     written(file)
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
-    until(lambda: library.summaries(file)[0].title == "one" and library.last(file).messages[-1].reply.stop)  # type: ignore[union-attr]
+    until(lambda: [each.title for each in library.summaries(file)][:1] == ["one"] and not last(file).unfinished)
     connection = connect(file)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from array import array
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
 from spectui.llama.text import safe
-from spectui.speculation.records import DraftToken, Round, Token
+from spectui.speculation.records import DraftToken, Likeliest, Round, Token
 from spectui.store.packing import MOST_BYTES, PackedError, pack, unpack
 from tests.store.kept import some_rounds
 
@@ -28,9 +29,15 @@ tokens = st.builds(
 )  # fmt: skip
 drafts = st.builds(DraftToken, whole, texts, shares, texts, st.sampled_from(["accepted", "rejected", "ignored"]))
 knobs = st.builds(Knobs, temperature=shares, seed=whole, drafter=st.sampled_from(["auto", "off"]))
+likeliest = st.lists(st.tuples(whole, st.floats(0, 1, width=32), texts), max_size=6).map(
+    lambda rows: Likeliest(
+        2, array("i", [row[0] % 2**31 for row in rows]).tobytes(), array("f", [row[1] for row in rows]).tobytes(),
+        tuple(row[2] for row in rows),
+    )
+)  # fmt: skip
 rounds = st.builds(
     Round, whole, whole, knobs, st.lists(drafts, max_size=4).map(tuple), st.lists(tokens, max_size=4).map(tuple),
-    seconds, seconds, seconds, seconds, whole, texts,
+    seconds, seconds, seconds, seconds, whole, texts, likeliest=st.none() | likeliest,
 )  # fmt: skip
 
 
