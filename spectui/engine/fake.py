@@ -6,6 +6,7 @@ depends on the clock.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Sequence
 
@@ -25,11 +26,12 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import DraftToken, Fate, Origin, Round, StopReason, Token
+from spectui.speculation.records import DraftToken, Fate, Likeliest, Origin, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 
 CPU = Device("CPU", "AMD EPYC 9B14", "cpu", 20_400_000_000, 24_000_000_000)
 GPU = Device("CUDA0", "NVIDIA GeForce RTX 3090", "gpu", 22_800_000_000, 24_000_000_000, "0000:c1:00.0")
+_WORDS = (" the", " a", "\n", ".", ",", " and")
 
 
 class FakeEngine:
@@ -116,9 +118,10 @@ class FakeEngine:
         draft_s: float | None = None,
         source: str = "model",
         note: str = "",
+        plain_s: float | None = None,
     ) -> Round:
         """One round with these texts: accepted tokens, then the target's own one. A sixth of it went into drafting, if
-        nothing else is said."""
+        nothing else is said. What the target rejected was second to its own choice."""
         fates: list[tuple[str, Fate]] = [(text, "accepted") for text in accepted]
         fates += [(text, "rejected") for text in rejected] + [(text, "ignored") for text in ignored]
         drafted = tuple(DraftToken(self._id(text), text, 0.9, source, fate) for text, fate in fates)
@@ -140,8 +143,9 @@ class FakeEngine:
         verify_s = seconds * 0.97 - draft_s
         pass_size = 1 + len(drafted) - len(ignored)
         round = Round(
-            index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size, note
-        )
+            index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size,
+            note, self._likeliest([text for text, _ in emitted], rejected), plain_s,
+        )  # fmt: skip
         self._rounds.append(round)
         self._position += len(tokens)
         self.events.append(RoundDone(round, self._position))
@@ -166,6 +170,15 @@ class FakeEngine:
 
     def _model(self, path: str, parameters: int, size: int) -> ModelInfo:
         return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768)
+
+    def _likeliest(self, texts: Sequence[str], rejected: Sequence[str]) -> Likeliest:
+        """Each text at .95, and after it what was rejected in its place, if anything was, and words that are always likely."""
+        rows = [[text, *(word for word in _WORDS if word != text)][:5] for text in texts]
+        if rejected:
+            rows[-1] = [texts[-1], rejected[0], *rows[-1][1:4]]
+        words = [word for row in rows for word in row]
+        p = array("f", (0.95, 0.03, 0.008, 0.003, 0.001) * len(rows))
+        return Likeliest(5, array("i", map(self._id, words)).tobytes(), p.tobytes(), tuple(words))
 
     @staticmethod
     def _id(text: str) -> int:

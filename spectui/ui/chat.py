@@ -31,6 +31,8 @@ from spectui.telemetry.monitor import Monitor
 from spectui.ui.dashboard import Dashboard
 from spectui.ui.devices import DevicePane
 from spectui.ui.figures import printable
+from spectui.ui.inspectable import InspectableTranscript
+from spectui.ui.inspector import Inspector
 from spectui.ui.legend import Legend
 from spectui.ui.loading import LoadingLine
 from spectui.ui.panel import SidePanel, turned
@@ -41,7 +43,6 @@ from spectui.ui.slider import Slider
 from spectui.ui.status import StatusLine
 from spectui.ui.switch import Switch, next_choice
 from spectui.ui.title import TitleLine
-from spectui.ui.transcript import Transcript
 
 DRAIN_S = 1 / 30
 FIGURES_S = 1 / 4
@@ -63,6 +64,8 @@ class ChatScreen(Screen[None]):
         Binding("escape", "stop", "Stop", id="stop", priority=True, tooltip="Stop the reply, or the loading"),
         Binding("f2", "colours", "Colours", id="colours", priority=True, tooltip="Colour tokens by their origin"),
         Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
+        Binding("f4", "inspect", "Inspect", id="inspect", priority=True,
+                tooltip="Put a cursor on the tokens: where each came from"),
         Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
         Binding("f7", "devices", "Devices", id="devices", priority=True, tooltip="Choose devices for the models"),
         Binding("f8", "switch('drafter')", "Drafter", id="drafter", show=False, priority=True,
@@ -92,7 +95,8 @@ class ChatScreen(Screen[None]):
         yield TitleLine(id="title")
         with Horizontal(id="body"):
             with Vertical(id="main"):
-                yield Transcript(id="transcript")
+                yield InspectableTranscript(id="transcript")
+                yield Inspector(id="inspector")
                 yield LoadingLine(id="loading")
                 yield Legend(id="legend")
                 yield StatusLine(id="status")
@@ -102,7 +106,7 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show what is known, and load once the window stands: a person can type while it loads."""
-        self.transcript = self.query_one(Transcript)
+        self.transcript = self.query_one(InspectableTranscript)
         self.prompt = self.query_one(PromptInput)
         self.query_one(TitleLine).update_models(self.session)
         for notice in self._notices:
@@ -264,6 +268,8 @@ class ChatScreen(Screen[None]):
         if self.session.replying or self.session.state == "loading":
             self.session.stop()
             self.engine.stop()
+        elif self.transcript.inspected is not None:
+            self._end_inspection()
         elif self.has_class("-help"):
             self.app.action_hide_help_panel()
         else:
@@ -278,6 +284,24 @@ class ChatScreen(Screen[None]):
     def action_ghosts(self) -> None:
         """Show rejected drafts, or not."""
         self.transcript.show_ghosts = not self.transcript.show_ghosts
+
+    def action_inspect(self) -> None:
+        """Put the cursor on the last token, or leave."""
+        if self.transcript.inspected is not None:
+            self._end_inspection()
+        elif self.transcript.inspect_last():
+            self.transcript.focus()
+
+    @on(InspectableTranscript.Inspected)
+    def _inspect(self, event: InspectableTranscript.Inspected) -> None:
+        self.query_one(Inspector).show(event.token, event.round)
+        if event.token is None:
+            self.prompt.focus()
+
+    def _end_inspection(self) -> None:
+        self.transcript.end_inspection()
+        self.query_one(Inspector).show(None, None)
+        self.prompt.focus()
 
     def action_switch(self, key: str) -> None:
         """Turn a switch on by one, and say so where the panel is hidden."""

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from itertools import zip_longest
-from typing import ClassVar
-
-from rich.segment import Segment
-from textual.geometry import Region
-from textual.strip import Strip
-from textual.widget import Widget
 
 from spectui.speculation.records import Round
 from spectui.ui.digits import big
 from spectui.ui.figures import (
     UNKNOWN,
     Figures,
-    bar,
     count,
     decimal,
     duration,
@@ -27,18 +19,13 @@ from spectui.ui.figures import (
     share,
     step,
 )
-
-Line = list[tuple[str, str]]
-"""(text, component class without its prefix) pieces of a line."""
+from spectui.ui.lines import LABEL, Line, Lines, bar_of, labelled
 
 FULL_HEIGHT = 24
 """Lines of the whole dashboard; with fewer it leaves the air out."""
 
-LABEL = 12
-"""Cells that a line's name takes."""
 
-
-class Dashboard(Widget):
+class Dashboard(Lines):
     """Speed, then what makes it: acceptance, rounds, costs, prompt, context. `update_figures` is to be called 4-5 times a
     second; a dash stands for what is not known."""
 
@@ -52,58 +39,21 @@ class Dashboard(Widget):
 a repetition of the conversation's own words (suffix).
 """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "dashboard--label",
-        "dashboard--value",
-        "dashboard--big",
-        "dashboard--bar",
-        "dashboard--track",
-        "dashboard--accepted",
-        "dashboard--rejected",
-    }
-
     DEFAULT_CSS = """
-    Dashboard {
-        height: 24;
-        & > .dashboard--label { color: $text-muted; }
-        & > .dashboard--value { color: $foreground; }
-        & > .dashboard--big { color: $accent; text-style: bold; }
-        & > .dashboard--bar { color: $accent; background: $foreground 12%; }
-        & > .dashboard--track { background: $foreground 12%; }
-        & > .dashboard--accepted { color: $origin-accepted; }
-        & > .dashboard--rejected { color: $origin-rejected; }
-    }
+    Dashboard { height: 24; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._figures = Figures()
-        self._lines: list[Line] = []
 
     def update_figures(self, figures: Figures) -> None:
-        """Draw these. Nothing is laid out again, and of the lines only those are drawn that changed."""
+        """Draw these."""
         self._figures = figures
-        before, self._lines = self._lines, self._written()
-        changed = [
-            Region(0, y, self.size.width, 1)
-            for y, (old, new) in enumerate(zip_longest(before, self._lines))
-            if old != new
-        ]
-        if changed:
-            self.refresh(*changed)
+        self.rewrite()
 
-    def render_line(self, y: int) -> Strip:
-        """One line of the latest figures."""
-        line = self._lines[y] if y < len(self._lines) else []
-        segments = [Segment(text, self.get_component_rich_style(f"dashboard--{name}")) for text, name in line]
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
-
-    def on_resize(self) -> None:
-        """Bars follow the width."""
-        self._lines = self._written()
-        self.refresh()
-
-    def _written(self) -> list[Line]:
+    def written(self) -> list[Line]:
+        """The latest figures."""
         return lines(self._figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
 
 
@@ -113,7 +63,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
     reply = figures.reply
     head = _speed(figures, width)
     effect: list[Line] = [
-        [("acceptance  ", "label"), *_bar(reply.acceptance, graph - 6), (f"{share(reply.acceptance):>6}", "value")],
+        [("acceptance  ", "label"), *bar_of(reply.acceptance, graph - 6), (f"{share(reply.acceptance):>6}", "value")],
         [("per pass    ", "label"), (f"{decimal(reply.tokens_per_pass):<6}", "value"), ("tokens", "label")],
         _by_place(reply.per_position, graph),
     ]  # fmt: skip
@@ -127,8 +77,10 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
     now = _now(figures.rounds, graph)
     prompt: list[Line] = [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
-        [("context     ", "label"), *_bar(figures.context_share, graph - 8), (f"{percent(figures.context_share):>8}", "value")],
-    ]  # fmt: skip
+        labelled(
+            "context", *bar_of(figures.context_share, graph - 8), (f"{percent(figures.context_share):>8}", "value")
+        ),
+    ]
     chat: Line = [
         ("this chat   ", "label"), (count(figures.chat.emitted), "value"), (" tokens   acc ", "label"),
         (f"{share(figures.chat.acceptance):<3}", "value"), ("   ", "label"),
@@ -153,11 +105,6 @@ _STATES = {
     "writing": "writing",
     "failed": "no model",
 }
-
-
-def _bar(part: float | None, width: int) -> Line:
-    filled, empty = bar(part, max(1, width))
-    return [(filled, "bar"), (empty, "track")]
 
 
 def _pair(first: str, value: str, second: str, other: str) -> Line:

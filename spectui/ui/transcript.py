@@ -6,9 +6,7 @@ frame does not depend on how long the conversation is.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -23,48 +21,25 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from spectui.speculation.records import Round, Token
+from spectui.ui.blocks import (
+    CURSOR,
+    ERROR,
+    GHOST,
+    HEADING,
+    INDENT,
+    KINDS,
+    NOTICE,
+    ORIGINS,
+    TEXT,
+    USER,
+    Block,
+    MessageStart,
+    index_at,
+)
 from spectui.ui.wrap import Flow
 
-KINDS = ("text", "accepted", "correction", "bonus", "plain", "ghost", "heading", "user", "notice", "error", "cursor")
-"""What a piece of text is; a piece carries the index. All but `text` are component classes `transcript--...`."""
-
-TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR = (
-    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor")
-)
-ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
-INDENT = 3
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 _NAMES = {"user": "you"}
-_GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
-
-
-@dataclass(slots=True, eq=False)
-class _Block:
-    """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
-
-    flow: Flow
-    indent: int = INDENT
-    copied: bool = True
-    mark: str = ""
-    """Stands in the indentation of the first row."""
-    top: int = 0
-    rounds: list[Round] = field(default_factory=list)
-    tokens: list[Token | None] = field(default_factory=list)
-    """By piece of the flow; None for a ghost. Empty for a text that no round made."""
-
-    def add(self, round: Round, ghosts: bool) -> int:
-        """Append a round's tokens. Returns the first row of the block that changed."""
-        pieces = list(_pieces(round, ghosts))
-        self.tokens += (token for _, _, token in pieces)
-        return self.flow.append((text, kind) for text, kind, _ in pieces)
-
-
-@dataclass(slots=True)
-class _Message:
-    """Where a message's blocks start in the list of blocks."""
-
-    first: int
-    is_reply: bool
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -103,8 +78,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._blocks: list[_Block] = []
-        self._messages: list[_Message] = []
+        self._blocks: list[Block] = []
+        self._messages: list[MessageStart] = []
         self._reply: int | None = None  # which block grows
         self._height = 0
         self._width = INDENT + 80 + _MARGIN
@@ -133,7 +108,6 @@ class Transcript(ScrollView, can_focus=True):
         """Append a round's tokens to the reply. One that arrives after the transcript was cleared has no place."""
         if self._reply is not None:
             block = self._blocks[self._reply]
-            block.rounds.append(round)
             self._changed(self._reply, block.add(round, self.show_ghosts))
 
     def finish_reply(self, note: str = "") -> None:
@@ -195,7 +169,7 @@ class Transcript(ScrollView, can_focus=True):
         first = min(selection.start.y, self._height - 1) if selection.start else 0
         last = min(selection.end.y, self._height - 1) if selection.end else self._height - 1
         parts = []
-        for block in self._blocks[self._index_at(first) : self._index_at(last) + 1]:
+        for block in self._blocks[index_at(self._blocks, first) : index_at(self._blocks, last) + 1]:
             start, end = 0, None
             if selection.start and block.top <= first:
                 start = block.flow.offset_at(first - block.top, selection.start.x - block.indent)
@@ -228,11 +202,15 @@ class Transcript(ScrollView, can_focus=True):
         runs = [margin, *block.flow.runs(row - block.top)]
         if self._reply is not None and block is self._blocks[self._reply] and row == block.top + block.flow.height - 1:
             runs.append(("█", CURSOR))
-        segments = [Segment(text, self._style(kind)) for text, kind in runs]
+        segments = self._marked([Segment(text, self._style(kind)) for text, kind in runs], block, row - block.top)
         if span is not None:
-            segments = list(_select(segments, *span, self.selection_style))
+            segments = list(restyled(segments, *span, self.selection_style))
         strip = Strip(segments).extend_cell_length(self._width, self._style(TEXT))
         return strip.crop(0, self._width).apply_offsets(0, row)
+
+    def _marked(self, segments: list[Segment], block: Block, row: int) -> list[Segment]:
+        """What is drawn in a row of a block, for who wants to mark something in it."""
+        return segments
 
     def _style(self, kind: int) -> Style:
         if kind in ORIGINS and not self.show_colours:
@@ -267,10 +245,7 @@ class Transcript(ScrollView, can_focus=True):
         """Wrap those replies again in which ghosts appear or vanish."""
         for block in self._blocks:
             if any(round.count("rejected") for round in block.rounds):
-                block.flow = Flow(self._text_width)
-                block.tokens.clear()
-                for round in block.rounds:
-                    block.add(round, self.show_ghosts)
+                block.rewrite(self._text_width, self.show_ghosts)
         self._changed(0)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -297,22 +272,19 @@ class Transcript(ScrollView, can_focus=True):
     def _begin(self, heading: str, *, is_reply: bool) -> int:
         """Start a message with an empty row and its heading. Returns its first block."""
         first = len(self._blocks)
-        self._messages.append(_Message(first, is_reply))
+        self._messages.append(MessageStart(first, is_reply))
         if self._blocks:
             self._add_block()
         self._add_block(indent=1).flow.append([(heading, HEADING)])
         return first
 
-    def _add_block(self, *, indent: int = INDENT, copied: bool = True) -> _Block:
-        block = _Block(Flow(self._text_width), indent, copied)
+    def _add_block(self, *, indent: int = INDENT, copied: bool = True) -> Block:
+        block = Block(Flow(self._text_width), indent, copied)
         self._blocks.append(block)
         return block
 
-    def _index_at(self, row: int) -> int:
-        return bisect_right(self._blocks, row, key=lambda block: block.top) - 1
-
-    def _block_at(self, row: int) -> _Block:
-        return self._blocks[self._index_at(row)]
+    def _block_at(self, row: int) -> Block:
+        return self._blocks[index_at(self._blocks, row)]
 
     def _changed(self, index: int, row: int = 0) -> bool:
         """Take notice that all may differ from a row of a block on. Returns whether the view follows the end."""
@@ -343,19 +315,8 @@ class Transcript(ScrollView, can_focus=True):
         return following
 
 
-def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, Token | None]]:
-    """A round's text, kind and token, with the rejected draft where it stood: before the correction."""
-    rejected = [token for token in round.drafted if token.fate == "rejected"] if ghosts else []
-    for token in round.tokens:
-        if token.origin != "accepted":
-            yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
-            rejected = []
-        yield token.text, KINDS.index(token.origin), token
-    yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
-
-
-def _select(segments: Iterable[Segment], start: int, end: int, style: Style) -> Iterator[Segment]:
-    """The segments, with the characters from `start` to `end` (-1: all the rest) in the selection's style."""
+def restyled(segments: Iterable[Segment], start: int, end: int, style: Style) -> Iterator[Segment]:
+    """The segments, with the characters from `start` to `end` (-1: all the rest) in this style besides their own."""
     drawn = 0
     for text, own, _ in segments:
         first = min(len(text), max(0, start - drawn))

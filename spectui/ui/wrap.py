@@ -121,6 +121,17 @@ class Flow:
                 return first if self.text[first] == "\t" else first + index - (drawn - len(shown))
         return end
 
+    def drawn_at(self, row: int, offset: int) -> int:
+        """How many characters are drawn in a row before an offset of its text: the inverse of `offset_at`."""
+        start, end, simple = self._visible(row)
+        if simple:
+            return max(0, min(offset, end) - start)
+        return sum(len(shown) for first, shown, _ in self._cells(start, end) if first < offset)
+
+    def span_of(self, piece: int) -> tuple[int, int]:
+        """Where a piece starts and ends in the text."""
+        return self._ends[piece - 1] if piece else 0, self._ends[piece]
+
     def piece_at(self, row: int, cell: int) -> int | None:
         """The piece drawn at a cell of a row, or None where nothing is drawn."""
         if not 0 <= row < len(self._rows) or cell < 0:

@@ -15,8 +15,9 @@ from textual.selection import SELECT_ALL, Selection
 
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
+from spectui.ui.blocks import INDENT
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from spectui.ui.transcript import INDENT, Transcript
+from spectui.ui.transcript import Transcript
 from spectui.ui.wrap import Flow
 
 

@@ -1,0 +1,100 @@
+"""What the transcript is made of: blocks of rows, each a flow of pieces that know which token they are."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from spectui.speculation.records import Round, Token
+from spectui.ui.wrap import Flow
+
+KINDS = ("text", "accepted", "correction", "bonus", "plain", "ghost", "heading", "user", "notice", "error", "cursor")
+"""What a piece of text is; a piece carries the index. All but `text` are component classes `transcript--...`."""
+
+TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR = (
+    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor")
+)
+ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
+INDENT = 3
+_GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
+
+    flow: Flow
+    indent: int = INDENT
+    copied: bool = True
+    mark: str = ""
+    """Stands in the indentation of the first row."""
+    top: int = 0
+    rounds: list[Round] = field(default_factory=list)
+    tokens: list[Token | None] = field(default_factory=list)
+    """By piece of the flow; None for a ghost. Empty for a text that no round made."""
+    _starts: array[int] = field(default_factory=lambda: array("I"))
+    """By round: its first piece."""
+
+    def add(self, round: Round, ghosts: bool) -> int:
+        """Append a round's tokens. Returns the first row of the block that changed."""
+        self.rounds.append(round)
+        return self._write(round, ghosts)
+
+    def rewrite(self, width: int, ghosts: bool) -> None:
+        """Write all rounds again, with ghosts or without."""
+        self.flow = Flow(width)
+        self.tokens.clear()
+        self._starts = array("I")
+        for round in self.rounds:
+            self._write(round, ghosts)
+
+    def pieces_of(self, round: Round) -> range:
+        """The pieces that one of the block's rounds made."""
+        number = round.index - self.rounds[0].index
+        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self.tokens)
+        return range(self._starts[number], end)
+
+    def round_of(self, token: Token) -> Round:
+        """The round that one of the block's tokens came from."""
+        return self.rounds[token.round - self.rounds[0].index]
+
+    def piece_of(self, token: Token) -> int:
+        """Which piece one of the block's tokens is."""
+        return next(piece for piece in self.pieces_of(self.round_of(token)) if self.tokens[piece] is token)
+
+    def holds(self, round: Round) -> bool:
+        """Is this very round one of the block's?"""
+        number = round.index - self.rounds[0].index if self.rounds else -1
+        return 0 <= number < len(self.rounds) and self.rounds[number] is round
+
+    def _write(self, round: Round, ghosts: bool) -> int:
+        pieces = list(_pieces(round, ghosts))
+        self._starts.append(len(self.tokens))
+        self.tokens += (token for _, _, token in pieces)
+        return self.flow.append((text, kind) for text, kind, _ in pieces)
+
+
+@dataclass(slots=True)
+class MessageStart:
+    """Where a message's blocks start in the list of blocks."""
+
+    first: int
+    is_reply: bool
+
+
+def index_at(blocks: Sequence[Block], row: int) -> int:
+    """The index of the block that a row of the transcript belongs to."""
+    return bisect_right(blocks, row, key=lambda block: block.top) - 1
+
+
+def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, Token | None]]:
+    """A round's text, kind and token, with the rejected draft where it stood: before the correction."""
+    rejected = [token for token in round.drafted if token.fate == "rejected"] if ghosts else []
+    for token in round.tokens:
+        if token.origin != "accepted":
+            yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
+            rejected = []
+        yield token.text, KINDS.index(token.origin), token
+    yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)

@@ -1,0 +1,160 @@
+"""The cursor on a token: what it says, how it walks, that it is marked with its round, and that copying is not disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Knobs
+from spectui.speculation.records import DraftToken, Round, Token
+from spectui.ui.app import SpectuiApp
+from spectui.ui.blocks import Block
+from spectui.ui.inspectable import InspectableTranscript
+from spectui.ui.inspector import Inspector
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.token_cursor import TokenCursor
+from spectui.ui.wrap import Flow
+from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.test_app import screen_text
+
+Make = Callable[..., SpectuiApp]
+
+
+def said(app: SpectuiApp) -> str:
+    """The inspector's lines."""
+    return " ".join(
+        " ".join("".join(text for text, _ in line).split()) for line in app.screen.query_one(Inspector).written()
+    )
+
+
+async def reply(pilot: Pilot[None], engine: FakeEngine) -> InspectableTranscript:
+    await load(pilot, engine)
+    await ask(pilot, "Write add.")
+    write_reply(engine)
+    await wait_until(pilot, lambda: not engine.events)
+    return pilot.app.screen.query_one(InspectableTranscript)
+
+
+async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        transcript = await reply(pilot, engine)
+        await pilot.press("f4", "left", "left")
+        await wait_until(pilot, lambda: "likeliest" in screen_text(app))
+        assert transcript.inspected is not None and transcript.inspected.text == " +"
+        for part in ('" +" id 75 accepted 2nd of 3 drafted by suffix', "target .950 draft .900", '" the" .030',
+                     "round 3 160 ms: draft 27 verify 129 choose 2 rest 3 3/3 accepted"):  # fmt: skip
+            assert part in said(app)
+        await pilot.press("escape", "escape")  # the first one stops the reply
+        await wait_until(pilot, lambda: "likeliest" not in screen_text(app))
+        assert app.focused is app.screen.query_one(PromptInput)
+
+
+async def test_a_correction_says_what_it_stands_in_place_of(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        transcript = await reply(pilot, engine)
+        await pilot.press("f4", "left_square_bracket", "right")
+        assert transcript.inspected is not None and transcript.inspected.origin == "correction"
+        await wait_until(pilot, lambda: 'in place of " pass" by model: target .030 draft .900' in said(app))
+
+
+async def test_a_click_inspects_and_a_selection_does_not(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        transcript = await reply(pilot, engine)
+        row = next(y for y, line in enumerate(screen_text(app).splitlines()) if "def add" in line) - transcript.region.y
+        await pilot.mouse_down(transcript, offset=(3, row))
+        await pilot.hover(transcript, offset=(9, row))
+        await pilot.mouse_up(transcript, offset=(9, row))
+        await pilot.pause()
+        assert transcript.inspected is None
+        assert app.screen.get_selected_text() == "def add"
+        await pilot.click(transcript, offset=(8, row))
+        assert transcript.inspected is not None and transcript.inspected.text == " add"
+        assert app.screen.query_one(Inspector).display
+        await pilot.click(transcript, offset=(60, row))
+        assert transcript.inspected is None
+        assert not app.screen.query_one(Inspector).display
+
+
+async def test_the_round_of_the_token_is_marked_by_more_than_colour(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        transcript = await reply(pilot, engine)
+        await pilot.press("f4", "left")
+        await pilot.pause()
+        assert any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
+        transcript.end_inspection()
+        await pilot.pause()
+        assert not any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
+
+
+async def test_the_cursor_survives_ghosts_a_resize_and_a_new_chat(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        transcript = await reply(pilot, engine)
+        await pilot.press("f4", "left", "left")
+        token = transcript.inspected
+        await pilot.press("f3")
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert transcript.inspected is token
+        assert '" +"' in screen_text(app)
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: not app.screen.query_one(Inspector).display)
+        assert transcript.inspected is None
+
+
+def _block(rounds: list[list[str]], width: int, ghosts: bool) -> Block:
+    block = Block(Flow(width))
+    for index, texts in enumerate(rounds):
+        tokens = tuple(Token(0, text, "accepted", "model", index, 0, 0.5, 0.5) for text in texts)
+        ghost = (DraftToken(0, "ghost", 0.5, "model", "rejected"),)
+        block.add(Round(index, 0, Knobs(), ghost, tokens, 0, 0, 0, 1), ghosts)
+    return block
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.text("ab \n\t漢é", max_size=5), min_size=1, max_size=4), min_size=1, max_size=6),
+    st.integers(2, 20), st.booleans(),
+)  # fmt: skip
+def test_walking_visits_every_token_once_and_what_is_marked_is_its_text(
+    rounds: list[list[str]], width: int, ghosts: bool
+) -> None:
+    block = _block(rounds, width, ghosts)
+    cursor = TokenCursor([block])
+    assert cursor.put_last()
+    walked = [cursor.token]
+    while cursor.step(-1):
+        walked.append(cursor.token)
+    assert walked[::-1] == [token for round in block.rounds for token in round.tokens]
+    for token in walked:
+        assert token is not None
+        if not token.text:  # drawn as the cell in which it would stand
+            continue
+        cursor.put(block, token)
+        drawn = ""
+        for row in range(block.flow.height):
+            line = "".join(text for text, _ in block.flow.runs(row))
+            drawn += "".join(line[start:end] for start, end, own in cursor.spans(block, row) if own)
+        assert drawn.replace(" ", "").strip() == token.text.replace("\t", "").replace(" ", "").replace("\n", "").strip()
+
+
+def test_the_cursor_goes_up_and_down_by_rows() -> None:
+    block = _block([["aa ", "bb\n"], ["cc ", "dd"]], 20, False)
+    cursor = TokenCursor([block])
+    cursor.put_last()
+    assert cursor.step_row(-1) and cursor.token is not None and cursor.token.text == "bb\n"
+    assert not cursor.step_row(-1)
+    assert cursor.step_row(1) and cursor.token.text == "dd"
+    assert cursor.step_round(-1) and cursor.token.text == "aa "
+    assert cursor.rows() == range(1)
+    assert cursor.row() == 0
