@@ -35,6 +35,9 @@ class UiSettings:
     theme: str = setting(
         "", "the theme's name (empty: spectui's own dark one)", "--theme", metavar="NAME", section="ui"
     )
+    no_history: str = setting(
+        "off", "keep nothing of the chat on disk", "--no-history", choices=("off", "on"), bare="on", section="ui"
+    )
     keys: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -11,13 +11,22 @@ import click
 
 from spectui import paths
 from spectui.cli.options import Command, configuration, setting_options
-from spectui.errors import UsageError
+from spectui.errors import SpectuiError, UsageError
 
 
 @click.command("chat", cls=Command)
 @setting_options("ui")
+@click.option("--continue", "resume", is_flag=True, help="go on with the last conversation")
+@click.option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
-def command(profile: str | None, config_path: Path | None, no_color: bool, **values: Any) -> None:
+def command(
+    profile: str | None,
+    config_path: Path | None,
+    resume: bool,
+    conversation: str | None,
+    no_color: bool,
+    **values: Any,
+) -> None:
     """Open the chat in this terminal."""
     settings = configuration(profile, config_path, values)
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
@@ -26,12 +35,22 @@ def command(profile: str | None, config_path: Path | None, no_color: bool, **val
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.engine import demo
     from spectui.engine.worker import Worker
+    from spectui.store import library
+    from spectui.store.database import database_file
+    from spectui.store.journal import Journal
     from spectui.telemetry.monitor import Monitor
     from spectui.ui.app import SpectuiApp
 
     setup, knobs = demo.default_setup(settings.setup), settings.knobs
     if demo.is_demo(setup):
         knobs = demo.drafting(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
+    if conversation is not None:
+        kept = library.open_conversation(database_file(), conversation)
+    else:
+        kept = library.last(database_file()) if resume else None
+        if resume and kept is None:
+            raise SpectuiError("There is no conversation to go on with: start spectui chat without --continue.")
+    journal = Journal(None if settings.ui.no_history == "on" else database_file())
     SpectuiApp(
         Worker(),
         setup,
@@ -40,4 +59,6 @@ def command(profile: str | None, config_path: Path | None, no_color: bool, **val
         theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
         keymap=dict(settings.ui.keys),
         monitor=Monitor(),
+        journal=journal,
+        conversation=kept,
     ).run()

@@ -15,9 +15,12 @@ from textual.widgets import HelpPanel
 
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.store.journal import Journal
+from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
 from spectui.ui.panel import SWITCHES
+from spectui.ui.resuming import ResumingChatScreen
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
 
 
@@ -44,6 +47,8 @@ class SpectuiApp(App[None]):
         keymap: Mapping[str, str] | None = None,
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
+        journal: Journal | None = None,
+        conversation: Conversation | None = None,
     ) -> None:
         super().__init__()
         engine.knobs = knobs
@@ -51,6 +56,8 @@ class SpectuiApp(App[None]):
         self._setup = setup
         self._monitor = monitor
         self._notices = list(notices)
+        self._journal = journal or Journal(None)
+        self._conversation = conversation
         themes, problems = load_themes(theme_directories)
         for each in themes:
             self.register_theme(each)
@@ -66,7 +73,14 @@ class SpectuiApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
-        return ChatScreen(self._engine, self._setup, monitor=self._monitor, notices=self._notices)
+        return ResumingChatScreen(
+            self._engine,
+            self._setup,
+            self._journal,
+            conversation=self._conversation,
+            monitor=self._monitor,
+            notices=self._notices,
+        )
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The origins' colours under a theme that does not name them, such as Textual's own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +25,8 @@ from spectui.engine.events import (
 from spectui.knobs import Setup
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
+from spectui.store.journal import Journal
+from spectui.store.records import FAILED, Conversation
 from spectui.ui.figures import Figures, printable
 
 State = Literal["no model", "loading", "ready", "reading", "writing", "failed"]
@@ -33,10 +36,14 @@ LIVE_SECONDS = 3.0
 
 
 class Session:
-    """Takes the engine's events in order. Holds one Statistics for the reply, one for the chat, and no other counters."""
+    """Takes the engine's events in order. Holds one Statistics for the reply, one for the chat, and no other counters.
 
-    def __init__(self, setup: Setup) -> None:
+    What is said and what is replied goes to `journal` at once.
+    """
+
+    def __init__(self, setup: Setup, journal: Journal | None = None) -> None:
         self.setup = setup
+        self.journal = journal or Journal(None)
         self._model: Literal["no model", "loading", "ready", "failed"] = "loading" if setup.model else "no model"
         # Apart from the model's state: a reply that a reload stops still has to say how it ended.
         self._reply: Literal["", "reading", "writing"] = ""
@@ -58,11 +65,27 @@ class Session:
     def clear(self) -> None:
         """Begin a new chat; the models stay as they are. What is still to come of a reply in progress is dropped."""
         self._dropped = self.replying
+        self.journal.clear()
         self.messages: list[Message] = []
         self.chat = Statistics()
         self.context: int | None = None
         self._unanswered: Message | None = None
         self._begin()
+
+    def resume(self, conversation: Conversation) -> None:
+        """Go on with a conversation that was kept. A last prompt without an answer can be asked again."""
+        self.clear()
+        self.setup = replace(self.setup, system=conversation.system)
+        for message in conversation.messages:
+            self.messages.append(Message(message.role, message.text))
+            for round in message.reply.rounds if message.reply else ():
+                self.chat.add(round)
+        if self.messages and self.messages[-1] == Message("assistant", ""):
+            self.messages.pop()
+        if self.messages and self.messages[-1].role == "user":
+            self._unanswered = self.messages.pop()
+        self.journal.resume(conversation)
+        self.journal.cut(len(self.messages))
 
     @property
     def state(self) -> State:
@@ -73,6 +96,11 @@ class Session:
     def replying(self) -> bool:
         """A reply is being prepared or written."""
         return self._reply != ""
+
+    @property
+    def unanswered(self) -> bool:
+        """The last prompt got no reply, and can be asked again."""
+        return self._unanswered is not None
 
     @property
     def n_ctx(self) -> int | None:
@@ -96,16 +124,17 @@ class Session:
         self.stopped = self._model == "loading"
 
     def ask(self, text: str) -> tuple[Message, ...]:
-        """Add a prompt; returns the conversation to answer."""
-        self.messages.append(Message("user", text))
+        """Add a prompt; returns the conversation to answer. It is on disk by then."""
+        self._say(Message("user", text))
         return self._conversation()
 
     def ask_again(self) -> tuple[Message, ...] | None:
         """Take the last reply back; returns the conversation to answer once more, or None if nothing was asked."""
         if self._unanswered is not None:
-            self.messages.append(self._unanswered)
+            self._say(self._unanswered)
         elif self.messages:
             self.messages.pop()
+            self.journal.cut(len(self.messages))
         else:
             return None
         return self._conversation()
@@ -138,11 +167,11 @@ class Session:
             case RoundDone(round=round, context=context):
                 self._take_round(round)
                 self.context = context
-            case Finished(text=text, time_to_first_token_s=first_token_s):
+            case Finished(reason=reason, text=text, time_to_first_token_s=first_token_s):
                 self.first_token_s = first_token_s
-                self._end(text)
+                self._end(text, reason.value, event)
             case Failed():
-                self._end("".join(self._texts))
+                self._end("".join(self._texts), FAILED)
         return True
 
     def figures(self) -> Figures:
@@ -172,8 +201,13 @@ class Session:
         self.first_token_s = None
         self._texts: list[str] = []
 
+    def _say(self, prompt: Message) -> None:
+        self.messages.append(prompt)
+        self.journal.prompt(prompt.content, self.setup.system, self.name)
+
     def _conversation(self) -> tuple[Message, ...]:
         self._begin()
+        self.journal.begin_reply(self.setup)
         self._unanswered = None
         self._reply = "reading"
         system = (Message("system", self.setup.system),) if self.setup.system else ()
@@ -183,6 +217,7 @@ class Session:
         if self.first_token_s is None and self.prompt is not None:
             self.first_token_s = self.prompt.seconds + round.seconds  # until Finished brings the measured one
         self._reply = "writing"
+        self.journal.add_round(round)
         self.statistics.add(round)
         self.chat.add(round)
         self.rounds.append(round)
@@ -190,14 +225,16 @@ class Session:
         self.sources.update(token.source for token in round.tokens if token.source)
         self._texts.extend(token.text for token in round.tokens)
 
-    def _end(self, text: str) -> None:
+    def _end(self, text: str, stop: str, finished: Finished | None = None) -> None:
         self._reply = ""
+        self.journal.end_reply(stop, finished, kept=bool(text))
         if text:
             self.messages.append(Message("assistant", text))
         elif self.messages:
             # A prompt without an answer must not stay: templates want turns, and one that was too long would fail each
             # later one too. It can be asked again.
             self._unanswered = self.messages.pop()
+            self.journal.cut(len(self.messages))
 
     def _latest(self) -> Iterable[Round]:
         seconds = 0.0

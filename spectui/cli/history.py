@@ -1,0 +1,56 @@
+"""`spectui history`: the conversations on disk; reading one, and clearing them away."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from spectui.cli.options import Command, Group
+from spectui.errors import UsageError
+
+
+@click.group("history", cls=Group, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """List, search, read and delete conversations."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show_list)
+
+
+@command.command("list", cls=Command)
+@click.argument("words", nargs=-1)
+def show_list(words: tuple[str, ...]) -> None:
+    """List conversations, the latest first; with WORDS, those that have them."""
+    from spectui.store.database import database_file
+    from spectui.store.library import summaries
+
+    for each in summaries(database_file(), " ".join(words)):
+        when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
+        click.echo(f"{each.id}  {when}  {each.messages:>4}  {each.target}  {each.title}")
+
+
+@command.command("show", cls=Command)
+@click.argument("name", metavar="ID")
+def show(name: str) -> None:
+    """Print a conversation; the beginning of its id will do."""
+    from spectui.store.database import database_file
+    from spectui.store.library import open_conversation
+
+    for message in open_conversation(database_file(), name).messages:
+        click.echo(f"{message.role}:\n{message.text}\n")
+
+
+@command.command("delete", cls=Command)
+@click.argument("names", metavar="[ID]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="delete every conversation")
+def delete(names: tuple[str, ...], everything: bool) -> None:
+    """Delete conversations; what they said is overwritten on disk."""
+    from spectui.store import library
+    from spectui.store.database import database_file
+
+    if bool(names) == everything:
+        raise UsageError("Name the conversations to delete (spectui history lists them), or give --all.")
+    file = database_file()
+    for name in [each.id for each in library.summaries(file)] if everything else names:
+        library.delete(file, name)

@@ -1,0 +1,53 @@
+"""`spectui history` and what `spectui chat` says of conversations that are not there."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from spectui.cli import root
+from spectui.store import library
+from spectui.store.database import database_file
+from tests.store.kept import written
+
+
+@pytest.fixture(autouse=True)
+def _two_exchanges(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path_factory.mktemp("data") / "spectui"))
+    written(database_file())
+
+
+def said(*arguments: str) -> str:
+    done = CliRunner().invoke(root, ["history", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_list_search_show_and_delete() -> None:
+    (summary,) = library.summaries(database_file())
+    assert said() == said("list") == said("list", "of", "all")
+    assert said().startswith(summary.id) and said().endswith("   4  target  first\n")
+    assert said("list", "nowhere") == ""
+    assert said("show", summary.id[:5]).startswith("user:\nfirst\nof all\n\nassistant:\nEin 2 ä!\n")
+    assert said("delete", summary.id) == ""
+    assert said() == ""
+
+
+def test_delete_all() -> None:
+    written(database_file())
+    said("delete", "--all")
+    assert said() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["history", "show", "zz"], "No conversations have an id that begins with 'zz'"),
+        (["history", "delete"], "Name the conversations to delete"),
+        (["history", "delete", "x", "--all"], "Name the conversations to delete"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(root, arguments)
+    assert done.exit_code in (1, 2)
+    assert says in done.output and done.output.count("\n") == 1

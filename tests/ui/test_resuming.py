@@ -1,0 +1,178 @@
+"""What a person says and reads is on disk, comes back with --continue, and a disk that fails is said, not suffered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.fake import FakeEngine
+from spectui.speculation.records import StopReason
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.records import Conversation
+from spectui.ui.app import SpectuiApp
+from spectui.ui.resuming import CUT_OFF, UNANSWERED
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+
+Make = Callable[..., SpectuiApp]
+REPLY = "def add(a, b):\n    return a + b\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "conversations.db"
+
+
+def last(file: Path) -> Conversation:
+    conversation = library.last(file)
+    assert conversation is not None
+    return conversation
+
+
+def said(app: SpectuiApp) -> str:
+    return app.screen.query_one(Transcript).text
+
+
+async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
+    """A prompt is sent and a part of its reply is written."""
+    await load(pilot, engine)
+    await ask(pilot, prompt)
+    await wait_until(pilot, lambda: engine.generates)
+    write_reply(engine)
+    await wait_until(pilot, lambda: not engine.events)
+
+
+async def test_what_was_said_and_replied_is_kept(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        await wait_until(pilot, lambda: engine.generates)
+        assert [message.text for message in last(file).messages][:1] == ["add"], "before a token is there"
+        await answer(pilot, engine)
+    conversation = last(file)
+    assert [message.text for message in conversation.messages] == ["add", REPLY]
+    reply = conversation.messages[1].reply
+    assert reply is not None and reply.stop == "eos" and len(reply.rounds) == 4
+    assert conversation.target == "target"
+
+
+async def test_the_window_closes_during_a_reply(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await began(pilot, engine, "add")
+        engine.emit_round(plain="# more")
+        engine.finish(StopReason.CANCELLED)  # as the worker does when it is closed
+    assert engine.closed
+    conversation = last(file)
+    assert conversation.messages[1].text == REPLY + "# more"
+    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.stop == "cancelled"
+
+
+def broken_off(file: Path, system: str = "", rounds: bool = True) -> None:
+    """A chat whose spectui died during the reply."""
+    journal = Journal(file)
+    journal.prompt("add", system, "")
+    journal.begin_reply(PAIR)
+    engine = FakeEngine()
+    write_reply(engine)
+    for event in engine.events if rounds else ():
+        if isinstance(event, RoundDone):
+            journal.add_round(event.round)
+    journal.close()
+
+
+def shown(app: SpectuiApp) -> str:
+    """All of the transcript, notices too."""
+    return "\n".join(block.flow.extract() for block in app.screen.query_one(Transcript)._blocks)
+
+
+async def test_a_conversation_goes_on(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    broken_off(file)
+    assert last(file).unfinished
+    app = make_app(journal=Journal(file), conversation=last(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        assert "add" in said(app) and REPLY.strip() in said(app)
+        assert CUT_OFF in shown(app)
+        transcript = app.screen.query_one(Transcript)
+        origins = {token.origin for block in transcript._blocks for token in block.tokens if token}
+        assert origins == {"accepted", "correction", "bonus", "plain"}, "the colours came back"
+        await ask(pilot, "and now")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0] == (Message("user", "add"), Message("assistant", REPLY), Message("user", "and now"))
+        await answer(pilot, engine)
+    assert len(library.summaries(file)) == 1
+    assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]
+
+
+async def test_a_prompt_without_an_answer_can_be_asked_again(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    broken_off(file, "Be brief.", rounds=False)
+    app = make_app(journal=Journal(file), conversation=last(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        assert engine.loads[0].system == "Be brief."
+        assert UNANSWERED in shown(app)
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates == [(Message("system", "Be brief."), Message("user", "add"))]
+        await answer(pilot, engine)
+    assert [message.text for message in last(file).messages] == ["add", REPLY]
+
+
+async def test_a_failed_prompt_does_not_come_back_as_said(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "too long")
+        await wait_until(pilot, lambda: engine.generates)
+        engine.fail("The prompt is too long.")
+        await wait_until(pilot, lambda: not engine.events)
+        await ask(pilot, "shorter")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        await answer(pilot, engine)
+    assert [message.text for message in last(file).messages] == ["shorter", REPLY]
+
+
+async def test_asking_again_keeps_both_answers(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        await wait_until(pilot, lambda: engine.generates)
+        await answer(pilot, engine)
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        engine.emit_round(plain="another")
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+    assert [message.text for message in last(file).messages] == ["add", "another"]
+    (summary,) = library.summaries(file)
+    assert summary.messages == 3
+
+
+async def test_a_disk_that_fails_is_said_and_the_chat_goes_on(
+    make_app: Make, engine: FakeEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "data").write_text("a file stands where the directory should be")
+    app = make_app(journal=Journal(tmp_path / "data" / "conversations.db"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await began(pilot, engine, "add")
+        await wait_until(pilot, lambda: "This chat is in memory only" in shown(app))
+        assert REPLY.strip() in said(app)
+
+
+async def test_hostile_text_in_the_database_reaches_no_screen(make_app: Make, file: Path) -> None:
+    evil = "\x1b]0;owned\x07[red]x[/red]\x9b31m\u202e"
+    journal = Journal(file)
+    journal.prompt(evil, evil, evil)
+    journal.close()
+    app = make_app(conversation=last(file))
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: "owned" in said(app))
+        assert "]0;owned[red]x[/red]31m" in said(app)
