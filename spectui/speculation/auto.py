@@ -10,13 +10,16 @@ from spectui.speculation.drafters import DraftModel
 from spectui.speculation.economics import Economics
 from spectui.speculation.model import Cancelled
 from spectui.speculation.records import Candidate
-from spectui.speculation.suffix import SuffixDrafter
+from spectui.speculation.suffix import Cursor, SuffixDrafter
 
 _STAKE = 0.01
 """Share of the time that speculation may lose against plain decoding before it pauses."""
 
 _DOUBT = 0.03
 """Tokens that a drafted one must be worth beyond its cost: chances are estimates, and tails of no consequence go."""
+
+_LIKELY = 0.5
+"""Least chance at which a repetition takes over from the model in the middle of a draft."""
 
 _PROBE = 4
 """Most tokens drafted to see whether drafting pays again."""
@@ -26,7 +29,7 @@ _PATIENCE = 16, 256
 
 
 class AutoDrafter:
-    """The suffix match where its expected value is higher, else the draft model, which also extends a suffix draft."""
+    """The suffix match where its expected value is higher, else the draft model; each goes on where the other leaves off."""
 
     def __init__(self, suffix: SuffixDrafter, model: DraftModel | None, economics: Economics) -> None:
         self._suffix = suffix
@@ -38,22 +41,50 @@ class AutoDrafter:
         """Nothing of its own: both drafters are prepared by whoever owns them."""
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
-        repeated = list(islice(self._suffix.propose(tokens, knobs), knobs.draft_max))
-        if self._model is not None:
-            context = len(tokens)
-            stop = self._economics.best_stop(repeated, context)
-            model = self._economics.best_extension((), "model", context, knobs.draft_max)
-            repeated = repeated[: stop.length] if stop.value >= model.value else []
+        cursor = self._suffix.cursor(tokens)
+        repeated = self._repeated(cursor, (), len(tokens), knobs.draft_max)
         # Known before the first candidate is asked for, because the policy asks who would speak.
         self.upcoming = "suffix" if repeated or self._model is None else "model"
-        return self._candidates(tokens, repeated, knobs)
+        return self._candidates(tokens, cursor, repeated, knobs)
 
-    def _candidates(self, tokens: Sequence[int], repeated: Sequence[Candidate], knobs: Knobs) -> Iterator[Candidate]:
-        for place, candidate in enumerate(repeated, 1):
-            self.upcoming = "suffix" if place < len(repeated) or self._model is None else "model"
-            yield candidate
-        if self._model is not None:
-            yield from self._model.propose([*tokens, *(candidate.id for candidate in repeated)], knobs)
+    def _candidates(
+        self, tokens: Sequence[int], cursor: Cursor, repeated: Sequence[Candidate], knobs: Knobs
+    ) -> Iterator[Candidate]:
+        drafted: list[Candidate] = []
+        while True:
+            for left, candidate in zip(range(len(repeated) - 1, -1, -1), repeated, strict=True):
+                drafted.append(candidate)
+                cursor.advance(candidate.id)
+                self.upcoming = "suffix" if left or self._model is None else "model"
+                yield candidate
+            if self._model is None:
+                return
+            repeated = ()
+            for candidate in self._model.propose([*tokens, *(earlier.id for earlier in drafted)], knobs):
+                drafted.append(candidate)
+                cursor.advance(candidate.id)
+                repeated = self._repeated(cursor, drafted, len(tokens), knobs.draft_max)
+                self.upcoming = "suffix" if repeated else "model"
+                yield candidate
+                if repeated:
+                    break
+            if not repeated:
+                return
+
+    def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate], context: int, most: int) -> Sequence[Candidate]:
+        """What the suffix proposes next, as far as that is worth more than what the model would propose."""
+        economics = self._economics
+        repeated = list(islice(cursor.candidates(), max(0, most - len(drafted))))
+        if self._model is None or not repeated:
+            return repeated
+        if drafted and economics.calibration.chance(repeated[0]) < _LIKELY:
+            return ()
+        whole = [*drafted, *repeated]
+        stop = economics.best_stop(whole, context)
+        model = economics.best_extension(drafted, "model", context, most, economics.rate(context, whole))
+        return (
+            repeated[: stop.length - len(drafted)] if stop.length > len(drafted) and stop.value >= model.value else ()
+        )
 
 
 class AutoPolicy:
@@ -67,6 +98,7 @@ class AutoPolicy:
         self._economics = economics
         self._idle = 0
         self._patience = _PATIENCE[0]
+        self._first: float | None = None
 
     def begin(self, knobs: Knobs, context: int, limit: int) -> None:
         economics = self._economics
@@ -104,6 +136,7 @@ class AutoPolicy:
             kept = self._economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT).length
             if kept:
                 self._patience = _PATIENCE[0]
+        self._first = self._economics.calibration.chance(drafted[0]) if drafted else None
         self._idle = 0 if kept else self._idle + 1
         return kept
 
@@ -121,6 +154,8 @@ class AutoPolicy:
             stop = economics.best_stop(kept, context)
             pays = stop.tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
             return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
+        if self._first is not None:
+            return f"not drafting: what comes next is too uncertain here, {self._first:.2f} likely to be accepted"
         dear = economics.drafting(2) / 2 / plain
         if not dear:
             return "not drafting: nothing here stood before"

@@ -39,10 +39,21 @@ class Economics:
         self._tokens = 0.0
         self._seconds = 0.0
 
-    def rate(self, context: int) -> float:
-        """Tokens per second that a second is worth: the better of plain decoding and of what was reached lately."""
-        plain = 1.0 / self.verify(1, context)
-        return max(plain, self._tokens / self._seconds) if self._seconds else plain
+    def rate(self, context: int, drafted: Sequence[Candidate] = ()) -> float:
+        """Tokens per second that a second is worth: the best of plain decoding, of what was reached lately, and of what
+        a repeated passage reaches: what is cut off it is not lost, because the next round can draft it again.
+        """
+        rate = 1.0 / self.verify(1, context)
+        if self._seconds:
+            rate = max(rate, self._tokens / self._seconds)
+        drafting = self.drafting(sum(candidate.source == "model" for candidate in drafted))
+        tokens = survival = 1.0
+        for length, candidate in enumerate(drafted, 1):
+            survival *= self.calibration.chance(candidate)
+            tokens += survival
+            if candidate.source == "suffix":
+                rate = max(rate, tokens / (self.verify(length + 1, context) + drafting))
+        return rate
 
     def drafting(self, n: int) -> float:
         """Seconds for the draft model to draft n tokens, at the machine's present speed."""
@@ -53,7 +64,7 @@ class Economics:
 
         `doubt`: tokens that each further one must be worth beyond its cost.
         """
-        rate = self.rate(context)
+        rate = self.rate(context, drafted)
         tokens = survival = 1.0
         best = Stop(0, 1.0 - rate * self.verify(1, context), 1.0)
         for length, candidate in enumerate(drafted, 1):
@@ -64,9 +75,14 @@ class Economics:
                 best = Stop(length, value, tokens)
         return best
 
-    def best_extension(self, drafted: Sequence[Candidate], source: str, context: int, limit: int) -> Stop:
-        """The best that drafting on with this source is expected to reach, its cost paid from here."""
-        rate, chance = self.rate(context), self.calibration.mean(source)
+    def best_extension(
+        self, drafted: Sequence[Candidate], source: str, context: int, limit: int, rate: float = 0.0
+    ) -> Stop:
+        """The best that drafting on with this source is expected to reach, its cost paid from here.
+
+        `rate`: what a second is worth, if something other than this draft says so.
+        """
+        rate, chance = rate or self.rate(context, drafted), self.calibration.mean(source)
         tokens = survival = 1.0
         for candidate in drafted:
             survival *= self.calibration.chance(candidate)
@@ -89,11 +105,11 @@ class Economics:
         """Learn from a finished round."""
         context = round.position
         self.verify.observe(round.pass_size, context, round.verify_s)
-        place = 0
+        place = 0  # in a run of the model's: its first token catches up on what others added
         for candidate in drafted:
             if candidate.source == "model":
                 self.draft.observe(place, candidate.seconds / self.verify.speed)
-                place += 1
+            place = place + 1 if candidate.source == "model" else 0
         self.calibration.observe(drafted, [token.fate for token in round.drafted])
         n = len(round.tokens)
         self._tokens += _RATE * (n - self._tokens) if self._tokens else n

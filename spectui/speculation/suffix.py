@@ -8,10 +8,12 @@ decoding does, arXiv:2411.10666). It costs microseconds and needs no draft model
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 from spectui.knobs import Knobs
 from spectui.speculation.calibration import trust
 from spectui.speculation.model import Cancelled, common_prefix
+from spectui.speculation.reading import Reader
 from spectui.speculation.records import Candidate
 
 _ANCESTORS = 24
@@ -74,43 +76,104 @@ class SuffixAutomaton:
         return len(self._next) - 1
 
     @property
-    def match(self) -> int:
-        """Length of the longest suffix of the text that also stands further up, in tokens."""
-        return self._length[self._link[self._last]] if self._last else 0
-
-    def continuation(self) -> Iterator[tuple[int, float, int]]:
-        """(token, share of the times that it followed, length of the match behind it), for as long as anything followed."""
+    def end(self) -> tuple[int, int]:
+        """The state of the longest suffix of the text that also stands further up, and its length in tokens."""
         state = self._link[self._last] if self._last else 0
-        length = self._length[state]
+        return state, self._length[state]
+
+    def advance(self, state: int, length: int, token: int) -> tuple[int, int]:
+        """The longest match after one more token that is not part of the text, from the match before it."""
+        while state and token not in self._next[state]:
+            state = self._link[state]
+            length = self._length[state]
+        following = self._next[state].get(token)
+        return (following, length + 1) if following is not None else (0, 0)
+
+    def continuation(self, state: int, length: int) -> Iterator[tuple[int, float, int]]:
+        """(token, share of the times that it followed, length of the match behind it), for as long as anything followed."""
         while length and self._next[state]:
-            followers = self._next[state]
-            # The commonest; of equally common ones the one that stood last.
-            token = max(followers, key=lambda each: (self._count[followers[each]], self._last_end[followers[each]]))
-            total = sum(self._count[each] for each in followers.values())
-            yield token, self._count[followers[token]] / total, length
-            state = followers[token]
+            token, total = self._commonest(state)
+            following = self._next[state][token]
+            yield token, self._count[following] / total, length
+            state = following
             length += 1
+
+    def earlier_end(self, state: int) -> int | None:
+        """Where this match ended the last time that its commonest continuation followed it; None if nothing ever did."""
+        if not self._next[state]:
+            return None
+        return self._last_end[self._next[state][self._commonest(state)[0]]] - 1
+
+    def _commonest(self, state: int) -> tuple[int, int]:
+        """The token that followed most often, of equally common ones the latest; and how often anything followed."""
+        followers = self._next[state]
+        token = max(followers, key=lambda each: (self._count[followers[each]], self._last_end[followers[each]]))
+        return token, sum(self._count[each] for each in followers.values())
+
+
+class Cursor:
+    """The end of the text, moved on by what is drafted behind it: what would follow?
+
+    The longest match says it, or the passage being copied where that says more.
+    """
+
+    def __init__(self, automaton: SuffixAutomaton, reader: Reader, text: Sequence[int]) -> None:
+        self._automaton = automaton
+        self._reader = copy(reader)
+        self._text = list(text)
+        self._state, self._length = automaton.end
+
+    def advance(self, token: int) -> None:
+        """A token is drafted."""
+        self._text.append(token)
+        self._state, self._length = self._automaton.advance(self._state, self._length, token)
+        self._reader.follow(self._text)
+        _reseat(self._reader, self._automaton, self._state, self._length)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """What would follow. Before anything is known of this text, a longer match is trusted more."""
+        if self._reader.match > self._length:
+            places = range(self._reader.place, len(self._text))
+            for length, place in enumerate(places, self._reader.match):
+                yield Candidate(self._text[place], trust(length), "suffix", match=length)
+        else:
+            for token, share, length in self._automaton.continuation(self._state, self._length):
+                yield Candidate(token, share * trust(length), "suffix", match=length)
 
 
 class SuffixDrafter:
-    """Proposes what followed the longest match. Knows everything in the conversation, and nothing else."""
+    """Proposes what followed before. Knows everything in the conversation, and nothing else."""
 
     upcoming = "suffix"
 
     def __init__(self) -> None:
-        self.automaton = SuffixAutomaton()
+        self._automaton = SuffixAutomaton()
+        self._reader = Reader()
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
-        if common_prefix(self.automaton.tokens, tokens) < len(self.automaton.tokens):
-            self.automaton = SuffixAutomaton()
+        if common_prefix(self._automaton.tokens, tokens) < len(self._automaton.tokens):
+            self._automaton, self._reader = SuffixAutomaton(), Reader()
         self._catch_up(tokens)
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        return self.cursor(tokens).candidates()
+
+    def cursor(self, tokens: Sequence[int]) -> Cursor:
+        """A cursor behind `tokens`."""
         self._catch_up(tokens)
-        for token, share, length in self.automaton.continuation():
-            # Before anything is known of this text, a longer match is trusted more.
-            yield Candidate(token, share * trust(length), "suffix", match=length)
+        return Cursor(self._automaton, self._reader, tokens)
 
     def _catch_up(self, tokens: Sequence[int]) -> None:
-        for token in tokens[len(self.automaton.tokens) :]:
-            self.automaton.extend(token)
+        automaton, reader = self._automaton, self._reader
+        for token in tokens[len(automaton.tokens) :]:
+            automaton.extend(token)
+            reader.follow(automaton.tokens)
+            _reseat(reader, automaton, *automaton.end)
+
+
+def _reseat(reader: Reader, automaton: SuffixAutomaton, state: int, length: int) -> None:
+    """A match that is longer than the passage being copied becomes the passage."""
+    if length > reader.run:
+        place = automaton.earlier_end(state)
+        if place is not None:
+            reader.start(place, length)

@@ -1,0 +1,58 @@
+"""Model and suffix in one draft: the suffix goes on with what the model has begun."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from spectui.knobs import Knobs
+from spectui.speculation.auto import AutoDrafter
+from spectui.speculation.costs import DraftCost, VerifyCost
+from spectui.speculation.drafters import ModelDrafter
+from spectui.speculation.economics import Economics
+from spectui.speculation.suffix import SuffixDrafter
+from tests.toys import ToyModel
+
+FLAT = {1: 1.0, 2: 1.05, 16: 1.1, 32: 1.2}
+PASSAGE = list(range(10, 60))
+
+
+class Script(ToyModel):
+    """A draft model that is sure of what it will say."""
+
+    def __init__(self, says: dict[int, int]) -> None:
+        super().__init__(0, n_vocab=100)
+        self._says = says
+
+    def logits(self, tokens):
+        row = super().logits(tokens) * 0
+        row[self._says.get(tokens[-1], 0)] = 50.0
+        return row
+
+
+def sources(prompt: list[int], says: dict[int, int], most: int = 12) -> list[tuple[int, str]]:
+    economics = Economics(VerifyCost(FLAT), DraftCost(0.1, 0.1))
+    suffix, model = SuffixDrafter(), ModelDrafter(Script(says), 100)
+    suffix.prepare(prompt, lambda: False)
+    model.prepare(prompt, lambda: False)
+    drafter = AutoDrafter(suffix, model, economics)
+    return [
+        (each.id, each.source) for each in islice(drafter.propose(prompt, Knobs(temperature=0, draft_max=48)), most)
+    ]
+
+
+def test_the_suffix_goes_on_with_a_passage_that_the_model_has_begun():
+    prompt = [*PASSAGE, 1, 2, 3]
+    says = {3: 20, **{token: token + 1 for token in range(20, 60)}}
+    drafted = sources(prompt, says)
+    assert [token for token, _ in drafted] == list(range(20, 32))
+    by = [source for _, source in drafted]
+    begun = by.index("suffix")
+    assert 1 <= begun <= 4
+    assert set(by[:begun]) == {"model"}
+    assert set(by[begun:]) == {"suffix"}
+
+
+def test_a_repetition_that_is_unlikely_does_not_take_over():
+    prompt = [20, 5, 30, 6, 40, 7, 1, 2, 3]
+    drafted = sources(prompt, {3: 20, 20: 30, 30: 40, 40: 50}, 4)
+    assert drafted == [(20, "model"), (30, "model"), (40, "model"), (50, "model")]
