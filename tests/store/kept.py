@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from spectui.engine.events import Finished, RoundDone
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
+from spectui.store import library
 from spectui.store.journal import Journal
+from spectui.store.records import Conversation
 
 SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=512)
 
@@ -57,3 +60,19 @@ def written(file: Path) -> Journal:
     exchange(journal, "second", some_rounds(2), "cancelled")
     journal.close()
     return journal
+
+
+def until(seen: Callable[[], object]) -> None:
+    """Wait until it is so."""
+    for _ in range(2000):
+        if seen():
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("that did not come true")
+
+
+def last(file: Path) -> Conversation:
+    """The conversation that something was last said in."""
+    conversation = library.last(file)
+    assert conversation is not None
+    return conversation

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from hypothesis import strategies as st
 from spectui.store import database, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation
-from tests.store.kept import SETUP, exchange, some_rounds, text_of, written
+from tests.store.kept import SETUP, exchange, last, some_rounds, text_of, until, written
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 AGAIN = "This chat is being kept on disk again, all of it."
@@ -32,21 +30,6 @@ def file(tmp_path: Path) -> Path:
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RETRY_S", 0.02)
     monkeypatch.setattr(database, "BUSY_S", 0.01)
-
-
-def until(seen: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    for _ in range(2000):
-        if seen():
-            return
-        threading.Event().wait(0.005)
-    raise AssertionError("that did not come true")
-
-
-def last(file: Path) -> Conversation:
-    conversation = library.last(file)
-    assert conversation is not None
-    return conversation
 
 
 @contextmanager

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from spectui.store import library
+from spectui.speculation.records import Round
+from spectui.store import library, writer
 from spectui.store.database import StoreError
 from spectui.store.journal import Journal
-from tests.store.kept import SETUP, exchange, finished, some_rounds, text_of, written
+from tests.store.kept import SETUP, exchange, finished, last, some_rounds, text_of, until, written
 
 
 @pytest.fixture
@@ -48,19 +49,31 @@ def test_the_prompt_is_on_disk_before_its_reply_begins(file: Path) -> None:
     journal.close()
 
 
-def test_tokens_are_on_disk_without_the_reply_having_ended(file: Path) -> None:
+@pytest.mark.parametrize("number", [1, 30])
+def test_tokens_are_on_disk_though_nothing_follows_them(
+    file: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few of them after a while; many at once, however long that while is."""
+    if number > 1:
+        monkeypatch.setattr(writer, "LATE_S", 3600.0)
     journal = Journal(file)
     journal.prompt("go", "", "target")
     journal.begin_reply(SETUP)
-    some = some_rounds(100)
+    some = some_rounds(number)
     for round in some:
         journal.add_round(round)
-    journal._writer.post(lambda connection: None).settled.wait(10)  # type: ignore[union-attr]
-    conversation = library.last(file)
-    assert conversation is not None and conversation.unfinished
-    assert conversation.messages[1].text == text_of(some)
-    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.rounds == tuple(some)
+    late = writer.LATE_TOKENS if number > 1 else 0
+
+    def kept() -> tuple[Round, ...]:
+        reply = last(file).messages[-1].reply
+        return reply.rounds if reply else ()
+
+    until(lambda: sum(len(round.tokens) for round in [*kept()]) >= max(1, late))
+    assert kept() == tuple(some[: len(kept())])
+    assert last(file).unfinished
+    assert last(file).messages[-1].text == text_of(kept())
     journal.close()
+    assert kept() == tuple(some)
 
 
 def test_only_the_owner_may_read(file: Path) -> None:

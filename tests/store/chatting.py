@@ -1,0 +1,89 @@
+"""A program that chats until it is killed: `python -m tests.store.chatting FILE fake|model`.
+
+For each line on its standard input it forks: the child chats, writing down with each line of JSON what it has said, and the
+mother says how it died. What takes long (imports, a model) is there before the fork, so a life costs milliseconds. The
+model runs on one thread, which a fork can carry on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from spectui.engine.events import Event, Message, RoundDone
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Knobs, Setup
+from spectui.store.journal import Journal
+from spectui.ui.session import Session
+
+Answer = Callable[[tuple[Message, ...], Callable[[Event], None]], None]
+
+
+def say(**said: object) -> None:
+    os.write(1, json.dumps(said).encode() + b"\n")
+
+
+def chat(file: Path, setup: Setup, answer: Answer) -> None:
+    """One prompt after the other, as the window sends them."""
+    session = Session(setup, Journal(file))
+
+    def take(event: Event) -> None:
+        session.take(event)
+        if isinstance(event, RoundDone):
+            say(text="".join(token.text for token in event.round.tokens), tokens=len(event.round.tokens))
+
+    for number in count():
+        prompt = f"{os.getpid()}: write {number}"
+        messages = session.ask(prompt)
+        say(prompt=prompt)
+        answer(messages[-1:], take)
+        say(ended=True)
+        assert not session.journal.notices, session.journal.notices
+
+
+def fake_answer(messages: tuple[Message, ...], take: Callable[[Event], None]) -> None:
+    engine = FakeEngine()
+    for number in range(40):
+        engine.emit_round(f" {number}", "a", correction="b", rejected=["c"] * (number % 7))
+        take(engine.events.popleft())
+        time.sleep(0.004)  # a target pass
+    engine.finish()
+    take(engine.events.popleft())
+
+
+def model_answer() -> tuple[Setup, Answer]:
+    from spectui.engine import session as engine
+    from tests import smollm2
+
+    setup = smollm2.setup()
+    loaded = engine.Session(lambda _: None)
+    loaded.load(setup)
+    loaded.knobs = Knobs(temperature=0, predict=120)
+
+    def answer(messages: tuple[Message, ...], take: Callable[[Event], None]) -> None:
+        with loaded.listening(take):
+            loaded.generate(messages)
+
+    answer((Message("user", "hi"),), lambda _: None)  # what is made at the first call is made before the forks
+    return setup, answer
+
+
+def main(file: Path, kind: str) -> None:
+    setup, answer = model_answer() if kind == "model" else (Setup(model="fake.gguf"), fake_answer)
+    say(ready=True)
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            chat(file, setup, answer)
+        say(pid=child)
+        _, status = os.waitpid(child, 0)
+        say(died=os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

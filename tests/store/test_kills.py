@@ -1,0 +1,134 @@
+"""kill -9 at any moment: the conversation opens, sound, with all but the last second or 64 tokens.
+
+`SPECTUI_KILLS` is how many of them with the model; by hand: `SPECTUI_KILLS=50 pytest tests/store/test_kills.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.store import library
+
+LATE = 64
+SECOND = 1.0
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
+
+
+@dataclass
+class Life:
+    """What a child said until it was killed."""
+
+    prompts: list[str] = field(default_factory=list)
+    replies: list[list[tuple[float, int, str]]] = field(default_factory=list)
+    """By reply: when a round was said, its tokens, its text."""
+    ended: int = 0
+
+
+class Nursery:
+    """Where the children come from."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        assert self.next() == {"ready": True}
+
+    def next(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the nursery died"
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def live(self, tokens: int) -> Life:
+        """Let one chat until it has said so many tokens, and kill it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        life, left = Life(), tokens
+        pid: int | None = None
+        while True:
+            said = self.next()
+            if "died" in said:
+                assert said["died"] == -signal.SIGKILL
+                return life
+            if "pid" in said:
+                pid = said["pid"]
+            elif "prompt" in said:
+                life.prompts.append(said["prompt"])
+                life.replies.append([])
+            elif "ended" in said:
+                life.ended += 1
+            else:
+                life.replies[-1].append((time.monotonic(), said["tokens"], said["text"]))
+                left -= said["tokens"]
+            if left <= 0 and pid is not None:
+                os.kill(pid, signal.SIGKILL)
+                pid = None  # what it said until then is still to be read
+
+
+@contextmanager
+def nursery(file: Path, kind: str) -> Iterator[Nursery]:
+    command = [sys.executable, "-m", "tests.store.chatting", str(file), kind]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield Nursery(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def check(file: Path, life: Life, killed: float) -> None:
+    """What must be on disk after such a life, and that the file is sound."""
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    if not life.prompts:
+        return
+    conversation = library.last(file)
+    assert conversation is not None
+    said = [message.text for message in conversation.messages if message.role == "user"]
+    assert said[: len(life.prompts)] == life.prompts, "every prompt whose reply could begin"
+    replies = [message for message in conversation.messages if message.role == "assistant"]
+    for place, rounds in enumerate(life.replies):
+        text = "".join(text for _, _, text in rounds)
+        kept = replies[place].text if place < len(replies) else ""
+        reply = replies[place].reply if place < len(replies) else None
+        assert kept == "".join(token.text for round in (reply.rounds if reply else ()) for token in round.tokens)
+        number = sum(len(round.tokens) for round in reply.rounds) if reply else 0
+        if place < life.ended - 1:
+            assert kept == text and reply is not None and reply.stop is not None
+        else:
+            assert kept.startswith(text) or text.startswith(kept)
+            lost = sum(tokens for _, tokens, _ in rounds) - number
+            last_second = sum(tokens for when, tokens, _ in rounds if when > killed - SECOND)
+            assert lost <= max(LATE, last_second), (lost, last_second)
+
+
+def kill(file: Path, kind: str, times: int, most: int) -> None:
+    chance = random.Random(7)
+    with nursery(file, kind) as children:
+        for _ in range(times):
+            life = children.live(chance.randrange(most))
+            check(file, life, time.monotonic())
+    kept = library.summaries(file)
+    assert len(kept) > times // 2
+    for summary in kept:
+        assert library.open_conversation(file, summary.id).messages
+
+
+def test_killed_while_rounds_come_quickly(tmp_path: Path) -> None:
+    kill(tmp_path / "conversations.db", "fake", 40, 400)
+
+
+def test_killed_while_smollm2_writes(tmp_path: Path) -> None:
+    kill(tmp_path / "conversations.db", "model", int(os.environ.get("SPECTUI_KILLS", "10")), 160)
