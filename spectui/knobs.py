@@ -178,6 +178,10 @@ class Setup:
     ubatch: int = setting(
         512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536, section="devices"
     )
+    no_repack: str = setting(
+        "off", "keep the weights as they are in the file, without the faster kernels for repacked ones", "-nr", "--no-repack",
+        choices=("off", "on"), bare="on", section="devices",
+    )  # fmt: skip
     strict: str = setting(
         "off", "the text is plain decoding's bit for bit: only passes whose logits do not depend on their size", "--strict",
         choices=("off", "on"), bare="on", section="speculation",

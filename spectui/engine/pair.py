@@ -66,12 +66,12 @@ class Pair:
                 check_file(setup.draft, "draft")
             except ModelFileError as error:
                 raise DraftError(str(error)) from error
-        verdict = self._verdict()
-        self._make_room(setup, verdict.extra_buffers)
-        self._load_target(setup, verdict.extra_buffers)
+        extra_buffers = self._verdict().extra_buffers and setup.no_repack == "off"
+        self._make_room(setup, extra_buffers)
+        self._load_target(setup, extra_buffers)
         if setup.draft is not None:
-            self._load_draft(setup, verdict.extra_buffers)
-        self._plan(setup, verdict.extra_buffers)
+            self._load_draft(setup, extra_buffers)
+        self._plan(setup, extra_buffers)
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
         """Measure what passes cost, and from that make the strategy."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from spectui.engine.events import Event, Failed, LoadFailed, Message
+from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
 _NICE = 5
 """Added to the thread's nice value."""
 
+Watch = Callable[[str, Setup], None]
+"""Is told, in the worker's thread, what begins with which set-up: "loading draft", "decoding"; "": nothing goes on."""
+
 _log = logging.getLogger(__name__)
 
 
 class Worker:
     """Commands go down a queue, events come up a deque; neither side ever waits for the other."""
 
-    def __init__(self, knobs: Knobs | None = None) -> None:
+    def __init__(self, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> None:
         self._knobs = knobs or Knobs()
+        self._watch = watch
+        self._stage = ""
+        self._setup = Setup()
         self.events: deque[Event] = deque()
         self._interrupt = Interrupt()
         self._commands: SimpleQueue[tuple[int, Callable[[Session], None]] | None] = SimpleQueue()
@@ -89,7 +95,7 @@ class Worker:
                 self.events.append(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
             return
 
-        session = self._session = Session(self.events.append, self._interrupt)
+        session = self._session = Session(self._tell, self._interrupt)
         session.knobs = self._knobs
         while (posted := self._commands.get()) is not None:
             number, command = posted
@@ -97,11 +103,24 @@ class Worker:
             if number <= self._stopped:
                 self._interrupt.set()
             command(session)
+            self._enter("")
         session.close()
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, Loading):
+            self._enter(f"loading {event.what}")
+        self.events.append(event)
+
+    def _enter(self, stage: str) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            self._watch(stage, self._setup)
 
     def _load(self, session: Session, setup: Setup) -> None:
         from spectui.engine.pair import DraftError
 
+        self._setup = setup
+        self._enter("loading")
         try:
             session.load(setup)
         except SpectuiError as error:
@@ -110,6 +129,7 @@ class Worker:
             self.events.append(LoadFailed(self._unexpected(error)))
 
     def _generate(self, session: Session, messages: Sequence[Message]) -> None:
+        self._enter("decoding")
         try:
             session.generate(messages)
         except SpectuiError as error:

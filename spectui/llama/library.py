@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections import deque
@@ -23,6 +24,7 @@ LOG: deque[str] = deque(maxlen=400)
 _ERROR_LEVEL = 4  # GGML_LOG_LEVEL_ERROR
 _errors: deque[str] = deque(maxlen=20)
 _listeners: list[Callable[[str], None]] = []
+_log = logging.getLogger(__name__)
 
 
 @llama.llama_log_callback  # type: ignore[untyped-decorator]
@@ -31,6 +33,7 @@ def _capture(level: int, text: bytes, _: object) -> None:
     if not line.strip(". "):
         return
     LOG.append(line)
+    _log.info("%s", line)
     for listener in _listeners:
         listener(line)
     if level == _ERROR_LEVEL:
