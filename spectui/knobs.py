@@ -190,6 +190,10 @@ class Setup:
         "off", "do not measure at load what passes cost; the rounds will tell", "--no-profile", choices=("off", "on"),
         bare="on", section="speculation",
     )  # fmt: skip
+    remember: str = setting(
+        "off", "draft also from past replies of other conversations, kept on disk (spectui forget clears them)", "--remember",
+        choices=("off", "on"), bare="on", section="speculation",
+    )  # fmt: skip
     system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")
 
     def checked(self) -> Setup:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import spectui
-from spectui.cli import chat, config, devices, doctor, history, run
+from spectui.cli import chat, config, devices, doctor, forget, history, run
 from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
 
@@ -90,6 +90,7 @@ root.add_command(run.command)
 root.add_command(history.command)
 root.add_command(devices.command)
 root.add_command(doctor.command)
+root.add_command(forget.command)
 root.add_command(config.command)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from spectui.engine.events import Event, Loading, ModelInfo, Notice
 from spectui.engine.profile import Profile, profile
+from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama import selftest
@@ -54,6 +56,8 @@ class Pair:
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
+        self.replies: Replies | None = None
+        """Past replies, where they are to be remembered."""
 
     def load(self, setup: Setup) -> None:
         """Make it as the set-up says. Raises SpectuiError, DraftError where the target alone would do."""
@@ -89,7 +93,9 @@ class Pair:
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
-        self.strategy = Strategy(self.drafter, Economics(verify, draft))
+        self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
+        past = self.replies.automaton if self.replies is not None else None
+        self.strategy = Strategy(self.drafter, Economics(verify, draft), past)
         if strict and found is not None:
             self.strategy.longest = found.equal_up_to - 1
 
@@ -239,7 +245,7 @@ class Pair:
             self.memory.close()
         if self.target is not None:
             self.target.close()
-        self.target = self.memory = self.template = self.strategy = None
+        self.target = self.memory = self.template = self.strategy = self.replies = None
         self._loaded.clear()
 
     def _close_draft(self) -> None:

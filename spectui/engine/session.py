@@ -105,6 +105,8 @@ class Session:
             pair.forget()
             raise
         assert decoder.reason is not None
+        if pair.replies is not None:
+            pair.replies.add(decoder.tokens[len(prompt) :])
         finished = Finished(
             reason=decoder.reason,
             text="".join(text),

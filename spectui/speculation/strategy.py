@@ -11,18 +11,19 @@ from spectui.speculation.economics import Economics
 from spectui.speculation.model import Cancelled
 from spectui.speculation.policy import FixedPolicy, Policy, ProfilePolicy
 from spectui.speculation.records import Candidate, Round
-from spectui.speculation.suffix import SuffixDrafter
+from spectui.speculation.suffix import SuffixAutomaton, SuffixDrafter
 
 
 class Strategy:
     """Lives as long as the pair is loaded: what it learns serves the next reply."""
 
-    def __init__(self, model: DraftModel | None, economics: Economics) -> None:
+    def __init__(self, model: DraftModel | None, economics: Economics, past: SuffixAutomaton | None = None) -> None:
+        """`past`: replies of other conversations, for the suffix drafter."""
         self.economics = economics
         self.longest: int | None = None
         """Most tokens that may be drafted whatever the knobs say; None for no bound."""
         self._model = self._given_model = model
-        self._suffix = SuffixDrafter()
+        self._suffix = SuffixDrafter(past)
         self._policies: dict[str, Policy] = {
             "auto": AutoPolicy(economics),
             "fixed": FixedPolicy(),

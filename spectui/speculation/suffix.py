@@ -16,6 +16,9 @@ from spectui.speculation.model import Cancelled, common_prefix
 from spectui.speculation.reading import Reader
 from spectui.speculation.records import Candidate
 
+_LOOK_BACK = 32
+"""Tokens of the text that are looked for in past replies: a longer match says no more."""
+
 _ANCESTORS = 24
 """Suffix links followed to count an occurrence. Text has about ten; only repetition without end has more."""
 
@@ -111,44 +114,66 @@ class SuffixAutomaton:
         return token, sum(self._count[each] for each in followers.values())
 
 
+class Match:
+    """The longest end of a text that stands in an automaton, followed token by token. The text need not be the automaton's."""
+
+    def __init__(self, automaton: SuffixAutomaton, state: int = 0, length: int = 0) -> None:
+        self.automaton = automaton
+        self.state = state
+        self.length = length
+
+    def advance(self, token: int) -> None:
+        """One more token of the text."""
+        self.state, self.length = self.automaton.advance(self.state, self.length, token)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """What followed. Before anything is known of this text, a longer match is trusted more."""
+        for token, share, length in self.automaton.continuation(self.state, self.length):
+            yield Candidate(token, share * trust(length), "suffix", match=length)
+
+
 class Cursor:
     """The end of the text, moved on by what is drafted behind it: what would follow?
 
-    The longest match says it, or the passage being copied where that says more.
+    The longest match says it, in this conversation or, if longer, in past ones; or the passage that is being copied.
     """
 
-    def __init__(self, automaton: SuffixAutomaton, reader: Reader, text: Sequence[int]) -> None:
-        self._automaton = automaton
-        self._reader = copy(reader)
+    def __init__(self, text: Sequence[int], here: Match, past: Match | None, reader: Reader) -> None:
         self._text = list(text)
-        self._state, self._length = automaton.end
+        self._here = here
+        self._past = past
+        self._reader = reader
 
     def advance(self, token: int) -> None:
         """A token is drafted."""
         self._text.append(token)
-        self._state, self._length = self._automaton.advance(self._state, self._length, token)
+        self._here.advance(token)
+        if self._past is not None:
+            self._past.advance(token)
         self._reader.follow(self._text)
-        _reseat(self._reader, self._automaton, self._state, self._length)
+        _reseat(self._reader, self._here)
 
     def candidates(self) -> Iterator[Candidate]:
-        """What would follow. Before anything is known of this text, a longer match is trusted more."""
-        if self._reader.match > self._length:
-            places = range(self._reader.place, len(self._text))
-            for length, place in enumerate(places, self._reader.match):
-                yield Candidate(self._text[place], trust(length), "suffix", match=length)
-        else:
-            for token, share, length in self._automaton.continuation(self._state, self._length):
-                yield Candidate(token, share * trust(length), "suffix", match=length)
+        """What would follow, token by token."""
+        longest = self._here
+        if self._past is not None and self._past.length > longest.length:
+            longest = self._past
+        if self._reader.match <= longest.length:
+            yield from longest.candidates()
+            return
+        for length, place in enumerate(range(self._reader.place, len(self._text)), self._reader.match):
+            yield Candidate(self._text[place], trust(length), "suffix", match=length)
 
 
 class SuffixDrafter:
-    """Proposes what followed before. Knows everything in the conversation, and nothing else."""
+    """Proposes what followed before, in this conversation and, if they are given, in past replies."""
 
     upcoming = "suffix"
 
-    def __init__(self) -> None:
+    def __init__(self, past: SuffixAutomaton | None = None) -> None:
         self._automaton = SuffixAutomaton()
         self._reader = Reader()
+        self._past = past
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         if common_prefix(self._automaton.tokens, tokens) < len(self._automaton.tokens):
@@ -161,19 +186,24 @@ class SuffixDrafter:
     def cursor(self, tokens: Sequence[int]) -> Cursor:
         """A cursor behind `tokens`."""
         self._catch_up(tokens)
-        return Cursor(self._automaton, self._reader, tokens)
+        past = None
+        if self._past is not None:
+            past = Match(self._past)
+            for token in tokens[-_LOOK_BACK:]:
+                past.advance(token)
+        return Cursor(tokens, Match(self._automaton, *self._automaton.end), past, copy(self._reader))
 
     def _catch_up(self, tokens: Sequence[int]) -> None:
         automaton, reader = self._automaton, self._reader
         for token in tokens[len(automaton.tokens) :]:
             automaton.extend(token)
             reader.follow(automaton.tokens)
-            _reseat(reader, automaton, *automaton.end)
+            _reseat(reader, Match(automaton, *automaton.end))
 
 
-def _reseat(reader: Reader, automaton: SuffixAutomaton, state: int, length: int) -> None:
+def _reseat(reader: Reader, match: Match) -> None:
     """A match that is longer than the passage being copied becomes the passage."""
-    if length > reader.run:
-        place = automaton.earlier_end(state)
+    if match.length > reader.run:
+        place = match.automaton.earlier_end(match.state)
         if place is not None:
-            reader.start(place, length)
+            reader.start(place, match.length)

@@ -167,3 +167,24 @@ def test_reloading_loads_only_what_changed(pair: Opened):
 def test_asking_before_loading_is_a_sentence():
     with pytest.raises(SpectuiError, match="No model is loaded"):
         ask(Session(lambda _: None), fixed(), "hi")
+
+
+@pytest.mark.parametrize("kind", ["legacy quants", "k-quants"])
+def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
+    """Q4_1 rounds alike at every size that is tried; Q2_K may not, and then the passes are shorter."""
+    both = setup()
+    target = both.model if kind == "legacy quants" else both.draft
+    session, _ = opened(replace(both, model=target, draft=None, strict="on"))
+    knobs = Knobs(temperature=0, predict=70, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
+    again = ("list of numbers", "one two three four five six seven eight nine ten\n" * 6, "again")
+    plain = ask(session, replace(knobs, drafter="off"), *again)
+    with session.listening(lambda event: seen.append(event)):
+        seen: list[Event] = []
+        strict = ask(session, knobs, *again)
+    sizes = {event.round.pass_size for event in rounds(seen)}
+    session.close()
+    assert strict.text == plain.text
+    assert strict.statistics.drafted
+    assert max(sizes) <= 16
+    if kind == "legacy quants":
+        assert max(sizes) == 16

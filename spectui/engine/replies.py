@@ -1,0 +1,67 @@
+"""Past replies of a model, as tokens on disk, so that what it wrote once can be drafted in other conversations."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from spectui import paths
+from spectui.speculation.suffix import SuffixAutomaton
+
+MOST = 32_768
+"""Tokens kept per model, the latest. The automaton over them takes about 20 MB and a quarter of a second."""
+
+_BREAK = -1
+"""Stands between replies, so that no match reaches from one into the next."""
+
+
+class Replies:
+    """What a model wrote lately, and the automaton to find it in. A disk that fails costs the memory, never the reply."""
+
+    def __init__(self, model: Path, n_vocab: int) -> None:
+        name = hashlib.sha256(f"{model.name} {model.stat().st_size}".encode()).hexdigest()[:24]
+        self._file = paths.state_directory() / f"replies-{name}.tokens"
+        self._n_vocab = n_vocab
+        self.automaton = SuffixAutomaton()
+        for token in self._read():
+            self.automaton.extend(token)
+
+    def add(self, reply: Sequence[int]) -> None:
+        """A reply is finished. The file is read again first: another spectui may have written meanwhile."""
+        for token in (*reply, _BREAK):
+            self.automaton.extend(token)
+        kept = [*self._read(), *reply, _BREAK][-MOST:]
+        part = self._file.with_suffix(f".{os.getpid()}.part")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                np.array(kept, "<i4").tofile(file)
+            part.replace(self._file)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
+
+    def _read(self) -> list[int]:
+        """The tokens on disk; none if there is no file, or it is damaged."""
+        try:
+            data = self._file.read_bytes()
+        except OSError:
+            return []
+        if len(data) % 4 or len(data) > 4 * MOST:
+            return []
+        tokens = np.frombuffer(data, "<i4")
+        sound = bool(np.all((tokens >= _BREAK) & (tokens < self._n_vocab)))
+        return [int(token) for token in tokens] if sound else []
+
+
+def forget() -> int:
+    """Delete the replies of every model from the disk; returns how many files that were."""
+    files = list(paths.state_directory().glob("replies-*.tokens"))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)

@@ -1,0 +1,132 @@
+"""What is measured at load, and what of it is believed later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import cycle, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spectui.engine import profile as room
+from spectui.engine.profile import Profile, profile
+from tests.toys import ToyModel
+
+
+class Target(ToyModel):
+    """A toy whose passes of more than `exact` tokens round otherwise."""
+
+    rows = 49
+
+    def __init__(self, exact: int = 49) -> None:
+        super().__init__(1)
+        self.exact = exact
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        result = super().evaluate(tokens, rows)
+        return result if len(tokens) <= self.exact else result + np.float32(1e-6)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def measured(target: Target, key: tuple[Any, ...] = ("build", "model"), draft: ToyModel | None = None) -> Profile:
+    return profile(target, draft, key, lambda _: None, lambda: False)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nothing else runs: a clock that every look moves on by the same."""
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(room, "perf_counter", lambda: 1e-4 * next(ticks))
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(("exact", "up_to"), [(49, 16), (6, 6), (5, 4), (1, 1)])
+def test_it_finds_up_to_which_size_the_logits_are_equal(exact: int, up_to: int):
+    found = measured(Target(exact))
+    assert (found.equal_up_to, found.tried) == (up_to, 16)
+    assert set(found.verify) == {1, *room.SIZES}
+    assert all(seconds > 0 for seconds in found.verify.values())
+
+
+@pytest.mark.usefixtures("quiet")
+def test_it_is_measured_once_per_build_and_model():
+    draft = ToyModel(2)
+    first = measured(Target(), draft=draft)
+    assert first.draft_next > 0
+    again = Target()
+    assert measured(again, draft=draft) == first
+    assert again.passes == []
+    other = Target()
+    measured(other, ("another build", "model"), draft)
+    assert other.passes
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:40],
+        lambda text: "[1, 2]",
+        lambda text: text.replace('"1":', '"0":', 1),
+        lambda text: json.dumps(json.loads(text) | {"verify": {"1": -3}}),
+        lambda text: json.dumps(json.loads(text) | {"verify": {"1": "NaN"}}),
+        lambda text: json.dumps(json.loads(text) | {"equal_up_to": 99}),
+        lambda text: json.dumps(json.loads(text) | {"surplus": 1}),
+    ],
+)
+def test_a_damaged_file_is_made_anew(state: Path, damage: Any):
+    first = measured(Target())
+    [file] = state.glob("profile-*.json")
+    sound = file.read_text()
+    file.write_text(damage(sound))
+    again = Target()
+    assert set(measured(again).verify) == set(first.verify)
+    assert again.passes
+    assert set(json.loads(file.read_text())) == set(json.loads(sound))
+
+
+class Clocked(Target):
+    """A toy whose passes take as long as they say, on a clock of their own."""
+
+    def __init__(self, seconds: Iterator[float], monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._seconds = seconds
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += next(self._seconds)
+        return super().evaluate(tokens, rows)
+
+
+@pytest.mark.parametrize(("seconds", "noisy"), [((0.001,), False), ((0.001, 0.002), True)])
+def test_what_was_measured_while_the_machine_was_busy_is_not_kept(
+    state: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], noisy: bool
+):
+    assert measured(Clocked(cycle(seconds), monkeypatch)).noisy == noisy
+    assert bool(list(state.glob("profile-*.json"))) != noisy
+
+
+def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: pytest.MonkeyPatch):
+    target = Clocked(repeat(0.4), monkeypatch)
+    found = measured(target)
+    assert target.now <= room.BOUND_S + 0.8
+    assert {1, 2, 16} <= set(found.verify)
+    assert len(found.verify) < 1 + len(room.SIZES)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_conversation_in_memory_is_not_thrown_away_for_it():
+    target = Target()
+    target.evaluate([1, 2, 3], 1)
+    assert measured(target) == Profile()
+    assert target.tokens == [1, 2, 3]

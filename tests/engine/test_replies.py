@@ -1,0 +1,93 @@
+"""Past replies on disk, and what they are good for."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from spectui import paths
+from spectui.cli import root
+from spectui.engine import replies
+from spectui.engine.replies import Replies
+from spectui.knobs import Knobs
+from tests.smollm2 import SNAKE, alone, ask, opened
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    return file
+
+
+def test_what_was_written_once_is_drafted_in_another_conversation():
+    knobs = Knobs(temperature=0, predict=60, drafter="suffix", policy="fixed", draft_max=8, p_min=0.5)
+    session, _ = opened(replace(alone(), remember="on"))
+    first = ask(session, knobs, SNAKE)
+    session.close()
+    session, _ = opened(replace(alone(), remember="on"))
+    again = ask(session, knobs, SNAKE)
+    session.close()
+    session, _ = opened(alone())
+    without = ask(session, knobs, SNAKE)
+    session.close()
+    assert first.text == again.text == without.text
+    assert again.statistics.accepted > without.statistics.accepted + 20
+    assert again.statistics.rounds < 0.7 * without.statistics.rounds
+
+
+def test_nothing_is_kept_unless_asked_for(state: Path):
+    session, _ = opened(alone())
+    ask(session, Knobs(temperature=0, predict=8), SNAKE)
+    session.close()
+    assert not list(state.glob("replies-*"))
+
+
+def test_the_file_is_private_bounded_and_of_one_model(model: Path, state: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(replies, "MOST", 10)
+    Replies(model, 100).add([1, 2, 3])
+    Replies(model, 100).add([4, 5, 6, 7, 8, 9, 10])
+    [file] = state.glob("replies-*.tokens")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert Replies(model, 100).automaton.tokens == [3, -1, 4, 5, 6, 7, 8, 9, 10, -1][-10:]
+    other = model.with_name("other.gguf")
+    other.write_bytes(b"GGUF")
+    assert Replies(other, 100).automaton.tokens == []
+
+
+@pytest.mark.parametrize("damage", [b"abc", b"\xff\xff\xff\x7f", b"\xfe\xff\xff\xff"])
+def test_a_damaged_file_is_begun_anew(model: Path, state: Path, damage: bytes):
+    Replies(model, 100).add([1, 2, 3])
+    [file] = state.glob("replies-*.tokens")
+    file.write_bytes(damage)
+    remembered = Replies(model, 100)
+    assert remembered.automaton.tokens == []
+    remembered.add([4])
+    assert Replies(model, 100).automaton.tokens == [4, -1]
+
+
+def test_a_directory_that_cannot_be_written_costs_nothing_but_the_memory(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "model.gguf" / "under-a-file"))
+    remembered = Replies(model, 100)
+    remembered.add([1, 2])
+    assert remembered.automaton.tokens == [1, 2, -1]
+
+
+def test_forget_deletes_them(model: Path):
+    Replies(model, 100).add([1, 2, 3])
+    result = CliRunner().invoke(root, ["forget"])
+    assert result.exit_code == 0, result.output
+    assert "1 model" in result.output
+    assert not list(paths.state_directory().glob("replies-*"))
