@@ -91,6 +91,7 @@ def write_reply(engine: FakeEngine) -> None:
             seconds=draft_s + verify_s + REST_S,
             draft_s=draft_s,
             source=source,
+            plain_s=PASS_S + REST_S,
             note=f"drafting {size} of 16: pays {expected * PASS_S / (draft_s + verify_s):.1f}x"
             if size
             else "measuring what a plain pass costs",

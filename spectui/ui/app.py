@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -15,13 +18,16 @@ from textual.widgets import HelpPanel
 
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
-from spectui.ui.panel import SWITCHES
+from spectui.ui.panel import PAGES, SWITCHES
 from spectui.ui.resuming import ResumingChatScreen
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
+
+ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class SpectuiApp(App[None]):
@@ -34,7 +40,9 @@ class SpectuiApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "help", "Help", id="help", priority=True, tooltip="Keys, and what the focused part does"),
         Binding("ctrl+q", "quit", "Quit", id="quit", priority=True, tooltip="Leave at once"),
-    ]
+        Binding("ctrl+z", "suspend_process", "Suspend", id="suspend", show=False, priority=True,
+                tooltip="Go to the shell for a while; fg comes back"),
+    ]  # fmt: skip
 
     def __init__(
         self,
@@ -49,6 +57,8 @@ class SpectuiApp(App[None]):
         notices: Sequence[str] = (),
         journal: Journal | None = None,
         conversation: Conversation | None = None,
+        crash: Crash | None = None,
+        offer: Conversation | None = None,
     ) -> None:
         super().__init__()
         engine.knobs = knobs
@@ -58,6 +68,8 @@ class SpectuiApp(App[None]):
         self._notices = list(notices)
         self._journal = journal or Journal(None)
         self._conversation = conversation
+        self._crash = crash
+        self._offer = offer
         themes, problems = load_themes(theme_directories)
         for each in themes:
             self.register_theme(each)
@@ -78,6 +90,8 @@ class SpectuiApp(App[None]):
             self._setup,
             self._journal,
             conversation=self._conversation,
+            crash=self._crash,
+            offer=self._offer,
             monitor=self._monitor,
             notices=self._notices,
         )
@@ -95,6 +109,8 @@ class SpectuiApp(App[None]):
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )
         if isinstance(screen, ChatScreen):
+            for page in PAGES:
+                yield SystemCommand(f"Page: {page}", "See this page of the panel", partial(screen.show_page, page))
             for key in SWITCHES:
                 spec = spec_of(Knobs, key)
                 for choice in spec.choices:
@@ -109,7 +125,11 @@ class SpectuiApp(App[None]):
         self.notify(f"The key map gives a key away that {names} had.", severity="warning", markup=False)
 
     def on_mount(self) -> None:
-        """Watch the machine while the window is open."""
+        """Watch the machine while the window is open, and end as on Ctrl+Q when somebody asks from outside."""
+        if not self.is_headless:
+            for number in ENDINGS:
+                with suppress(NotImplementedError):  # Windows
+                    asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         if self._monitor is not None:
             self._monitor.start()
 

@@ -10,7 +10,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widgets import Footer
 
 from spectui.engine.events import (
@@ -26,22 +25,19 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.engine.protocol import Engine
-from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
-from spectui.ui.dashboard import Dashboard
-from spectui.ui.devices import DevicePane
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.inspector import Inspector
 from spectui.ui.legend import Legend
 from spectui.ui.loading import LoadingLine
-from spectui.ui.panel import SidePanel, turned
-from spectui.ui.placement import pick
+from spectui.ui.panel import SidePanel
+from spectui.ui.panel_screen import PanelScreen
 from spectui.ui.prompt_input import PromptInput
+from spectui.ui.rounds import RoundsPage
 from spectui.ui.session import Session, note_of
-from spectui.ui.slider import Slider
 from spectui.ui.status import StatusLine
-from spectui.ui.switch import Switch, next_choice
 from spectui.ui.title import TitleLine
 
 DRAIN_S = 1 / 30
@@ -54,7 +50,7 @@ NO_MODEL = (
 )
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(PanelScreen):
     """Sends prompts down, drains events up, and hands each to the widget that shows it."""
 
     AUTO_FOCUS = "#prompt"
@@ -66,12 +62,6 @@ class ChatScreen(Screen[None]):
         Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
         Binding("f4", "inspect", "Inspect", id="inspect", priority=True,
                 tooltip="Put a cursor on the tokens: where each came from"),
-        Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
-        Binding("f7", "devices", "Devices", id="devices", priority=True, tooltip="Choose devices for the models"),
-        Binding("f8", "switch('drafter')", "Drafter", id="drafter", show=False, priority=True,
-                tooltip="Who drafts: turn on by one"),
-        Binding("f9", "switch('policy')", "Policy", id="policy", show=False, priority=True,
-                tooltip="How long drafts are: turn on by one"),
         Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
         Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
         Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
@@ -84,9 +74,7 @@ class ChatScreen(Screen[None]):
     def __init__(
         self, engine: Engine, setup: Setup, *, monitor: Monitor | None = None, notices: Sequence[str] = ()
     ) -> None:
-        super().__init__()
-        self.engine = engine
-        self.session = Session(setup)
+        super().__init__(engine, Session(setup))
         self._monitor = monitor
         self._notices = notices
 
@@ -108,6 +96,7 @@ class ChatScreen(Screen[None]):
         """Show what is known, and load once the window stands: a person can type while it loads."""
         self.transcript = self.query_one(InspectableTranscript)
         self.prompt = self.query_one(PromptInput)
+        self.panel = self.query_one(SidePanel)
         self.query_one(TitleLine).update_models(self.session)
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
@@ -146,6 +135,7 @@ class ChatScreen(Screen[None]):
         match event:
             case RoundDone(round=round):
                 self.transcript.append_round(round)
+                self.panel.add_round(round)
                 return
             case Loading():
                 self.query_one(LoadingLine).update_loading(event)
@@ -165,7 +155,7 @@ class ChatScreen(Screen[None]):
             case Notice(message=message):
                 self.transcript.add_notice(printable(message))
         if isinstance(event, Loaded | Devices | LoadFailed):
-            self.query_one(DevicePane).update_devices(self.session.devices, self.session.setup)
+            self.panel.update_devices(self.session.devices, self.session.setup)
         if not isinstance(event, Loading | Devices | Notice):
             self._show_figures()
             self._show_state()
@@ -213,36 +203,15 @@ class ChatScreen(Screen[None]):
         self.query_one(TitleLine).update_figures(figures)
         self.query_one(Legend).update_figures(figures)
         self.query_one(StatusLine).update_figures(figures)
-        self.query_one(Dashboard).update_figures(figures)
+        self.panel.update_figures(figures)
         if self._monitor is not None:
-            self.query_one(DevicePane).update_telemetry(self._monitor.snapshot)
+            self.panel.update_telemetry(self._monitor.snapshot)
 
     def _show_state(self) -> None:
         waiting = len(self.session.waiting)
         word = "prompt waits" if waiting == 1 else "prompts wait"
         self.prompt.border_title = f"{waiting} {word} until the model is free, Esc takes back" if waiting else ""
         self.refresh_bindings()
-
-    # Levers
-
-    @on(Slider.Changed)
-    @on(Switch.Changed)
-    def _turn(self, event: Slider.Changed | Switch.Changed) -> None:
-        self.turn(event.control.key, event.value)
-
-    def turn(self, key: str, value: float | str) -> None:
-        """Set one knob; it acts from the next round on."""
-        knobs = turned(self.engine.knobs, key, value)
-        if knobs != self.engine.knobs:
-            self.engine.knobs = knobs
-            self.query_one(SidePanel).show_knobs(knobs)
-
-    @on(DevicePane.Picked)
-    def _pick(self, event: DevicePane.Picked) -> None:
-        setup = pick(self.session.setup, event.role, event.device, self.session.devices)
-        if setup != self.session.setup:
-            self.load(setup)
-            self.query_one(DevicePane).update_devices(self.session.devices, setup)
 
     # Actions
 
@@ -295,41 +264,20 @@ class ChatScreen(Screen[None]):
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:
         self.query_one(Inspector).show(event.token, event.round)
+        self.panel.query_one(RoundsPage).show_round(event.round)
         if event.token is None:
             self.prompt.focus()
+
+    @on(RoundsPage.Chosen)
+    def _mark_round(self, event: RoundsPage.Chosen) -> None:
+        self.query_one(Inspector).show(None, None)
+        if event.round is None or not self.transcript.mark_round(event.round):
+            self.transcript.end_inspection()
 
     def _end_inspection(self) -> None:
         self.transcript.end_inspection()
         self.query_one(Inspector).show(None, None)
         self.prompt.focus()
-
-    def action_switch(self, key: str) -> None:
-        """Turn a switch on by one, and say so where the panel is hidden."""
-        value = next_choice(spec_of(Knobs, key).choices, getattr(self.engine.knobs, key))
-        self.turn(key, value)
-        if not self.query_one(SidePanel).display:
-            self.notify(f"{title(key)}: {value}", timeout=2, markup=False)
-
-    def action_panel(self) -> None:
-        """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
-        if self.has_class("-help"):
-            self.app.action_hide_help_panel()
-            if self.query_one(SidePanel).display:
-                return
-        narrow = self.app.screen.has_class("-narrow")
-        self.toggle_class("-drawer" if narrow else "-no-panel")
-        shown = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
-        if shown and narrow:
-            self.query(Slider).first().focus()
-        else:
-            self.prompt.focus()
-
-    def action_devices(self) -> None:
-        """Go to the devices, opening the panel where it is hidden."""
-        self.app.action_hide_help_panel()
-        self.remove_class("-no-panel")
-        self.add_class("-drawer")
-        self.query_one(DevicePane).focus()
 
     def action_again(self) -> None:
         """Take the last reply back and answer once more."""
@@ -346,6 +294,7 @@ class ChatScreen(Screen[None]):
             self.engine.stop()
         self.session.clear()
         self.transcript.clear()
+        self.panel.clear()
         self._show_figures()
         self._show_state()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from spectui.speculation.records import Round
 from spectui.ui.digits import big
+from spectui.ui.estimates import payoff
 from spectui.ui.figures import (
     UNKNOWN,
     Figures,
@@ -19,15 +20,16 @@ from spectui.ui.figures import (
     share,
     step,
 )
-from spectui.ui.lines import LABEL, Line, Lines, bar_of, labelled
+from spectui.ui.lines import LABEL, Line, bar_of, labelled
+from spectui.ui.page import Page
+from spectui.ui.why import why_no_drafts
 
 FULL_HEIGHT = 24
 """Lines of the whole dashboard; with fewer it leaves the air out."""
 
 
-class Dashboard(Lines):
-    """Speed, then what makes it: acceptance, rounds, costs, prompt, context. `update_figures` is to be called 4-5 times a
-    second; a dash stands for what is not known."""
+class Dashboard(Page):
+    """Speed, then what makes it: acceptance, rounds, costs, prompt, context. A dash stands for what is not known."""
 
     HELP = """\
 ## Figures
@@ -35,7 +37,8 @@ class Dashboard(Lines):
 **acceptance** = accepted / (accepted + rejected). **per pass** = tokens for each pass of the target.
 **by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
 **a round** = milliseconds for drafting, verifying, choosing and the rest.
-**now** = what was drafted last, and why so much. **kept from** = accepted tokens by who drafted them: the draft model, or
+**now** = what was drafted last, and why so much; **no drafts** = why there are none. **pays** = a round's cost in plain passes
+against the tokens that it yields (an estimate). **kept from** = accepted tokens by who drafted them: the draft model, or
 a repetition of the conversation's own words (suffix).
 """
 
@@ -43,18 +46,9 @@ a repetition of the conversation's own words (suffix).
     Dashboard { height: 24; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._figures = Figures()
-
-    def update_figures(self, figures: Figures) -> None:
-        """Draw these."""
-        self._figures = figures
-        self.rewrite()
-
     def written(self) -> list[Line]:
         """The latest figures."""
-        return lines(self._figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
+        return lines(self.figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
 
 
 def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
@@ -74,7 +68,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
     ]
     cost = _cost(figures, graph)
-    now = _now(figures.rounds, graph)
+    now = _now(figures, graph)
     prompt: list[Line] = [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
         labelled(
@@ -87,8 +81,34 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         (decimal(figures.chat.tokens_per_s), "value"), (" t/s", "label"),
     ]  # fmt: skip
     if compact:
-        return [*head, *effect, rounds[0], *counts[:2], cost[0], *now, prompt[1]]
-    return [*head, [], *effect, [], *rounds, [], *counts, _kept(figures), [], *cost, *now, [], *prompt, chat]
+        return [*head, *effect, rounds[0], *counts[:2], cost[0], _pays(figures), *now, prompt[1]]
+    return [
+        *head,
+        [],
+        *effect,
+        [],
+        *rounds,
+        [],
+        *counts,
+        _kept(figures),
+        [],
+        *cost,
+        _pays(figures),
+        *now,
+        *prompt,
+        chat,
+    ]
+
+
+def _pays(figures: Figures) -> Line:
+    """The break-even, in words."""
+    paid = payoff(figures.rounds)
+    if paid is None:
+        return labelled("pays", (UNKNOWN, "label"))
+    return labelled(
+        "pays", (f"{paid.pays:.1f}x", "value"), (": costs ", "label"), (decimal(paid.passes), "value"),
+        (" passes, yields ", "label"), (decimal(paid.tokens), "value"),
+    )  # fmt: skip
 
 
 def _speed(figures: Figures, width: int) -> list[Line]:
@@ -145,8 +165,12 @@ def _kept(figures: Figures) -> Line:
     return line if figures.sources else [*line, (UNKNOWN, "label")]
 
 
-def _now(rounds: tuple[Round, ...], width: int) -> list[Line]:
-    """What the policy did in the latest round, and why: in two lines, whatever it has to say."""
+def _now(figures: Figures, width: int) -> list[Line]:
+    """What the policy did in the latest round, and why; or why nothing is drafted: in two lines, whatever there is to say."""
+    rounds = figures.rounds
+    if why := why_no_drafts(figures):
+        first, second = two_lines(why, width)
+        return [[("no drafts   ", "correction"), (first, "value")], [(" " * LABEL, "label"), (second, "value")]]
     if not rounds or not rounds[-1].note:
         return [[("now         ", "label"), (UNKNOWN, "label")], []]
     sources = dict.fromkeys(token.source for token in rounds[-1].drafted)

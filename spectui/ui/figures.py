@@ -25,7 +25,8 @@ class Figures:
 
     `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target, `rounds` are the
     latest ones, oldest first. `origins` and `sources` count the reply's tokens: by who had them first, and accepted ones
-    by who drafted them.
+    by who drafted them. `has_draft`: a draft model is loaded; `draft_failed`: it gave up in this reply; `draft_problem`: why
+    there is none.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -40,6 +41,9 @@ class Figures:
     first_token_s: float | None = None
     context: int | None = None
     n_ctx: int | None = None
+    has_draft: bool = False
+    draft_failed: bool = False
+    draft_problem: str = ""
 
     @property
     def prompt_speed(self) -> float | None:

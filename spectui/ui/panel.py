@@ -5,35 +5,72 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
 
+from spectui.engine.events import Device
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
+from spectui.speculation.records import Round
+from spectui.telemetry.monitor import Snapshot
 from spectui.ui.dashboard import Dashboard
 from spectui.ui.devices import DevicePane
+from spectui.ui.figures import Figures
+from spectui.ui.machine import MachinePage
+from spectui.ui.page import Page
+from spectui.ui.page_bar import PageBar
+from spectui.ui.places import PlacesPage
+from spectui.ui.rounds import RoundsPage
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
+from spectui.ui.trends import TrendsPage
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
-"""The knobs that are worth a hand on them while a reply is written."""
+"""The knobs that are worth a hand on them while a reply is written: they stand on the first page too."""
 
 SWITCHES = ("policy", "drafter")
 """Those that are a word: what the sliders then refine."""
 
 
+_LABELS = {"repeat_penalty": "repetition"}
+"""Names that are too long for a slider."""
+
+PAGES: dict[str, tuple[str, ...]] = {
+    "now": ("dashboard", "switches", "sliders", "devices"),
+    "rounds": ("rounds",),
+    "places": ("places",),
+    "time": ("trends",),
+    "machine": ("machine", "devices"),
+    "knobs": ("switches", "sliders"),
+}
+"""What stands on each page, by the parts' ids."""
+
+
 class SidePanel(VerticalScroll, can_focus=False):
-    """Figures, sliders and devices, scrolled together where the window is low."""
+    """Pages, of which one is seen: figures and levers, rounds, places in the draft, time, the machine, all knobs."""
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(str(number), f"page({page!r})", page, id=f"page.{page}", show=False)
+        for number, page in enumerate(PAGES, 1)
+    ]
 
     def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._knobs = knobs
         self._setup = setup
+        self.page = "now"
+        """The page that is seen."""
 
     def compose(self) -> ComposeResult:
         """Switches and sliders are made from the table of knobs."""
+        yield PageBar(tuple(PAGES), id="pages")
         yield Dashboard(id="dashboard")
+        yield RoundsPage(id="rounds")
+        yield PlacesPage(id="places")
+        yield TrendsPage(id="trends")
+        yield MachinePage(id="machine")
         with Horizontal(id="switches"):
             for key in SWITCHES:
                 value, spec = getattr(self._knobs, key), spec_of(Knobs, key)
@@ -45,18 +82,71 @@ class SidePanel(VerticalScroll, can_focus=False):
                     default=getattr(Knobs(), key),
                     id=f"switch-{title(key)}",
                 )
-        for key, default, spec in specs(Knobs):
-            if key in SLIDERS and spec.low is not None and spec.high is not None and spec.step is not None:
-                value = getattr(self._knobs, key)
-                yield Slider(
-                    key, title(key), value, low=spec.low, high=spec.high, step=spec.step, default=default,
-                    id=f"slider-{title(key)}",
-                )  # fmt: skip
+        with Vertical(id="sliders"):
+            for key, default, spec in specs(Knobs):
+                if spec.low is not None and spec.high is not None and spec.step is not None:
+                    value = getattr(self._knobs, key)
+                    yield Slider(
+                        key, _LABELS.get(key, title(key)), value, low=spec.low, high=spec.high, step=spec.step, default=default,
+                        id=f"slider-{title(key)}",
+                    )  # fmt: skip
         yield DevicePane(self._setup, id="devices")
 
     def on_mount(self) -> None:
-        """Dim what has no effect from the start."""
+        """Show the first page, and dim what has no effect from the start."""
+        self.show_page(self.page)
         self.show_knobs(self._knobs)
+
+    def show_page(self, page: str) -> None:
+        """See this page."""
+        self.page = page
+        for part in self.children:
+            part.set_class(part.id != "pages" and part.id not in PAGES[page], "-off")
+        for slider in self.query(Slider):
+            slider.set_class(page != "knobs" and slider.key not in SLIDERS, "-off")
+        self.set_class(page == "now", "-now")
+        self.query_one(PageBar).show_page(page)
+
+    def action_page(self, page: str) -> None:
+        """See this page, the hand on it where it has something to turn."""
+        self.show_page(page)
+        self.focus_page()
+
+    def focus_page(self) -> bool:
+        """Focus what can be turned on the page. False where there is nothing."""
+        for part in self.query("RoundsPage, Slider, DevicePane"):
+            if not any(each.has_class("-off") for each in part.ancestors_with_self):
+                part.focus(scroll_visible=False)
+                return True
+        return False
+
+    @on(PageBar.Chosen)
+    def _choose(self, event: PageBar.Chosen) -> None:
+        event.stop()
+        self.show_page(event.page)
+
+    def add_round(self, round: Round) -> None:
+        """One more round of the reply."""
+        self.query_one(TrendsPage).add_round(round)
+
+    def update_figures(self, figures: Figures) -> None:
+        """Hand the figures to the pages; the one that is seen draws them."""
+        for page in self.query(Page):
+            page.update_figures(figures)
+
+    def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
+        """These devices, under this set-up."""
+        self.query_one(DevicePane).update_devices(devices, setup)
+        self.query_one(MachinePage).update_devices(devices)
+
+    def update_telemetry(self, snapshot: Snapshot) -> None:
+        """What the monitor saw last."""
+        self.query_one(DevicePane).update_telemetry(snapshot)
+        self.query_one(MachinePage).update_telemetry(snapshot)
+
+    def clear(self) -> None:
+        """A new conversation."""
+        self.query_one(TrendsPage).clear()
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Put every slider and switch where its knob stands, and dim those that have no effect now."""

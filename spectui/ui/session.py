@@ -19,6 +19,7 @@ from spectui.engine.events import (
     Loading,
     Message,
     ModelInfo,
+    Notice,
     Prompt,
     RoundDone,
 )
@@ -57,6 +58,10 @@ class Session:
         """Prompts that are sent, one after the other, as soon as the engine is free."""
         self.without_draft = False
         """The last loading failed because of the draft; the target alone would load."""
+        self.draft_problem = ""
+        """Why the draft could not be loaded, while the target goes on alone."""
+        self.draft_failed = False
+        """The draft model failed in this reply."""
         self.stopped = False
         """A person stopped the loading: that it failed is no error."""
         self._loads = 0
@@ -119,6 +124,10 @@ class Session:
         self._loads += 1
         self.without_draft = self.stopped = False
 
+    def hold(self) -> None:
+        """Note that nothing is loaded until a person says so."""
+        self._model = "failed"
+
     def stop(self) -> None:
         """Note that what goes on is being stopped."""
         self.stopped = self._model == "loading"
@@ -156,9 +165,13 @@ class Session:
             case Loaded(setup=setup, target=target, draft=draft, devices=devices):
                 self._model = "ready"
                 self.setup, self.target, self.draft, self.devices = setup, target, draft, devices
-            case LoadFailed(without_draft=without_draft):
+                self.draft_problem = "" if draft else self.draft_problem
+            case LoadFailed(message=message, without_draft=without_draft):
                 self._model = "failed"
                 self.without_draft = without_draft
+                self.draft_problem = message if without_draft else ""
+            case Notice(draft_failed=True):
+                self.draft_failed = True
             case Devices(devices=devices):
                 self.devices = devices
             case Prompt():
@@ -190,10 +203,14 @@ class Session:
             first_token_s=self.first_token_s,
             context=self.context,
             n_ctx=self.n_ctx,
+            has_draft=self.draft is not None,
+            draft_failed=self.draft_failed,
+            draft_problem=self.draft_problem,
         )
 
     def _begin(self) -> None:
         self.statistics = Statistics()
+        self.draft_failed = False
         self.origins: Counter[str] = Counter()
         self.sources: Counter[str] = Counter()
         self.rounds: deque[Round] = deque(maxlen=256)

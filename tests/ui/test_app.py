@@ -55,7 +55,7 @@ async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates == [(Message("user", "hello there"),)]
         assert "hello there" in said(app)
-        assert "loading target" not in screen_text(app)
+        await wait_until(pilot, lambda: "loading target" not in screen_text(app))
 
 
 async def test_rounds_appear_as_they_come_and_the_reply_joins_the_conversation(

@@ -1,0 +1,77 @@
+"""What speculation costs and yields, estimated from the rounds themselves. An estimate is called one where it is shown; the
+speed-up is only known once the same prompt was decoded plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+
+_EVIDENCE = 4
+"""Rounds that must have reached a place before its acceptance is believed."""
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """An average round: what it costs in plain target passes (its break-even), and the tokens that it yields."""
+
+    passes: float
+    tokens: float
+
+    @property
+    def pays(self) -> float:
+        """How many times faster than plain decoding."""
+        return self.tokens / self.passes
+
+
+@dataclass(frozen=True)
+class Advice:
+    """By draft length, from 0: how many times faster than plain decoding it is expected to be."""
+
+    pays: tuple[float, ...]
+
+    @property
+    def best(self) -> int:
+        """The draft-max that promises most."""
+        return max(range(len(self.pays)), key=self.pays.__getitem__)
+
+
+def payoff(rounds: Sequence[Round]) -> Payoff | None:
+    """What these rounds cost and yield on average; None before plain passes were measured."""
+    known = [round for round in rounds if round.plain_s]
+    plain_s = sum(round.plain_s or 0.0 for round in known)
+    if not plain_s:
+        return None
+    seconds = sum(round.seconds for round in known)
+    return Payoff(seconds / plain_s, sum(len(round.tokens) for round in known) / len(known))
+
+
+def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
+    """What each draft-max promises: acceptance by place as counted, and costs as these rounds had them.
+
+    A pass over n tokens is taken to cost `plain + slope * (n - 1)`, the slope fitted to the rounds; a drafted token costs their
+    mean. None if too little was drafted to tell.
+    """
+    known = [round for round in rounds if round.plain_s]
+    drafted = sum(len(round.drafted) for round in known)
+    if not drafted:
+        return None
+    n = len(known)
+    plain_s = sum(round.plain_s or 0.0 for round in known) / n
+    rest_s = sum(round.choose_s + round.rest_s for round in known) / n
+    draft_s = sum(round.draft_s for round in known) / drafted
+    more = [(round.pass_size - 1, round.verify_s - (round.plain_s or 0.0)) for round in known]
+    squares = sum(size * size for size, _ in more)
+    slope = max(0.0, sum(size * seconds for size, seconds in more) / squares) if squares else 0.0
+    pays, tokens, survival = [1.0], 1.0, 1.0
+    for rate, reached in zip(reply.per_position, reply.reached, strict=True):
+        if rate is None or reached < _EVIDENCE:
+            break
+        survival *= rate
+        tokens += survival
+        length = len(pays)
+        pays.append(tokens * (plain_s + rest_s) / (plain_s + rest_s + length * (slope + draft_s)))
+    return Advice(tuple(pays)) if len(pays) > 1 else None

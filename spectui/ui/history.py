@@ -1,0 +1,67 @@
+"""Speed and acceptance over time, in a bounded number of steps however long a reply is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import ratio
+
+STEPS = 160
+"""Most steps. When there are more, each two become one: twice as long."""
+
+
+class History:
+    """Rounds put into steps of equal decoding time. Rounds longer than a step leave gaps, which the next value fills."""
+
+    def __init__(self, step_s: float = 0.25) -> None:
+        self._step_s = self._shortest_s = step_s
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._step_s = self._shortest_s
+        self.seconds = 0.0
+        """Decoding time so far."""
+        self._steps: list[list[float]] = []
+
+    def add(self, round: Round) -> None:
+        """One more round, at its end."""
+        self.seconds += round.seconds
+        step = int(self.seconds / self._step_s)
+        while step >= STEPS:
+            self._halve()
+            step = int(self.seconds / self._step_s)
+        while len(self._steps) <= step:
+            self._steps.append([0.0, 0.0, 0.0, 0.0])
+        accepted = round.count("accepted")
+        for place, number in enumerate(
+            (len(round.tokens), round.seconds, accepted, accepted + round.count("rejected"))
+        ):
+            self._steps[step][place] += number
+
+    @property
+    def speeds(self) -> list[float | None]:
+        """Tokens per second in each step."""
+        return _filled(ratio(tokens, seconds) for tokens, seconds, _, _ in self._steps)
+
+    @property
+    def acceptances(self) -> list[float | None]:
+        """accepted / (accepted + rejected) in each step; None where nothing was judged."""
+        return _filled(ratio(accepted, judged) for _, _, accepted, judged in self._steps)
+
+    def _halve(self) -> None:
+        self._step_s *= 2
+        pairs = [self._steps[at : at + 2] for at in range(0, len(self._steps), 2)]
+        self._steps = [[sum(numbers) for numbers in zip(*pair, strict=True)] for pair in pairs]
+
+
+def _filled(values: Iterable[float | None]) -> list[float | None]:
+    """The values, each gap between two of them filled with the one before."""
+    known = list(values)
+    while known and known[-1] is None:
+        known.pop()
+    for at in range(1, len(known)):
+        if known[at] is None:
+            known[at] = known[at - 1]
+    return known

@@ -1,0 +1,121 @@
+"""The machine: memory and use of each GPU and of the host, as bars with the last minutes behind them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from spectui.engine.events import Device
+from spectui.telemetry.gpus import find_gpu
+from spectui.telemetry.monitor import Snapshot
+from spectui.ui.figures import UNKNOWN, percent, printable
+from spectui.ui.lines import Line, bar_of, labelled
+from spectui.ui.page import Page
+from spectui.ui.plot import columns
+
+MINUTES = 2
+"""Of history; the monitor looks once a second."""
+
+
+class MachinePage(Page):
+    """For each GPU and the host: memory, use, and how both went."""
+
+    HELP = """\
+## Machine
+
+Memory and use of each GPU (NVML, or what ggml says) and of the host; the columns behind are the last two minutes. Below, the
+devices: **F7**, arrows and Space move a model to another one.
+"""
+
+    DEFAULT_CSS = """
+    MachinePage { height: 1fr; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._past: deque[Snapshot] = deque(maxlen=60 * MINUTES)
+        self._devices: tuple[Device, ...] = ()
+
+    def update_telemetry(self, snapshot: Snapshot) -> None:
+        """One more look at the machine; the same one again counts once."""
+        if not self._past or self._past[-1] is not snapshot:
+            self._past.append(snapshot)
+            if self.display:
+                self.rewrite()
+
+    def update_devices(self, devices: tuple[Device, ...]) -> None:
+        """The devices as ggml sees them: what NVML does not know is told from them."""
+        self._devices = devices
+        if self.display:
+            self.rewrite()
+
+    def written(self) -> list[Line]:
+        """GPUs first, then the host."""
+        width = self.size.width
+        tall = self.size.height >= 20
+        lines: list[Line] = []
+        for device in self._devices:
+            if device.kind in ("gpu", "igpu"):
+                lines += [*self._gpu(device, width, tall), []]
+        if not lines and self._past and self._past[-1].gpu_reason:
+            lines += [labelled("no GPU", (printable(self._past[-1].gpu_reason)[: width - 12], "label")), []]
+        return [*lines, *self._host(width, tall)]
+
+    def _gpu(self, device: Device, width: int, tall: bool) -> list[Line]:
+        gpus = [find_gpu(each.gpus, device.id) for each in self._past]
+        now = gpus[-1] if gpus else None
+        used = now.memory_used if now and now.memory_used is not None else device.total - device.free
+        total = now.memory_total if now and now.memory_total else device.total
+        warm = [f"{now.temperature:.0f} °C" if now and now.temperature is not None else "",
+                f"{now.power:.0f} W" if now and now.power is not None else ""]  # fmt: skip
+        past = _shares((gpu.memory_used, gpu.memory_total) if gpu else (None, None) for gpu in gpus)
+        name = printable(f"{device.name}  {device.description}").replace("\n", " ")
+        return [
+            [(name[: width - 14], "value"), ("  " + " ".join(filter(None, warm)), "label")],
+            *_measured("VRAM", used, total, past, width, tall),
+            *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, tall),
+        ]  # fmt: skip
+
+    def _host(self, width: int, tall: bool) -> list[Line]:
+        hosts = [each.host for each in self._past]
+        cpu = next((device for device in self._devices if device.kind == "cpu"), None)
+        name = printable(f"host  {cpu.description}" if cpu else "host").replace("\n", " ")
+        if not hosts:
+            return [[(name[:width], "value")], labelled("memory", (UNKNOWN, "label"))]
+        now = hosts[-1]
+        own = f"  spectui {_gigabytes(now.process)}" if now.process is not None else ""
+        return [
+            [(name[: max(4, width - len(own))], "value"), (own, "label")],
+            *_measured("memory", now.memory_used, now.memory_total,
+                       _shares((host.memory_used, host.memory_total) for host in hosts), width, tall),
+            *_used("processor", now.cpu, [host.cpu for host in hosts], width, tall),
+        ]  # fmt: skip
+
+
+def _measured(
+    name: str, used: int | None, total: int | None, past: list[float | None], width: int, tall: bool
+) -> list[Line]:
+    part = used / total if used is not None and total else None
+    figure = UNKNOWN if part is None else f"{_gigabytes(used)} of {_gigabytes(total)}"
+    return _row(name, part, figure, past, width, tall)
+
+
+def _used(name: str, part: float | None, past: list[float | None], width: int, tall: bool) -> list[Line]:
+    return _row(name, part, percent(part), past, width, tall)
+
+
+def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, tall: bool) -> list[Line]:
+    """A bar with its figure, and under it the past as columns."""
+    lines = [labelled(name, *bar_of(part, width - 12 - 20), (f"{figure:>20}", "value"))]
+    if tall and any(share is not None for share in past):
+        latest = past[-(width - 12) :]
+        lines += [labelled("", (text, "accepted")) for text in columns(latest, 2)]
+    return lines
+
+
+def _shares(pairs: Iterable[tuple[int | None, int | None]]) -> list[float | None]:
+    return [used / total if used is not None and total else None for used, total in pairs]
+
+
+def _gigabytes(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number / 1e9:.1f} GB"

@@ -1,0 +1,116 @@
+"""The screen that the side panel belongs to: its pages, its levers, and what turning one of them does."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from spectui.engine.protocol import Engine
+from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.ui.devices import DevicePane
+from spectui.ui.panel import PAGES, SidePanel, turned
+from spectui.ui.placement import pick
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.session import Session
+from spectui.ui.slider import Slider
+from spectui.ui.switch import Switch, next_choice
+
+
+class PanelScreen(Screen[None]):
+    """Opens the panel, turns its pages, and hands its levers to the engine."""
+
+    # Priority, because the prompt's text area takes F6, F7 and Escape for itself.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
+        Binding("f7", "devices", "Devices", id="devices", priority=True, tooltip="Choose devices for the models"),
+        Binding("f8", "switch('drafter')", "Drafter", id="drafter", show=False, priority=True,
+                tooltip="Who drafts: turn on by one"),
+        Binding("f9", "switch('policy')", "Policy", id="policy", show=False, priority=True,
+                tooltip="How long drafts are: turn on by one"),
+        Binding("f10,ctrl+t", "page(1)", "Page", id="page", priority=True, tooltip="See the panel's next page"),
+    ]  # fmt: skip
+
+    panel: SidePanel
+    prompt: PromptInput
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        super().__init__()
+        self.engine = engine
+        self.session = session
+
+    def load(self, setup: Setup) -> None:
+        """Ask for these models, in place of what is loaded."""
+        raise NotImplementedError
+
+    @on(Slider.Changed)
+    @on(Switch.Changed)
+    def _turn(self, event: Slider.Changed | Switch.Changed) -> None:
+        self.turn(event.control.key, event.value)
+
+    def turn(self, key: str, value: float | str) -> None:
+        """Set one knob; it acts from the next round on."""
+        knobs = turned(self.engine.knobs, key, value)
+        if knobs != self.engine.knobs:
+            self.engine.knobs = knobs
+            self.panel.show_knobs(knobs)
+
+    @on(DevicePane.Picked)
+    def _pick(self, event: DevicePane.Picked) -> None:
+        setup = pick(self.session.setup, event.role, event.device, self.session.devices)
+        if setup != self.session.setup:
+            self.load(setup)
+            self.panel.update_devices(self.session.devices, setup)
+
+    def action_switch(self, key: str) -> None:
+        """Turn a switch on by one, and say so where the panel is hidden."""
+        value = next_choice(spec_of(Knobs, key).choices, getattr(self.engine.knobs, key))
+        self.turn(key, value)
+        if not self.panel.display:
+            self.notify(f"{title(key)}: {value}", timeout=2, markup=False)
+
+    def action_panel(self) -> None:
+        """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
+        if self.has_class("-help"):
+            self.app.action_hide_help_panel()
+            if self.panel.display:
+                return
+        narrow = self.app.screen.has_class("-narrow")
+        self.toggle_class("-drawer" if narrow else "-no-panel")
+        shown = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
+        if not (shown and narrow and self.panel.focus_page()):
+            self.prompt.focus()
+
+    def action_page(self, by: int) -> None:
+        """See the next page of the panel, opening it where it is hidden."""
+        if self._open_panel():
+            self.show_page(next_choice(tuple(PAGES), self.panel.page, by))
+        else:
+            self.panel.focus_page()
+
+    def show_page(self, page: str) -> None:
+        """See this page of the panel."""
+        self._open_panel()
+        self.panel.show_page(page)
+        if not self.prompt.has_focus or self.has_class("-drawer"):
+            self.panel.focus_page()
+
+    def action_devices(self) -> None:
+        """Go to the devices, opening the panel where it is hidden."""
+        self._open_panel()
+        self.panel.show_page("machine")
+        self.query_one(DevicePane).focus()
+
+    def _open_panel(self) -> bool:
+        """Show the panel if it is hidden. Returns whether it was there."""
+        narrow = self.has_class("-narrow")
+        was_there = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
+        was_there = was_there and not self.has_class("-help")
+        self.app.action_hide_help_panel()
+        if narrow:
+            self.add_class("-drawer")
+        else:
+            self.remove_class("-no-panel")
+        return was_there

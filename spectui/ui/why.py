@@ -1,0 +1,55 @@
+"""Why nothing is drafted, or nothing of it accepted: which of the causes it is, and what to do about it."""
+
+from __future__ import annotations
+
+from spectui.speculation.records import Round
+from spectui.ui.figures import Figures
+
+_LATELY = 8
+"""Rounds that are looked at: one without a draft needs no explanation."""
+
+
+def why_no_drafts(figures: Figures) -> str:
+    """One sentence, or "" while drafts are made and some of them accepted."""
+    rounds = figures.rounds[-_LATELY:]
+    if not rounds:
+        return ""
+    knobs = rounds[-1].knobs
+    # A change just made has not shown yet what it does.
+    rounds = tuple(round for round in rounds if round.knobs == knobs)
+    if any(round.count("accepted") for round in rounds):
+        return ""
+    if any(round.count("rejected") for round in rounds):
+        return "all drafts are rejected: this text cannot be guessed" if len(rounds) >= _LATELY // 2 else ""
+    return _cause(figures, rounds)
+
+
+def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
+    knobs, room = rounds[-1].knobs, _room(figures)
+    if knobs.drafter == "off":
+        return "the drafter is off (F8)"
+    if knobs.draft_max == 0:
+        return "draft-max is 0"
+    if room is not None and room < 2:
+        return "the context is nearly full: no room for a draft"
+    if figures.draft_failed and knobs.drafter != "suffix":
+        return "the draft model failed; the next reply tries it again"
+    if knobs.drafter == "model" and not figures.has_draft:
+        return figures.draft_problem or "there is no draft model: give one with -md"
+    if knobs.policy == "fixed":
+        if any(round.drafted for round in rounds):
+            return f"all drafts are shorter than draft-min {knobs.draft_min}"
+        if knobs.drafter == "suffix" or not figures.has_draft:
+            return "nothing here stood in the conversation before" + _without(figures)
+        return f"every first token is under p-min {knobs.p_min:.2f}: lower it"
+    note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ")
+    return (note or "the policy says that it does not pay") + _without(figures)
+
+
+def _without(figures: Figures) -> str:
+    """What else keeps drafts away: there is no model that could make them."""
+    return "" if figures.has_draft else f"; {figures.draft_problem or 'no draft model (-md)'}"
+
+
+def _room(figures: Figures) -> int | None:
+    return None if figures.n_ctx is None or figures.context is None else figures.n_ctx - figures.context
