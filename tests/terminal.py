@@ -17,13 +17,14 @@ Style = tuple[str, bool, bool]
 
 _MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "tab": "\t", "left": "\x1b[D", "right": "\x1b[C",
+        "ctrl+o": "\x0f", "ctrl+s": "\x13", "ctrl+z": "\x1a",
         "f6": "\x1b[17~", "f8": "\x1b[19~", "f9": "\x1b[20~"}  # fmt: skip
 
 
 class Terminal:
-    """`spectui` with these arguments, on a screen of `columns` x `rows`."""
+    """`spectui` with these arguments, on a screen of `columns` x `rows`. `module` is run in its place."""
 
-    def __init__(self, *arguments: str, columns: int = 120, rows: int = 40) -> None:
+    def __init__(self, *arguments: str, columns: int = 120, rows: int = 40, module: str = "spectui") -> None:
         self.screen = pyte.Screen(columns, rows)
         self.raw = b""
         """All that the program has written."""
@@ -32,7 +33,7 @@ class Terminal:
             name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")
         }
         self.child: pexpect.spawn[bytes] = pexpect.spawn(
-            sys.executable, ["-m", "spectui", *arguments], dimensions=(rows, columns), timeout=None,
+            sys.executable, ["-m", module, *arguments], dimensions=(rows, columns), timeout=None,
             env=environment | {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
         )  # fmt: skip
         self.child.delaybeforesend = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from spectui.errors import SpectuiError, UsageError
 @click.option("--continue", "resume", is_flag=True, help="go on with the last conversation")
 @click.option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+@click.pass_context
 def command(
+    ctx: click.Context,
     profile: str | None,
     config_path: Path | None,
     resume: bool,
@@ -36,7 +39,8 @@ def command(
     from spectui.engine import demo
     from spectui.engine.worker import Worker
     from spectui.store import library
-    from spectui.store.database import database_file
+    from spectui.store.crash import Run, take_crash
+    from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
     from spectui.telemetry.monitor import Monitor
     from spectui.ui.app import SpectuiApp
@@ -50,15 +54,30 @@ def command(
         kept = library.last(database_file()) if resume else None
         if resume and kept is None:
             raise SpectuiError("There is no conversation to go on with: start spectui chat without --continue.")
-    journal = Journal(None if settings.ui.no_history == "on" else database_file())
-    SpectuiApp(
-        Worker(),
-        setup,
-        knobs,
-        theme=settings.ui.theme or None,
-        theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
-        keymap=dict(settings.ui.keys),
-        monitor=Monitor(),
-        journal=journal,
-        conversation=kept,
-    ).run()
+    runs = paths.state_directory() / "runs"
+    crash = take_crash(runs)
+    offer = None
+    if crash is not None and kept is None:
+        with suppress(StoreError):  # the journal will say so
+            last = library.last(database_file())
+            offer = last if last is not None and last.unfinished else None
+    run = Run(runs)
+    try:
+        run.take_stderr()
+        app = SpectuiApp(
+            Worker(watch=run.enter),
+            setup,
+            knobs,
+            theme=settings.ui.theme or None,
+            theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
+            keymap=dict(settings.ui.keys),
+            monitor=Monitor(),
+            journal=Journal(None if settings.ui.no_history == "on" else database_file()),
+            conversation=kept,
+            crash=crash,
+            offer=offer,
+        )
+        app.run()
+    finally:
+        run.end()
+    ctx.exit(app.return_code or 0)

@@ -5,17 +5,15 @@ Texts are made safe to show on their way out. Every function opens the file for 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 from spectui.knobs import Setup
 from spectui.llama.text import safe
 from spectui.store.database import StoreError, opened, transaction
 from spectui.store.packing import PackedError, unpack
-from spectui.store.records import Conversation, Reply, StoredMessage, Summary
+from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
 
 _COLUMNS = "id, title, created, updated, target"
 
@@ -119,11 +117,9 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
 
 
 def _setup(text: str) -> Setup:
-    known = {field.name for field in dataclasses.fields(Setup)}
     try:
-        values: dict[str, Any] = json.loads(text)
-        return Setup(**{key: value for key, value in values.items() if key in known})
-    except (ValueError, TypeError, AttributeError):
+        return setup_of(json.loads(text))
+    except (ValueError, RecursionError):
         return Setup()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Knobs, Setup, specs
 from spectui.speculation.records import Round
 
 FAILED = "failed"
@@ -72,3 +73,13 @@ class Summary:
     updated: float
     target: str
     messages: int
+
+
+def setup_of(table: object) -> Setup:
+    """The set-up that a table from disk describes; what another spectui called otherwise has its default."""
+    values: dict[str, Any] = {}
+    for key, default, _ in specs(Setup):
+        kind = str if default is None else type(default)
+        if isinstance(table, dict) and isinstance(table.get(key), kind) and not isinstance(table[key], bool):
+            values[key] = table[key]
+    return Setup(**values)

@@ -1,0 +1,241 @@
+"""What is known of a run that died: llama.cpp ends the process on some faults, and nothing can be said by then.
+
+So each run keeps, in a directory of its own under the state directory, a marker of what is going on while models are
+loaded or used, and a log that llama.cpp, Python's faulthandler and whatever writes to standard error end up in. A clean end
+takes both away; the next start finds what was left by a process that lives no more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spectui.knobs import Setup, specs
+from spectui.llama.text import safe
+from spectui.store.records import setup_of
+
+MOST_BYTES = 256 * 1024
+"""Of a log; beyond that only its last lines are kept."""
+
+LAST_LINES = 200
+KEPT_LOGS = 5
+"""Logs of runs that died, the latest ones."""
+
+_MARKER, _LOG = "doing.json", "log.txt"
+_SAFE_CTX = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A run that died while something was going on. `when` is when that began, in seconds since the epoch."""
+
+    stage: str
+    setup: Setup
+    when: float
+    log: Path
+    words: str
+    """What llama.cpp or the system said last, on one line; maybe "" ."""
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in a sentence or two."""
+        draft = f" and {Path(self.setup.draft).name}" if self.setup.draft else ""
+        flags = f" ({' '.join(_flags(self.setup))})" if _flags(self.setup) else ""
+        said = f" It said: {self.words}." if self.words else ""
+        models = f"{Path(self.setup.model or '').name}{draft}{flags}"
+        return f"spectui died while {self.stage} with {' '.join(safe(models).split())}.{said} The log is {self.log}."
+
+
+class Run:
+    """This process's marker and log. Every method may be called from any thread; a disk that fails costs only them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._home = directory / str(os.getpid())
+        self._stderr: int | None = None
+        self._file = -1
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.rmtree(self._home, ignore_errors=True)  # of an older process of this number
+            self._home.mkdir(mode=0o700)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            self._file = os.open(self._home / _LOG, flags, 0o600)
+        except OSError:
+            return
+        self._handler = _Log(self._file)
+        logger = logging.getLogger("spectui")
+        logger.addHandler(self._handler)
+        logger.setLevel(logging.INFO)
+        faulthandler.enable(self._file)
+
+    def take_stderr(self) -> None:
+        """Send what is written to standard error (a failing assert's words, for one) to the log instead of the screen.
+
+        Python's own stream for it goes on writing to the terminal: Textual draws through that one.
+        """
+        if self._file >= 0 and self._stderr is None and sys.__stderr__ is not None:
+            self._stderr = os.dup(2)
+            screen = os.fdopen(
+                os.dup(2), "w", buffering=1, encoding=sys.__stderr__.encoding, errors=sys.__stderr__.errors
+            )
+            sys.stderr = sys.__stderr__ = screen  # type: ignore[misc]
+            os.dup2(self._file, 2)
+
+    def enter(self, stage: str, setup: Setup) -> None:
+        """This begins now. On disk when this returns, for another process to find; "" : nothing is going on."""
+        if self._file < 0:
+            return
+        try:
+            if not stage:
+                (self._home / _MARKER).unlink(missing_ok=True)
+                return
+            doing = {
+                "stage": stage,
+                "setup": dataclasses.asdict(setup),
+                "when": time.time(),
+                "born": _born(os.getpid()),
+            }
+            new = self._home / (_MARKER + ".new")
+            new.write_text(json.dumps(doing), encoding="utf-8")
+            new.replace(self._home / _MARKER)
+        except OSError:
+            pass  # it would only have told of a crash
+
+    def end(self) -> None:
+        """A clean end: nothing is left behind. May be called twice."""
+        if self._file < 0:
+            return
+        faulthandler.disable()
+        logging.getLogger("spectui").removeHandler(self._handler)
+        if self._stderr is not None:
+            os.dup2(self._stderr, 2)
+            os.close(self._stderr)
+        os.close(self._file)
+        self._file = -1
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
+def take_crash(directory: Path) -> Crash | None:
+    """The latest run that died, once: its log is put with the other logs. Runs that live are left alone."""
+    crashes = []
+    try:
+        homes = [home for home in directory.iterdir() if home.name.isdecimal()]
+    except OSError:
+        return None
+    for home in homes:
+        doing = _read(home / _MARKER)
+        if _lives(int(home.name), doing.get("born")):
+            continue
+        log = directory / f"died-{home.name}-{int(time.time())}.log"
+        try:
+            if doing and (home / _LOG).exists():
+                (home / _LOG).replace(log)
+            shutil.rmtree(home, ignore_errors=True)
+            if doing:
+                crashes.append(_crash(doing, log))
+        except (OSError, TypeError, ValueError, KeyError):
+            continue  # somebody else takes it just now, or it is no marker of ours
+    _clear_old(directory)
+    return max(crashes, key=lambda crash: crash.when, default=None)
+
+
+def safe_setup(setup: Setup) -> Setup:
+    """The same models the way that asks least of llama.cpp and of the machine."""
+    return dataclasses.replace(
+        setup,
+        no_repack="on",
+        flash_attn="off",
+        cache_type_k="f16",
+        cache_type_v="f16",
+        cache_type_k_draft="f16",
+        cache_type_v_draft="f16",
+        ctx_size=min(setup.ctx_size or _SAFE_CTX, _SAFE_CTX),
+        ctx_size_draft=0,
+    )
+
+
+class _Log(logging.Handler):
+    """Appends lines; when the file is too large it begins anew with the last of them."""
+
+    def __init__(self, file: int) -> None:
+        super().__init__(logging.INFO)
+        self._file = file
+        self._last: deque[bytes] = deque(maxlen=LAST_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = self.format(record).encode("utf-8", "replace")[:4096] + b"\n"
+        self._last.append(line)
+        try:
+            if os.fstat(self._file).st_size + len(line) > MOST_BYTES:
+                os.ftruncate(self._file, 0)
+                line = b"".join(self._last)[-MOST_BYTES // 2 :]
+            os.write(self._file, line)
+        except OSError:
+            pass
+
+
+def _crash(doing: dict[str, Any], log: Path) -> Crash:
+    stage = " ".join(safe(str(doing.get("stage"))).split())
+    return Crash(stage, setup_of(doing.get("setup")), float(doing["when"]), log, _last_words(log))
+
+
+def _last_words(log: Path) -> str:
+    """The line that most likely says why: an assert's or an error's, or else what the faulthandler called it."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 65536))
+            lines = [safe(line.decode("utf-8", "replace")).strip() for line in file]
+    except OSError:
+        return ""
+    fatal = next((line for line in reversed(lines) if line.startswith("Fatal Python error")), "")
+    for sign in ("GGML_ASSERT", "terminate called", "error"):
+        for line in reversed(lines):
+            if sign in line and line != fatal:
+                return line[:300].rstrip(".")
+    return fatal[:300].rstrip(".")
+
+
+def _flags(setup: Setup) -> list[str]:
+    """What differs from the defaults, as a person would write it."""
+    given = [(spec, getattr(setup, key), default) for key, default, spec in specs(Setup)
+             if key not in ("model", "draft", "system")]  # fmt: skip
+    return [f"{spec.flags[0]} {value}" for spec, value, default in given if value != default]
+
+
+def _read(marker: Path) -> dict[str, Any]:
+    try:
+        with marker.open("rb") as file:
+            doing = json.loads(file.read(65536))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return doing if isinstance(doing, dict) else {}
+
+
+def _born(pid: int) -> float | None:
+    """When the process began; numbers of processes come round again. None if there is none."""
+    import psutil
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None
+
+
+def _lives(pid: int, born: object) -> bool:
+    now = _born(pid)
+    return now is not None and (born is None or (isinstance(born, float | int) and abs(now - born) < 2.0))
+
+
+def _clear_old(directory: Path) -> None:
+    logs = sorted(directory.glob("died-*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for log in logs[KEPT_LOGS:]:
+        log.unlink(missing_ok=True)

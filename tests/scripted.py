@@ -1,0 +1,82 @@
+"""`python -m tests.scripted chat ...`: the program as it is, with a scripted engine in place of llama.cpp.
+
+It writes a token each 10 ms. A prompt or a model's name says what shall happen: `assert` is a failing assert of ggml's,
+`segv` a fault of its memory, `noise` something on standard error.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+from collections.abc import Sequence
+
+import spectui.engine.worker
+from spectui.cli import main
+from spectui.engine.events import Message
+from spectui.engine.fake import FakeEngine
+from spectui.engine.worker import Watch
+from spectui.knobs import Setup
+from spectui.speculation.records import StopReason
+
+ASSERT = "ggml.c:123: GGML_ASSERT(scripted) failed"
+NOISE = "libsomething: warning: noise"
+
+
+def act(words: str) -> None:
+    if "noise" in words:
+        os.write(2, f"{NOISE}\n".encode())
+    if "assert" in words:
+        os.write(2, f"{ASSERT}\n".encode())
+        os.abort()
+    if "segv" in words:
+        faulthandler._sigsegv()  # type: ignore[attr-defined]
+
+
+class ScriptedWorker(FakeEngine):
+    """In the worker's place, with a thread of its own."""
+
+    def __init__(self, *, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def load(self, setup: Setup) -> None:
+        super().load(setup)
+        self._watch("loading target", setup)
+        act(setup.model or "")
+        self._watch("", setup)
+        self.finish_loading()
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        super().generate(messages)
+        self._stopped.clear()
+        self._thread = threading.Thread(target=self._write, args=(messages[-1].content,))
+        self._thread.start()
+
+    def _write(self, prompt: str) -> None:
+        self._watch("decoding", self.loads[-1])
+        self.read_prompt(5, 5)
+        for number in range(2000):
+            self.emit_round(f"{number} ", bonus="\n" if number % 20 == 19 else "- ")
+            if self._stopped.wait(0.01):
+                break
+            if number == 150:
+                act(prompt)
+        self._watch("", self.loads[-1])
+        self.finish(StopReason.CANCELLED)
+
+    def stop(self) -> None:
+        self.stops += 1
+        self._stopped.set()
+
+    def close(self) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+
+if __name__ == "__main__":
+    spectui.engine.worker.Worker = ScriptedWorker  # type: ignore[assignment,misc]
+    main()

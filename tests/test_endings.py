@@ -1,0 +1,190 @@
+"""However spectui ends, the terminal is as it was, what was said is on disk, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spectui import paths
+from spectui.store import library
+from spectui.store.database import database_file
+from spectui.store.records import Conversation
+from tests.scripted import ASSERT, NOISE
+from tests.store.kept import until
+from tests.terminal import Terminal
+from tests.test_chat_in_a_terminal import ask, open_window
+
+MODEL = ("chat", "-m", "/models/some.gguf", "-fa", "on")
+
+
+@pytest.fixture(autouse=True)
+def _own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("DATA", "STATE"):
+        monkeypatch.setenv(f"SPECTUI_{kind}_DIR", str(tmp_path / kind))
+
+
+@contextmanager
+def scripted(*arguments: str) -> Iterator[Terminal]:
+    with Terminal(*(arguments or MODEL), module="tests.scripted") as terminal:
+        yield terminal
+
+
+@contextmanager
+def writing(prompt: str = "count") -> Iterator[Terminal]:
+    """A window in which a reply is being written."""
+    with scripted() as terminal:
+        open_window(terminal)
+        ask(terminal, prompt)
+        terminal.wait("a reply", lambda: " 40 " in terminal.text)
+        yield terminal
+
+
+def restored(terminal: Terminal) -> None:
+    modes = terminal.modes()
+    assert (modes[1049], modes[25], modes[2004]) == (False, True, False), "screen, cursor, pasting"
+    assert not any(modes.get(mode) for mode in (1000, 1002, 1003, 1006)), "the mouse"
+    assert b"Traceback" not in terminal.raw
+
+
+def last() -> Conversation:
+    conversation = library.last(database_file())
+    assert conversation is not None
+    return conversation
+
+
+def left_behind() -> list[str]:
+    """What is left of runs."""
+    return [path.name for path in (paths.state_directory() / "runs").iterdir() if path.name.isdecimal()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_as_ctrl_q_does(number: signal.Signals) -> None:
+    with writing() as terminal:
+        os.kill(terminal.child.pid, number)
+        assert terminal.end() == 128 + number
+        restored(terminal)
+    reply = last().messages[1]
+    assert "40" in reply.text.split() and reply.reply is not None and reply.reply.stop == "cancelled"
+    assert left_behind() == []
+
+
+def test_the_terminal_is_closed() -> None:
+    with writing() as terminal:
+        terminal.child.ptyproc.fileobj.close()
+        until(lambda: not terminal.child.isalive())
+    assert "40" in last().messages[1].text.split()
+    assert left_behind() == []
+
+
+def test_suspended_and_resumed() -> None:
+    with writing() as terminal:
+        process = psutil.Process(terminal.child.pid)
+        terminal.press("ctrl+z")
+        terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+        while terminal.read(0.1):
+            pass
+        restored(terminal)
+        seen = len(terminal.raw)
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        terminal.wait("the window again", lambda: terminal.modes()[1049] and "count" in terminal.text)
+        terminal.wait("the reply that goes on", lambda: " 80 " in terminal.text)
+        assert len(terminal.raw) > seen
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+
+
+def test_its_parent_is_killed() -> None:
+    """A shell that dies takes its terminal with it, and the kernel sends the hangup."""
+    with Terminal(module="tests.under_a_shell") as terminal:
+        open_window(terminal)
+        ask(terminal, "count")
+        terminal.wait("a reply", lambda: " 40 " in terminal.text)
+        (child,) = psutil.Process(terminal.child.pid).children()
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        child.wait(30)
+    assert "40" in last().messages[1].text.split()
+
+
+def test_nothing_but_the_window_writes_to_the_terminal() -> None:
+    with writing("noise") as terminal:
+        terminal.wait("what comes after it", lambda: " 160 " in terminal.text)
+        log = next((paths.state_directory() / "runs").glob("*/log.txt"))
+        assert NOISE in log.read_text()
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+        assert NOISE.encode() not in terminal.raw
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+
+
+def one_line(terminal: Terminal) -> str:
+    """The left part of the screen, wherever it is wrapped."""
+    return " ".join(" ".join(line[:68] for line in terminal.text.splitlines()).split())
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "words"), [("assert", signal.SIGABRT, ASSERT), ("segv", signal.SIGSEGV, "Segmentation fault")]
+)
+def test_llama_cpp_ends_the_process_while_decoding(how: str, number: int, words: str) -> None:
+    with writing(f"please {how}") as terminal:
+        terminal.end()
+        assert terminal.child.signalstatus == number
+        assert words.encode() not in terminal.raw
+    assert "100" in last().messages[1].text.split(), "all but the last second: a token is written each 5 ms"
+    assert last().unfinished
+
+    with scripted() as terminal:
+        terminal.wait(
+            "what happened", lambda: "spectui died while decoding with some.gguf (-fa on)" in one_line(terminal)
+        )
+        assert words in one_line(terminal)
+        assert "loads them as before" in one_line(terminal)
+        terminal.press("ctrl+o")
+        terminal.wait("the conversation", lambda: "please" in terminal.text and "spectui ended here" in terminal.text)
+        terminal.press("ctrl+s")
+        terminal.wait("the models", lambda: "ready" in terminal.text)
+        ask(terminal, "go on")
+        terminal.wait("the next reply", lambda: "go on" in terminal.text and re.search(r"\b40 ", terminal.text))
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+    assert [message.text for message in last().messages][::2] == [f"please {how}", "go on"]
+    setup = last().messages[-1].reply.setup  # type: ignore[union-attr]
+    assert (setup.no_repack, setup.flash_attn, setup.ctx_size) == ("on", "off", 2048)
+    log = next((paths.state_directory() / "runs").glob("died-*.log"))
+    assert words in log.read_text()
+
+    with scripted() as terminal:
+        terminal.wait("a start like any other", lambda: "ready" in terminal.text)
+        assert "died" not in terminal.text
+
+
+def test_llama_cpp_ends_the_process_while_loading() -> None:
+    with scripted("chat", "-m", "/models/assert.gguf") as terminal:
+        terminal.end()
+        assert terminal.child.signalstatus == signal.SIGABRT
+    with scripted("chat", "-m", "/models/assert.gguf") as terminal:
+        terminal.wait("what happened", lambda: "died while loading target with assert.gguf." in one_line(terminal))
+        assert "goes on with the conversation" not in one_line(terminal)
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0, "it was not loaded again by itself"
+    with scripted("chat", "-m", "/models/assert.gguf") as terminal:
+        terminal.end()  # told once
+        assert terminal.child.signalstatus == signal.SIGABRT
+    with scripted("chat", "-m", "/models/other.gguf") as terminal:
+        terminal.wait("other models, loaded", lambda: "ready" in terminal.text)
+        assert "died while loading target with assert.gguf." in one_line(terminal)
+
+
+def test_a_run_that_lives_is_left_alone() -> None:
+    with writing(), scripted() as other:
+        other.wait("a start like any other", lambda: "ready" in other.text)
+        assert "died" not in other.text
+        assert len(left_behind()) == 2
