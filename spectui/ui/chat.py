@@ -27,6 +27,7 @@ from spectui.engine.events import (
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
+from spectui.ui.compare_page import ComparePage
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.inspector import Inspector
@@ -39,6 +40,7 @@ from spectui.ui.rounds import RoundsPage
 from spectui.ui.session import Session, note_of
 from spectui.ui.status import StatusLine
 from spectui.ui.title import TitleLine
+from spectui.ui.transcript import Transcript
 
 DRAIN_S = 1 / 30
 FIGURES_S = 1 / 4
@@ -62,6 +64,8 @@ class ChatScreen(PanelScreen):
         Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
         Binding("f4", "inspect", "Inspect", id="inspect", priority=True,
                 tooltip="Put a cursor on the tokens: where each came from"),
+        Binding("f5", "compare", "A/B", id="compare", priority=True,
+                tooltip="Decode the last prompt again without drafts, and measure"),
         Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
         Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
         Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
@@ -130,6 +134,9 @@ class ChatScreen(PanelScreen):
             self._send_waiting()
 
     def _take(self, event: Event) -> None:
+        if self.session.comparison is not None and self.session.comparison.take(event):
+            self._show_comparison(event)
+            return
         if not self.session.take(event):
             return
         match event:
@@ -218,7 +225,8 @@ class ChatScreen(PanelScreen):
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """Keys as the footer shows them: what matters most is left where the window is narrow."""
-        order = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "colours", "ghosts", "regenerate")
+        order = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "page", "inspect", "compare",
+                 "ghosts", "colours", "regenerate")  # fmt: skip
         bindings = super().active_bindings
         rank = {key: order.index(each.binding.id) if each.binding.id in order else 99 for key, each in bindings.items()}
         return dict(sorted(bindings.items(), key=lambda item: rank[item[0]]))
@@ -279,6 +287,34 @@ class ChatScreen(PanelScreen):
         self.query_one(Inspector).show(None, None)
         self.prompt.focus()
 
+    def action_compare(self) -> None:
+        """Decode the last prompt again without drafts, beside the first."""
+        messages = self.session.compare(self.transcript.last_rounds)
+        if messages is None or self.session.comparison is None:
+            self.notify("There is no finished reply to compare.", severity="warning", markup=False)
+            return
+        self.lend_knobs(self.session.comparison.knobs)
+        plain = self.panel.query_one("#plain", Transcript)
+        plain.clear()
+        plain.start_reply("without drafts")
+        self.show_page("a/b")
+        self.panel.query_one(ComparePage).show(self.session.comparison)
+        self.engine.generate(messages)
+        self._show_state()
+
+    def _show_comparison(self, event: Event) -> None:
+        """One more event of the plain decoding."""
+        plain = self.panel.query_one("#plain", Transcript)
+        if isinstance(event, RoundDone):
+            plain.append_round(event.round)
+            return
+        if isinstance(event, Finished | Failed):
+            self.return_knobs()
+            plain.finish_reply()
+            self._show_figures()
+            self._show_state()
+        self.panel.query_one(ComparePage).rewrite()
+
     def action_again(self) -> None:
         """Take the last reply back and answer once more."""
         if self.session.state != "ready":
@@ -292,6 +328,7 @@ class ChatScreen(PanelScreen):
         """Forget the conversation; a reply in progress is stopped."""
         if self.session.replying:
             self.engine.stop()
+        self.return_knobs()
         self.session.clear()
         self.transcript.clear()
         self.panel.clear()

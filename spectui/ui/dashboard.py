@@ -123,6 +123,7 @@ _STATES = {
     "ready": "ready",
     "reading": "reading the prompt",
     "writing": "writing",
+    "comparing": "comparing",
     "failed": "no model",
 }
 

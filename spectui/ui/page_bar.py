@@ -10,6 +10,8 @@ from textual.message import Message
 
 from spectui.ui.lines import Line, Lines
 
+GAP = 2
+
 
 class PageBar(Lines):
     """A click on a name asks for that page."""
@@ -42,13 +44,16 @@ class PageBar(Lines):
 
     def written(self) -> list[Line]:
         """The names, each a cell apart."""
-        return [[(f" {page} ", "chosen" if page == self._page else "label") for page in self._pages]]
+        line: Line = []
+        for page in self._pages:
+            line += [(page, "chosen" if page == self._page else "label"), (" " * GAP, "label")]
+        return [line]
 
     def on_click(self, event: events.Click) -> None:
         """Ask for the page whose name was clicked."""
         at = 0
         for page in self._pages:
-            at += len(page) + 2
+            at += len(page) + GAP
             if event.x < at:
                 self.post_message(self.Chosen(self, page))
                 return

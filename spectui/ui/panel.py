@@ -14,6 +14,7 @@ from spectui.engine.events import Device
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.speculation.records import Round
 from spectui.telemetry.monitor import Snapshot
+from spectui.ui.compare_page import ComparePage
 from spectui.ui.dashboard import Dashboard
 from spectui.ui.devices import DevicePane
 from spectui.ui.figures import Figures
@@ -24,6 +25,7 @@ from spectui.ui.places import PlacesPage
 from spectui.ui.rounds import RoundsPage
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
+from spectui.ui.transcript import Transcript
 from spectui.ui.trends import TrendsPage
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
@@ -43,6 +45,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "time": ("trends",),
     "machine": ("machine", "devices"),
     "knobs": ("switches", "sliders"),
+    "a/b": ("compare", "plain"),
 }
 """What stands on each page, by the parts' ids."""
 
@@ -52,7 +55,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(str(number), f"page({page!r})", page, id=f"page.{page}", show=False)
+        Binding(str(number), f"page({page!r})", page, id=f"page.{page.replace('/', '')}", show=False)
         for number, page in enumerate(PAGES, 1)
     ]
 
@@ -91,6 +94,8 @@ class SidePanel(VerticalScroll, can_focus=False):
                         id=f"slider-{title(key)}",
                     )  # fmt: skip
         yield DevicePane(self._setup, id="devices")
+        yield ComparePage(id="compare")
+        yield Transcript(id="plain")
 
     def on_mount(self) -> None:
         """Show the first page, and dim what has no effect from the start."""
@@ -147,6 +152,8 @@ class SidePanel(VerticalScroll, can_focus=False):
     def clear(self) -> None:
         """A new conversation."""
         self.query_one(TrendsPage).clear()
+        self.query_one(ComparePage).show(None)
+        self.query_one("#plain", Transcript).clear()
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Put every slider and switch where its knob stands, and dim those that have no effect now."""

@@ -40,6 +40,30 @@ class PanelScreen(Screen[None]):
         super().__init__()
         self.engine = engine
         self.session = session
+        self._aside: Knobs | None = None  # a person's knobs, while the engine has those of a comparison
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs as a person has them."""
+        return self.engine.knobs if self._aside is None else self._aside
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        if self._aside is None:
+            self.engine.knobs = knobs
+        else:
+            self._aside = knobs
+        self.panel.show_knobs(knobs)
+
+    def lend_knobs(self, knobs: Knobs) -> None:
+        """Let the engine have these until `return_knobs`; what is turned meanwhile acts afterwards."""
+        self._aside = self.knobs
+        self.engine.knobs = knobs
+
+    def return_knobs(self) -> None:
+        """Give the engine the person's knobs again."""
+        if self._aside is not None:
+            self.engine.knobs, self._aside = self._aside, None
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
@@ -52,10 +76,9 @@ class PanelScreen(Screen[None]):
 
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob; it acts from the next round on."""
-        knobs = turned(self.engine.knobs, key, value)
-        if knobs != self.engine.knobs:
-            self.engine.knobs = knobs
-            self.panel.show_knobs(knobs)
+        knobs = turned(self.knobs, key, value)
+        if knobs != self.knobs:
+            self.knobs = knobs
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:
@@ -66,7 +89,7 @@ class PanelScreen(Screen[None]):
 
     def action_switch(self, key: str) -> None:
         """Turn a switch on by one, and say so where the panel is hidden."""
-        value = next_choice(spec_of(Knobs, key).choices, getattr(self.engine.knobs, key))
+        value = next_choice(spec_of(Knobs, key).choices, getattr(self.knobs, key))
         self.turn(key, value)
         if not self.panel.display:
             self.notify(f"{title(key)}: {value}", timeout=2, markup=False)

@@ -118,6 +118,7 @@ class ResumingChatScreen(ChatScreen):
         """Go on with a conversation that was kept; a reply in progress is stopped."""
         if self.session.replying:
             self.engine.stop()
+        self.return_knobs()
         self.session.resume(conversation)
         self.transcript.clear()
         self.panel.clear()

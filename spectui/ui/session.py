@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -28,9 +28,10 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
+from spectui.ui.comparison import Comparison
 from spectui.ui.figures import Figures, printable
 
-State = Literal["no model", "loading", "ready", "reading", "writing", "failed"]
+State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "failed"]
 
 LIVE_SECONDS = 3.0
 """The live speed is over this much decoding: shorter trembles, longer lags behind a slider."""
@@ -62,6 +63,8 @@ class Session:
         """Why the draft could not be loaded, while the target goes on alone."""
         self.draft_failed = False
         """The draft model failed in this reply."""
+        self.comparison: Comparison | None = None
+        """The last reply's plain decoding."""
         self.stopped = False
         """A person stopped the loading: that it failed is no error."""
         self._loads = 0
@@ -70,6 +73,7 @@ class Session:
     def clear(self) -> None:
         """Begin a new chat; the models stay as they are. What is still to come of a reply in progress is dropped."""
         self._dropped = self.replying
+        self.comparison = None
         self.journal.clear()
         self.messages: list[Message] = []
         self.chat = Statistics()
@@ -95,12 +99,19 @@ class Session:
     @property
     def state(self) -> State:
         """What is going on."""
+        if self._model == "ready" and self.comparing:
+            return "comparing"
         return self._reply or self._model if self._model == "ready" else self._model
 
     @property
     def replying(self) -> bool:
-        """A reply is being prepared or written."""
-        return self._reply != ""
+        """A reply is being prepared or written, to be kept or to be compared."""
+        return self._reply != "" or self.comparing
+
+    @property
+    def comparing(self) -> bool:
+        """The last prompt is being decoded again, plainly."""
+        return self.comparison is not None and self.comparison.running
 
     @property
     def unanswered(self) -> bool:
@@ -147,6 +158,13 @@ class Session:
         else:
             return None
         return self._conversation()
+
+    def compare(self, rounds: Sequence[Round]) -> tuple[Message, ...] | None:
+        """Begin to compare the last reply, which had these rounds, with its plain decoding; returns what to answer."""
+        if self.state != "ready" or not rounds or not self.messages or self.messages[-1].role != "assistant":
+            return None
+        self.comparison = Comparison(rounds)
+        return (*self._system(), *self.messages[:-1])
 
     def take(self, event: Event) -> bool:
         """Bring the figures up to date with an event. False: it belongs to what nobody waits for any more."""
@@ -227,8 +245,10 @@ class Session:
         self.journal.begin_reply(self.setup)
         self._unanswered = None
         self._reply = "reading"
-        system = (Message("system", self.setup.system),) if self.setup.system else ()
-        return (*system, *self.messages)
+        return (*self._system(), *self.messages)
+
+    def _system(self) -> tuple[Message, ...]:
+        return (Message("system", self.setup.system),) if self.setup.system else ()
 
     def _take_round(self, round: Round) -> None:
         if self.first_token_s is None and self.prompt is not None:

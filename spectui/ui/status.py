@@ -43,6 +43,7 @@ STATES = {
     "ready": "",
     "reading": "reading the prompt",
     "writing": "",
+    "comparing": "comparing",
     "failed": "no model",
 }
 """How each state of a session is said."""

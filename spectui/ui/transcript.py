@@ -154,6 +154,13 @@ class Transcript(ScrollView, can_focus=True):
         """All messages with their headings, as a person would copy them: no ghosts, no notices, no wrapping."""
         return "\n".join(block.flow.extract(skip=GHOST) for block in self._blocks if block.copied)
 
+    @property
+    def last_rounds(self) -> list[Round]:
+        """The rounds of the last message, if it is a reply."""
+        if not self._messages or not self._messages[-1].is_reply:
+            return []
+        return [round for block in self._blocks[self._messages[-1].first :] for round in block.rounds]
+
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
         if not 0 <= y < self._height:

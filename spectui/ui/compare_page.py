@@ -1,0 +1,88 @@
+"""A/B: the reply beside its plain decoding, in figures."""
+
+from __future__ import annotations
+
+import textwrap
+
+from spectui.speculation.records import Token
+from spectui.ui.comparison import Comparison
+from spectui.ui.figures import UNKNOWN, count, decimal, duration, printable
+from spectui.ui.inspector import quoted
+from spectui.ui.lines import Line
+from spectui.ui.page import Page
+
+NAME, COLUMN = 16, 14
+
+
+class ComparePage(Page):
+    """The two decodings in columns, the measured speed-up, and whether the text is the same."""
+
+    HELP = """\
+## A/B
+
+**F5** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated, and the two
+texts are compared token by token. The plain text is written below and forgotten; the conversation keeps the first.
+"""
+
+    DEFAULT_CSS = """
+    ComparePage { height: 9; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._comparison: Comparison | None = None
+
+    def show(self, comparison: Comparison | None) -> None:
+        """Show this comparison; it may still be running."""
+        self._comparison = comparison
+        self.rewrite()
+
+    def written(self) -> list[Line]:
+        """The table."""
+        if self._comparison is None:
+            return [[("F5", "value"), (" decodes the last prompt without drafts,", "label")],
+                    [("beside the first, and measures the speed-up", "label")]]  # fmt: skip
+        return told(self._comparison, self.size.width)
+
+
+def told(comparison: Comparison, width: int) -> list[Line]:
+    """A comparison in figures and words."""
+    fast, plain = comparison.with_drafts, comparison.plain
+    rows = [
+        ("tokens/s", decimal(fast.tokens_per_s), decimal(plain.tokens_per_s)),
+        ("tokens", count(fast.emitted), count(plain.emitted)),
+        ("passes", count(fast.rounds), count(plain.rounds)),
+        ("decoding", duration(fast.decode_s), duration(plain.decode_s)),
+    ]
+    so_far = "  so far" if comparison.running else ""
+    times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}x"
+    return [
+        [("", "label"), (f"{'':<{NAME}}{'with drafts':<{COLUMN}}without", "label")],
+        *([(f"{name:<{NAME}}", "label"), (f"{a:<{COLUMN}}{b}", "value")] for name, a, b in rows),
+        [(f"{'measured':<{NAME}}", "label"), (times, "big"), (" as fast" + so_far, "label")],
+        *_same_text(comparison, width),
+    ]
+
+
+def _same_text(comparison: Comparison, width: int) -> list[Line]:
+    answer = {True: "yes", False: "no", None: UNKNOWN}[comparison.identical]
+    words = ""
+    if comparison.identical:
+        words = f", over {count(comparison.plain.emitted)} tokens"
+    elif comparison.difference is not None:
+        found = comparison.difference
+        words = f": token {count(found.number)} is {_text(found.first)} with drafts, {_text(found.second)} without"
+        if comparison.turned:
+            words += f"; {', '.join(comparison.turned)} was turned meanwhile"
+    elif comparison.problem:
+        words = f" {printable(comparison.problem)}"
+    elif comparison.running and comparison.plain.emitted:
+        words = f" alike over {count(comparison.plain.emitted)} tokens so far"
+    lines = textwrap.wrap(answer + words, max(8, width - NAME))
+    return [
+        [(f"{'identical text' if at == 0 else '':<{NAME}}", "label"), (line, "value")] for at, line in enumerate(lines)
+    ]
+
+
+def _text(token: Token | None) -> str:
+    return "the end" if token is None else quoted(token.text)

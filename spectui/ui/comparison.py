@@ -1,0 +1,92 @@
+"""A reply decoded once more without drafts: same prompt, same seed, for the speed-up to be measured and the text compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.knobs import Knobs, spec_of, title
+from spectui.speculation.records import Round, StopReason, Token
+from spectui.speculation.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first token that is not the same: its number from 1, and both texts; None where a text had ended."""
+
+    number: int
+    first: Token | None
+    second: Token | None
+
+
+class Comparison:
+    """Takes the events of the second decoding. `second` are its rounds so far."""
+
+    def __init__(self, first: Sequence[Round]) -> None:
+        """`first`: the rounds of the reply, at least one."""
+        self.first = list(first)
+        self.second: list[Round] = []
+        self.with_drafts = Statistics.of(first)
+        self.plain = Statistics()
+        self.running = True
+        self.problem = ""
+        """Why it ended early."""
+        self.difference: Difference | None = None
+        """The first one found so far."""
+        self._tokens = [token for round in first for token in round.tokens]
+
+    @property
+    def knobs(self) -> Knobs:
+        """Those of the reply, without a drafter and for as many tokens as it had."""
+        return replace(self.first[-1].knobs, drafter="off", predict=len(self._tokens))
+
+    @property
+    def turned(self) -> list[str]:
+        """The sampling knobs that were turned in the middle of the reply: then the texts differ rightly."""
+        return [
+            title(field.name)
+            for field in fields(Knobs)
+            if spec_of(Knobs, field.name).section == "sampling" and field.name != "predict"
+            and len({getattr(round.knobs, field.name) for round in self.first}) > 1
+        ]  # fmt: skip
+
+    @property
+    def speed_up(self) -> float | None:
+        """Measured: how many times faster the reply was than the plain decoding so far."""
+        fast, plain = self.with_drafts.tokens_per_s, self.plain.tokens_per_s
+        return fast / plain if fast and plain else None
+
+    @property
+    def identical(self) -> bool | None:
+        """Whether both texts are the same, token by token; None while that is not known."""
+        if self.difference is not None:
+            return False
+        return True if not self.running and not self.problem else None
+
+    def take(self, event: Event) -> bool:
+        """Take an event of the second decoding. False: it is none of it."""
+        if not self.running or not isinstance(event, Prompt | RoundDone | Finished | Failed):
+            return False
+        if isinstance(event, RoundDone):
+            self._compare(event.round.tokens)
+            self.second.append(event.round)
+            self.plain.add(event.round)
+        elif isinstance(event, Finished):
+            self.running = False
+            if event.reason is StopReason.CANCELLED:
+                self.problem = "stopped"
+            elif self.plain.emitted < len(self._tokens) and self.difference is None:
+                self.difference = Difference(self.plain.emitted + 1, self._tokens[self.plain.emitted], None)
+        elif isinstance(event, Failed):
+            self.running = False
+            self.problem = event.message
+        return True
+
+    def _compare(self, tokens: Sequence[Token]) -> None:
+        if self.difference is None:
+            for number, token in enumerate(tokens, self.plain.emitted):
+                first = self._tokens[number] if number < len(self._tokens) else None
+                if first is None or first.id != token.id:
+                    self.difference = Difference(number + 1, first, token)
+                    return

@@ -1,0 +1,127 @@
+"""A/B: the last prompt decoded again without drafts, the speed-up measured, the first difference found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.pilot import Pilot
+
+from spectui.engine.events import Finished, RoundDone
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Knobs
+from spectui.speculation.records import StopReason
+from spectui.ui.app import SpectuiApp
+from spectui.ui.comparison import Comparison
+from spectui.ui.slider import Slider
+from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.test_app import one_line, said, screen_text
+
+Make = Callable[..., SpectuiApp]
+REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
+
+
+async def compared(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await load(pilot, engine)
+    await ask(pilot, "add")
+    await answer(pilot, engine)
+    await pilot.press("f5")
+    await wait_until(pilot, lambda: len(engine.generates) == 2)
+
+
+async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> None:
+    for text in texts:
+        engine.emit_round(plain=text, seconds=0.1)
+    engine.finish()
+    await wait_until(pilot, lambda: not engine.events)
+    pilot.app.screen._show_figures()
+    await pilot.pause()
+
+
+async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        engine.knobs = Knobs(seed=7)
+        await ask(pilot, "add")
+        await answer(pilot, engine)
+        before = said(app)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1] == engine.generates[0]
+        assert engine.knobs == Knobs(seed=7, drafter="off", predict=len(REPLY))
+        await plainly(pilot, engine, REPLY)
+        seen = one_line(app)
+        assert "yes, over 11 tokens" in seen
+        assert "2.00x as fast" in seen, "11 tokens in 0.55 s against 1.1 s"
+        assert said(app) == before, "the conversation keeps the first"
+        assert engine.knobs == Knobs(seed=7)
+        await ask(pilot, "more")
+        assert [message.role for message in engine.generates[2]] == ["user", "assistant", "user"]
+
+
+async def test_the_first_difference_is_shown(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await compared(pilot, engine)
+        await plainly(pilot, engine, [*REPLY[:7], " b", " +", " b", "\n"])
+        assert 'no: token 8 is " a" with drafts, " b" without' in " ".join(one_line(app).replace("│", "").split())
+
+
+async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await compared(pilot, engine)
+        app.screen.turn("draft_max", 3)
+        await ask(pilot, "next")
+        assert engine.knobs.drafter == "off" and engine.knobs.draft_max == 16
+        assert len(engine.generates) == 2
+        await plainly(pilot, engine, REPLY)
+        assert engine.knobs == Knobs(draft_max=3)
+        assert app.screen.query_one("#slider-draft-max", Slider).value == 3
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+
+
+async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await compared(pilot, engine)
+        engine.emit_round(plain="def")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "– stopped" in one_line(app))
+        assert engine.stops == 1 and engine.knobs == Knobs()
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: not engine.events)
+        assert engine.knobs == Knobs()
+        assert "with drafts" not in screen_text(app)
+
+
+async def test_without_a_reply_there_is_nothing_to_compare(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: any("no finished reply" in each.message for each in app._notifications))
+        assert engine.generates == []
+
+
+def test_a_text_that_ends_early_is_another_one_and_turned_knobs_are_named() -> None:
+    engine = FakeEngine(Knobs(temperature=0.0))
+    first = [engine.emit_round("a", bonus="b")]
+    engine.knobs = Knobs(temperature=0.5)
+    first.append(engine.emit_round(plain="c"))
+    comparison = Comparison(first)
+    assert comparison.turned == ["temperature"]
+    plain = FakeEngine()
+    plain.emit_round(plain="a")
+    plain.finish(StopReason.EOS)
+    for event in plain.events:
+        assert isinstance(event, RoundDone | Finished) and comparison.take(event)
+    assert comparison.identical is False
+    assert comparison.difference is not None and comparison.difference.number == 2
+    assert comparison.difference.second is None
