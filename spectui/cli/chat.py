@@ -13,6 +13,7 @@ import click
 from spectui import paths
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
+from spectui.presets import Presets
 
 
 @click.command("chat", cls=Command)
@@ -76,6 +77,7 @@ def command(
             conversation=kept,
             crash=crash,
             offer=offer,
+            presets=Presets(config_path or paths.config_file()),
         )
         app.run()
     finally:

@@ -23,7 +23,8 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
-from spectui.ui.panel import PAGES, SWITCHES
+from spectui.ui.panel import SWITCHES
+from spectui.ui.presets import PresetStore
 from spectui.ui.resuming import ResumingChatScreen
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
 
@@ -59,6 +60,7 @@ class SpectuiApp(App[None]):
         conversation: Conversation | None = None,
         crash: Crash | None = None,
         offer: Conversation | None = None,
+        presets: PresetStore | None = None,
     ) -> None:
         super().__init__()
         engine.knobs = knobs
@@ -70,6 +72,7 @@ class SpectuiApp(App[None]):
         self._conversation = conversation
         self._crash = crash
         self._offer = offer
+        self._presets = presets
         themes, problems = load_themes(theme_directories)
         for each in themes:
             self.register_theme(each)
@@ -85,7 +88,7 @@ class SpectuiApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
-        return ResumingChatScreen(
+        screen = ResumingChatScreen(
             self._engine,
             self._setup,
             self._journal,
@@ -95,6 +98,8 @@ class SpectuiApp(App[None]):
             monitor=self._monitor,
             notices=self._notices,
         )
+        screen.presets = self._presets
+        return screen
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The origins' colours under a theme that does not name them, such as Textual's own."""
@@ -109,8 +114,8 @@ class SpectuiApp(App[None]):
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )
         if isinstance(screen, ChatScreen):
-            for page in PAGES:
-                yield SystemCommand(f"Page: {page}", "See this page of the panel", partial(screen.show_page, page))
+            for name in screen.preset_names():
+                yield SystemCommand(f"Preset: {name}", "Turn the knobs as saved", partial(screen.use_preset, name))
             for key in SWITCHES:
                 spec = spec_of(Knobs, key)
                 for choice in spec.choices:

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
 from spectui.engine.events import Device
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.speculation.records import Round
 from spectui.telemetry.monitor import Snapshot
+from spectui.ui.actions import ActionLine
 from spectui.ui.compare_page import ComparePage
 from spectui.ui.dashboard import Dashboard
 from spectui.ui.devices import DevicePane
@@ -38,13 +38,15 @@ SWITCHES = ("policy", "drafter")
 _LABELS = {"repeat_penalty": "repetition"}
 """Names that are too long for a slider."""
 
+NO_PRESET = "–"
+
 PAGES: dict[str, tuple[str, ...]] = {
     "now": ("dashboard", "switches", "sliders", "devices"),
     "rounds": ("rounds",),
     "places": ("places",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
-    "knobs": ("switches", "sliders"),
+    "knobs": ("switches", "sliders", "preset", "actions"),
     "a/b": ("compare", "plain"),
 }
 """What stands on each page, by the parts' ids."""
@@ -54,10 +56,6 @@ class SidePanel(VerticalScroll, can_focus=False):
     """Pages, of which one is seen: figures and levers, rounds, places in the draft, time, the machine, all knobs."""
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(str(number), f"page({page!r})", page, id=f"page.{page.replace('/', '')}", show=False)
-        for number, page in enumerate(PAGES, 1)
-    ]
 
     def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -93,6 +91,10 @@ class SidePanel(VerticalScroll, can_focus=False):
                         key, _LABELS.get(key, title(key)), value, low=spec.low, high=spec.high, step=spec.step, default=default,
                         id=f"slider-{title(key)}",
                     )  # fmt: skip
+        yield Switch("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
+        yield ActionLine(
+            (("save", "save_preset"), ("next preset", "next_preset"), ("reset all", "reset_knobs")), id="actions"
+        )
         yield DevicePane(self._setup, id="devices")
         yield ComparePage(id="compare")
         yield Transcript(id="plain")
@@ -111,11 +113,6 @@ class SidePanel(VerticalScroll, can_focus=False):
             slider.set_class(page != "knobs" and slider.key not in SLIDERS, "-off")
         self.set_class(page == "now", "-now")
         self.query_one(PageBar).show_page(page)
-
-    def action_page(self, page: str) -> None:
-        """See this page, the hand on it where it has something to turn."""
-        self.show_page(page)
-        self.focus_page()
 
     def focus_page(self) -> bool:
         """Focus what can be turned on the page. False where there is nothing."""
@@ -161,7 +158,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         for slider in self.query(Slider):
             slider.value = getattr(knobs, slider.key)
             slider.set_class(slider.key in idle, "-idle")
-        for switch in self.query(Switch):
+        for switch in self.query_one("#switches").query(Switch):
             switch.value = getattr(knobs, switch.key)
             switch.set_class(switch.key in idle, "-idle")
 

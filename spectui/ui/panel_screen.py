@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -9,10 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from spectui.engine.protocol import Engine
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.ui.devices import DevicePane
-from spectui.ui.panel import PAGES, SidePanel, turned
+from spectui.ui.panel import NO_PRESET, PAGES, SidePanel, turned
 from spectui.ui.placement import pick
+from spectui.ui.presets import PresetStore, SaveScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.session import Session
 from spectui.ui.slider import Slider
@@ -31,6 +34,14 @@ class PanelScreen(Screen[None]):
         Binding("f9", "switch('policy')", "Policy", id="policy", show=False, priority=True,
                 tooltip="How long drafts are: turn on by one"),
         Binding("f10,ctrl+t", "page(1)", "Page", id="page", priority=True, tooltip="See the panel's next page"),
+        *(Binding(f"alt+{number}", f"show_page('{page}')", f"Page: {page}", id=f"page.{page.replace('/', '')}", show=False,
+                  priority=True, tooltip="See this page of the panel") for number, page in enumerate(PAGES, 1)),
+        Binding("alt+p", "next_preset", "Next preset", id="preset", show=False, priority=True,
+                tooltip="Turn the knobs to the next preset of the configuration"),
+        Binding("alt+s", "save_preset", "Save preset", id="save-preset", show=False, priority=True,
+                tooltip="Keep the knobs in the configuration, under a name"),
+        Binding("alt+0", "reset_knobs", "Reset knobs", id="reset", show=False, priority=True,
+                tooltip="Turn every knob back to its default"),
     ]  # fmt: skip
 
     panel: SidePanel
@@ -38,8 +49,11 @@ class PanelScreen(Screen[None]):
 
     def __init__(self, engine: Engine, session: Session) -> None:
         super().__init__()
+        self.presets: PresetStore | None = None
+        """Keeps knobs under names; None: nobody does."""
         self.engine = engine
         self.session = session
+        self._preset_knobs: Knobs | None = None
         self._aside: Knobs | None = None  # a person's knobs, while the engine has those of a comparison
 
     @property
@@ -54,6 +68,8 @@ class PanelScreen(Screen[None]):
         else:
             self._aside = knobs
         self.panel.show_knobs(knobs)
+        if knobs != self._preset_knobs:
+            self.panel.query_one("#preset", Switch).value = NO_PRESET
 
     def lend_knobs(self, knobs: Knobs) -> None:
         """Let the engine have these until `return_knobs`; what is turned meanwhile acts afterwards."""
@@ -72,13 +88,75 @@ class PanelScreen(Screen[None]):
     @on(Slider.Changed)
     @on(Switch.Changed)
     def _turn(self, event: Slider.Changed | Switch.Changed) -> None:
-        self.turn(event.control.key, event.value)
+        if event.control.key == "preset":
+            self.use_preset(str(event.value))
+        else:
+            self.turn(event.control.key, event.value)
 
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob; it acts from the next round on."""
         knobs = turned(self.knobs, key, value)
         if knobs != self.knobs:
             self.knobs = knobs
+
+    # Presets
+
+    def preset_names(self) -> list[str]:
+        """The presets of the configuration; none, with a word about it, if it cannot be read."""
+        try:
+            return self.presets.names() if self.presets is not None else []
+        except SpectuiError as error:
+            self._complain(error)
+            return []
+
+    def use_preset(self, name: str) -> None:
+        """Turn the knobs that a preset sets."""
+        if self.presets is None or name == NO_PRESET:
+            return
+        try:
+            self.knobs = replace(self.knobs, **self.presets.load(name)).checked()
+        except SpectuiError as error:
+            self._complain(error)
+        else:
+            self._show_preset(name)
+
+    def action_next_preset(self) -> None:
+        """Turn the knobs to the next preset."""
+        names = self.preset_names()
+        if not names:
+            self.notify("There is no preset yet: Alt+S saves the knobs as one.", markup=False)
+            return
+        now = self.panel.query_one("#preset", Switch).value
+        self.use_preset(next_choice(names, now) if now in names else names[0])
+        self.notify(f"preset: {self.panel.query_one('#preset', Switch).value}", timeout=2, markup=False)
+
+    def action_save_preset(self) -> None:
+        """Ask for a name and keep the knobs under it."""
+        if self.presets is not None:
+            now = self.panel.query_one("#preset", Switch).value
+            self.app.push_screen(SaveScreen("" if now == NO_PRESET else now, self.preset_names()), self._save_preset)
+
+    def _save_preset(self, name: str | None) -> None:
+        if not name or self.presets is None:
+            return
+        try:
+            self.presets.save(name, self.knobs)
+        except SpectuiError as error:
+            self._complain(error)
+        else:
+            self._show_preset(name)
+            self.notify(f"Saved: spectui chat -P {name} starts with it.", markup=False)
+
+    def action_reset_knobs(self) -> None:
+        """Turn every knob back to its default."""
+        self.knobs = Knobs()
+
+    def _show_preset(self, name: str) -> None:
+        self.panel.query_one("#preset", Switch).show_choices([NO_PRESET, *self.preset_names()], name)
+        self._preset_knobs = self.knobs
+
+    def _complain(self, error: SpectuiError) -> None:
+        self.notify(str(error), severity="error", markup=False)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:
@@ -113,8 +191,15 @@ class PanelScreen(Screen[None]):
         else:
             self.panel.focus_page()
 
+    def action_show_page(self, page: str) -> None:
+        """See this page of the panel, by its key."""
+        self.show_page(page)
+
     def show_page(self, page: str) -> None:
         """See this page of the panel."""
+        if page == "knobs":
+            preset = self.panel.query_one("#preset", Switch)
+            preset.show_choices([NO_PRESET, *self.preset_names()], preset.value)
         self._open_panel()
         self.panel.show_page(page)
         if not self.prompt.has_focus or self.has_class("-drawer"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import events
@@ -19,7 +20,10 @@ LABEL, VALUE = 11, 5
 class Slider(Widget, can_focus=True):
     """A number between `low` and `high`, in steps. It is an int if `low`, `high` and `step` are, and a float otherwise."""
 
-    HELP = "Turn with left and right (shift: ten steps), Home and End, or the mouse; r goes back to the default."
+    HELP = """\
+Turn with left and right (shift: ten steps), Home and End, or the mouse; or type the number and Enter. r goes back to the
+default.
+"""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Less", id="slider.less", show=False),
         Binding("right", "turn(1)", "More", id="slider.more", show=False),
@@ -85,6 +89,7 @@ class Slider(Widget, can_focus=True):
         self.low, self.high, self.step = low, high, step
         self._whole = all(isinstance(number, int) for number in (low, high, step))
         self.default = self._on_step(default)
+        self._typed = ""
         self.set_reactive(Slider.value, self._on_step(value))
 
     def set_value(self, value: float, notify: bool = False) -> None:
@@ -116,6 +121,28 @@ class Slider(Widget, can_focus=True):
         """Turn back to the default."""
         self.set_value(self.default, notify=True)
 
+    def on_key(self, event: events.Key) -> None:
+        """Take a number that is typed: Enter turns there, Escape forgets it."""
+        if event.character is not None and (event.character.isdecimal() or event.character in "-."):
+            self._typed += event.character
+        elif not self._typed or event.key not in ("backspace", "enter", "escape"):
+            return
+        elif event.key == "backspace":
+            self._typed = self._typed[:-1]
+        else:
+            typed, self._typed = self._typed, ""
+            with suppress(ValueError):
+                if event.key == "enter":
+                    self.set_value(float(typed), notify=True)
+        event.stop()
+        event.prevent_default()
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Forget a number that was not finished."""
+        self._typed = ""
+        self.refresh()
+
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go to the mouse, and stay with it until it is released."""
         event.stop()
@@ -138,7 +165,12 @@ class Slider(Widget, can_focus=True):
 
     @property
     def _cells(self) -> int:
-        return max(1, self.size.width - LABEL - VALUE - 2)
+        # A long number, such as a seed, takes its room from the track.
+        return max(1, self.size.width - LABEL - max(VALUE, len(self._figure)) - 2)
+
+    @property
+    def _figure(self) -> str:
+        return self._typed + "_" if self._typed else shown(self.value)
 
     def _cell_of(self, value: float) -> int:
         return round((value - self.low) / (self.high - self.low) * (self._cells - 1)) if self.high > self.low else 0
@@ -156,7 +188,7 @@ class Slider(Widget, can_focus=True):
             ("".join(line[:at]), track),
             ("●", knob),
             ("".join(line[at + 1 :]), track),
-            (f" {shown(self.value):>{VALUE}}", figure),
+            (f" {self._figure:>{VALUE}}", figure),
         )
 
 

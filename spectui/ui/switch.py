@@ -68,6 +68,11 @@ class Switch(Widget, can_focus=True):
         self.default = default
         self.set_reactive(Switch.value, value)
 
+    def show_choices(self, choices: Sequence[str], value: str) -> None:
+        """Offer these, of which one holds; no message is sent."""
+        self.choices = tuple(choices)
+        self.value = value
+
     def action_turn(self, places: int) -> None:
         """Turn by a number of choices; after the last comes the first."""
         self._turn_to(next_choice(self.choices, self.value, places))

@@ -1,0 +1,97 @@
+"""Presets: the live knobs under a name, as profiles of the configuration file, which keeps its comments.
+
+A preset saved in the chat is what `-P NAME` chooses on the command line, and the other way round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spectui import config
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Knobs, title
+
+LONGEST_NAME = 40
+
+
+class PresetError(SpectuiError):
+    """A preset cannot be saved."""
+
+
+class Presets:
+    """The profiles of one configuration file, whether or not it exists yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self) -> list[str]:
+        """The profiles' names, in the file's order. Raises UsageError if the file cannot be read."""
+        tables = config.read(self._path).get("profiles", {}) if self._path.exists() else {}
+        return [name for name, table in tables.items() if isinstance(table, dict)] if isinstance(tables, dict) else []
+
+    def load(self, name: str) -> Mapping[str, Any]:
+        """The live knobs that a profile sets, by key. Raises UsageError if there is none of this name or it is wrong."""
+        chosen = config.load(path=self._path, profile=name, environ={})
+        return {
+            field.name: getattr(chosen.knobs, field.name)
+            for field in dataclasses.fields(Knobs)
+            if chosen.origins[field.name].startswith("profile ")
+        }
+
+    def save(self, name: str, knobs: Knobs) -> None:
+        """Write all live knobs into the profile of this name; what else stands in the file stays as it is.
+
+        Raises PresetError if the name or the file is none, UsageError if what is in the file is no configuration.
+        """
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+
+        name = name.strip()
+        if not name or not name.isprintable() or len(name) > LONGEST_NAME:
+            raise PresetError(f"A preset's name has 1 to {LONGEST_NAME} printable characters.")
+        text = ""
+        if self._path.exists():
+            config.read(self._path)  # says in one sentence what is wrong with it
+            text = self._path.read_text("utf-8-sig")
+        try:
+            document: Any = tomlkit.parse(text)
+            profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
+            profile = profiles.setdefault(name, tomlkit.table())
+            for field in dataclasses.fields(Knobs):
+                # A profile may also hold sections, and names with _ for -: what is set there is set where it stands.
+                key, holder = _where(profile, field.name)
+                holder[key] = getattr(knobs, field.name)
+            _replace(self._path, tomlkit.dumps(document))
+        except (TOMLKitError, TypeError, AttributeError) as error:
+            raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error
+        except OSError as error:
+            raise PresetError(f"{self._path} cannot be written: {error.strerror}.") from error
+
+
+def _where(profile: Any, key: str) -> tuple[str, Any]:
+    """Under which name, and in which table of a profile, a knob is set; or would be."""
+    for holder in (profile, *(profile[name] for name in config.SECTIONS if name in profile)):
+        for spelled in (title(key), key):
+            if spelled in holder:
+                return spelled, holder
+    return title(key), profile
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file whole or not at all; a link stays a link."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,42 @@
+"""A line of words that can be clicked: the mouse's way to what also has a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.content import Content
+from textual.widget import Widget
+
+
+class ActionLine(Widget):
+    """`save alt+s   reset all alt+0`: a click on a word runs the screen's action of that name."""
+
+    DEFAULT_CSS = """
+    ActionLine { height: 1; pointer: pointer; }
+    """
+
+    def __init__(self, actions: Sequence[tuple[str, str]], *, id: str | None = None) -> None:
+        """`actions`: (the word, the action) in order."""
+        super().__init__(id=id)
+        self._actions = tuple(actions)
+
+    def render(self) -> Content:
+        """The words, each with its key as it is mapped now."""
+        pieces: list[tuple[str, str]] = []
+        for word, action in self._actions:
+            pieces += [(word, "$primary"), (f" {self._key(action)}   ", "$foreground 60%")]
+        return Content.assemble(*pieces)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Do what the word under the mouse says."""
+        at = 0
+        for word, action in self._actions:
+            at += len(f"{word} {self._key(action)}   ")
+            if event.x < at:
+                await self.screen.run_action(action)
+                return
+
+    def _key(self, action: str) -> str:
+        bindings = self.screen.active_bindings.values()
+        return next((self.app.get_key_display(each.binding) for each in bindings if each.binding.action == action), "")

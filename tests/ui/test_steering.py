@@ -1,0 +1,119 @@
+"""Every knob in the chat: typed, reset, kept under a name and taken from there, and a key for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from textual.widgets import Input
+
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Knobs, specs
+from spectui.presets import Presets
+from spectui.ui.app import SpectuiApp
+from spectui.ui.slider import Slider
+from spectui.ui.switch import Switch
+from tests.ui.driving import load, wait_until
+from tests.ui.test_app import screen_text
+
+Make = Callable[..., SpectuiApp]
+
+
+async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+6")
+        await pilot.pause()
+        seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
+        seen |= {switch.key for switch in app.screen.query("#switches Switch").results(Switch)}
+        assert seen == {key for key, _, _ in specs(Knobs)}
+
+
+async def test_a_number_can_be_typed(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+6")
+        app.screen.query_one("#slider-seed").focus()
+        await pilot.press(*"4294967290")
+        assert "4294967290_" in screen_text(app)
+        assert engine.knobs.seed == -1, "not before Enter"
+        await pilot.press("backspace", "5", "enter")
+        await wait_until(pilot, lambda: engine.knobs.seed == 4294967295)
+        assert "4294967295" in screen_text(app)
+        app.screen.query_one("#slider-p-min").focus()
+        await pilot.press(*".35", "tab")
+        assert engine.knobs.p_min == 0.75, "a number without Enter is forgotten"
+        await pilot.press("shift+tab", *".35", "enter")
+        await wait_until(pilot, lambda: engine.knobs.p_min == 0.35)
+        await pilot.press("1", ".", ".", "enter")
+        assert engine.knobs.p_min == 0.35
+
+
+async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
+    make_app: Make, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = make_app(presets=Presets(tmp_path / "config.toml"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        app.screen.turn("draft_max", 5)
+        app.screen.turn("temperature", 0.1)
+        saved = engine.knobs
+        await pilot.press("alt+6", "alt+s")
+        await wait_until(pilot, lambda: app.screen.query(Input))
+        await pilot.press(*"quick", "enter")
+        await wait_until(pilot, lambda: Presets(tmp_path / "config.toml").names() == ["quick"])
+        preset = app.screen.query_one("#preset", Switch)
+        assert preset.value == "quick"
+        await pilot.press("alt+0")
+        await wait_until(pilot, lambda: engine.knobs == Knobs())
+        assert preset.value == "–", "the knobs are not the preset's any more"
+        await pilot.press("alt+p")
+        await wait_until(pilot, lambda: engine.knobs == saved)
+        await pilot.press("alt+0")
+        preset.focus()
+        await pilot.press("right")
+        await wait_until(pilot, lambda: engine.knobs == saved)
+
+
+async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else_happens(
+    make_app: Make, engine: FakeEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[profiles\n")
+    app = make_app(presets=Presets(path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+6", "alt+p", "alt+s", "escape")
+        await wait_until(pilot, lambda: any("not valid TOML" in each.message for each in app._notifications))
+        assert engine.knobs == Knobs()
+
+
+async def test_words_under_the_sliders_do_what_their_keys_do(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(keymap={"reset": "f12"})
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        app.screen.turn("top_k", 3)
+        await pilot.press("alt+6")
+        app.screen.query_one("#slider-top-k").focus()  # whose own key for its default is another
+        await wait_until(pilot, lambda: "reset all f12" in screen_text(app))
+        row = app.screen.query_one("#actions")
+        line = next(line for line in screen_text(app).splitlines() if "reset all" in line)
+        await pilot.click(row, offset=(line.index("reset all") - row.region.x + 2, 0))
+        await wait_until(pilot, lambda: engine.knobs == Knobs())
+
+
+async def test_every_action_of_the_window_has_an_id_to_map_and_a_command(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        bindings = [binding for _, binding in app.screen._bindings]
+        own = [binding for binding in bindings if binding.priority]
+        assert len(own) > 15
+        assert all(binding.id for binding in own)
+        commands = {command.title for command in app.get_system_commands(app.screen)}
+        hidden = {"Load again", "No draft", "Go on", "Safe way"}  # only while they can do something
+        assert {binding.description for binding in own} - hidden <= commands
