@@ -16,21 +16,29 @@ _CHATML = (
 
 
 class ChatTemplate:
-    """A model's template, compiled once, in jinja2's immutable sandbox."""
+    """A model's template, compiled once, in a sandbox with bounds."""
 
     def __init__(self, model: Model) -> None:
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
         from spectui.llama.library import llama
+        from spectui.llama.sandbox import BoundedEnvironment
 
         self._model = model
         self.from_file = model.template is not None
+        self._names = {
+            "eos_token": model.token_text(llama.llama_vocab_eos(model.vocab)),
+            "bos_token": model.token_text(llama.llama_vocab_bos(model.vocab)),
+            "add_generation_prompt": True,
+            "raise_exception": _raise,
+            "strftime_now": Jinja2ChatFormatter.strftime_now,
+            # Asked for by name in many templates, to be found empty.
+            **dict.fromkeys(("tools", "tool_choice", "functions", "function_call")),
+        }
         try:
-            self._formatter = Jinja2ChatFormatter(
-                model.template or _CHATML,
-                eos_token=model.token_text(llama.llama_vocab_eos(model.vocab)),
-                bos_token=model.token_text(llama.llama_vocab_bos(model.vocab)),
-            )
+            self._environment = BoundedEnvironment([Jinja2ChatFormatter.IgnoreGenerationTags])
+            self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
+            self._template = self._environment.compiled(model.template or _CHATML)
         except Exception as error:  # the template is somebody's program: whatever it raises is its own fault
             raise SpectuiError(f"The model's chat template cannot be read: {_words(error)}.") from error
 
@@ -38,7 +46,7 @@ class ChatTemplate:
         """The prompt for these (role, content) messages, ending where the reply begins. Raises SpectuiError."""
         rows = [{"role": role, "content": content} for role, content in messages]
         try:
-            return str(self._formatter(messages=rows).prompt)
+            return self._environment.rendered(self._template, messages=rows, **self._names)
         except Exception as error:  # as above
             raise SpectuiError(
                 f"The model's chat template does not take this conversation: {_words(error)}."
@@ -52,6 +60,10 @@ class ChatTemplate:
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."
             )
         return tokens
+
+
+def _raise(message: str) -> None:
+    raise ValueError(message)
 
 
 def _words(error: Exception) -> str:

@@ -1,0 +1,219 @@
+"""jinja2's immutable sandbox, with bounds: a chat template is somebody's program, and comes with a file from anywhere.
+
+The sandbox keeps a template from reaching out. It does not keep it from filling the memory or never ending
+(`'x' * 10**9`, doubled strings, loops in loops), and both would take the whole chat along. So whatever makes something
+larger is weighed before it happens, each turn of a loop and each call is counted, and the clock is looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+MOST_SOURCE = 1_000_000
+MOST_WRITTEN = 16_000_000
+"""Characters that a template may write, and that a value may hold: ten times the longest context."""
+MOST_PRODUCT = 256_000_000
+"""Of the sizes of what goes into a call: `replace`, `join`, `center` and the like make at most so many characters."""
+MOST_STEPS = 1_000_000
+MOST_BITS = 4096
+SECONDS = 5.0
+
+_PICKING = ("map", "select", "reject", "selectattr", "rejectattr")
+"""Filters that pick from a list, or call others with its members: they make nothing larger themselves."""
+_WIDE = re.compile(r"\d{6,}|%[^a-zA-Z%]*\*")
+"""A width in a format that would write a megabyte, or one that comes from an argument."""
+
+
+class TooMuch(SecurityError):
+    """The template asks for more memory or time than a prompt can need."""
+
+
+class BoundedEnvironment(ImmutableSandboxedEnvironment):
+    """For one template at a time: the bounds are those of one rendering."""
+
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+    def __init__(self, extensions: Iterable[Any] = ()) -> None:
+        super().__init__(
+            loader=jinja2.BaseLoader(),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[loopcontrols, *extensions],
+            finalize=_finalize,
+        )
+        self.globals.pop("lipsum")
+        self.filters["spectui_concat"] = lambda parts: "".join(map(str, parts))
+        self.filters["spectui_weighed"] = lambda value: value
+        self._begin()
+
+    def compiled(self, source: str) -> jinja2.Template:
+        """The template, to be given to `rendered`. Raises whatever jinja2 does, or TooMuch."""
+        if len(source) > MOST_SOURCE:
+            raise TooMuch(f"it has {len(source)} characters")
+        filters: Any = self.filters  # whose types jinja2 does not tell
+        tests: Any = self.tests
+        filters.update({name: self._bounded(each, name in _PICKING) for name, each in filters.items()})
+        tests.update({name: self._bounded(each, True) for name, each in tests.items()})
+        return self.from_string(source)
+
+    def rendered(self, template: jinja2.Template, **names: Any) -> str:
+        """What the template writes. Raises whatever it does, or TooMuch."""
+        self._begin()
+        return template.render(**names)
+
+    def _begin(self) -> None:
+        self._steps = 0
+        self._written = 0
+        self._deadline = monotonic() + SECONDS
+
+    def step(self, text: int = 0) -> str:
+        """Count a turn of a loop, which writes so many characters of the template's own text."""
+        self._steps += 1
+        self.write(text)
+        if self._steps > MOST_STEPS or monotonic() > self._deadline:
+            raise TooMuch("it does not come to an end")
+        return ""
+
+    def write(self, characters: int) -> None:
+        """Count what is written."""
+        self._written += characters
+        if self._written > MOST_WRITTEN:
+            raise TooMuch("it writes too much")
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """jinja2's hook for a call."""
+        __self.step()
+        receiver = getattr(__obj, "__self__", None)
+        if getattr(__obj, "__name__", "") == "strftime_now":
+            _check_formats(*args)
+        _check_product((receiver, *args, *kwargs.values()))
+        return super().call(__context, __obj, *args, **kwargs)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """jinja2's hook for `format` and `format_map`."""
+        wrapper = super().wrap_str_format(value)
+        if wrapper is not None:
+            _check_formats(value.__self__)
+        return wrapper
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """jinja2's hook for an operator that can make something large."""
+        numbers = isinstance(left, int) and isinstance(right, int)
+        if operator == "%" and isinstance(left, str):
+            _check_formats(left)
+        if numbers and operator in ("*", "**"):
+            bits = right if operator == "**" else right.bit_length()
+            if max(left.bit_length(), 1) * abs(bits) > MOST_BITS and left.bit_length() + abs(bits) > MOST_BITS // 8:
+                raise TooMuch("a number is too large")
+        elif operator == "*":
+            _check_product((left, right))
+        elif not numbers:
+            weigh((left, right))
+        return super().call_binop(context, operator, left, right)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        template = super()._parse(source, name, filename)
+        _Bounds().visit(template)
+        template.set_environment(self)
+        return template
+
+    def _bounded(self, function: Callable[..., Any], picks: bool) -> Callable[..., Any]:
+        """A filter or a test that weighs what it is given. `wraps` keeps jinja2's mark of a first argument."""
+
+        @functools.wraps(function)
+        def bounded(*args: Any, **kwargs: Any) -> Any:
+            self.step()
+            if function.__name__ == "do_format":
+                _check_formats(*args)
+            (weigh if picks else _check_product)((*args, *kwargs.values()))
+            return function(*args, **kwargs)
+
+        return bounded
+
+
+class _Bounds(NodeTransformer):
+    """Makes steps of what jinja2 has no hook for: loops, `~`, and comparisons of nested lists."""
+
+    def visit_For(self, node: nodes.For) -> nodes.For:
+        self.generic_visit(node)
+        text = sum(len(data.data) for part in node.body for data in _texts(part))
+        step = nodes.EnvironmentAttribute("step", lineno=node.lineno)
+        call = nodes.Call(step, [nodes.Const(text)], [], None, None, lineno=node.lineno)
+        node.body.insert(0, nodes.ExprStmt(call, lineno=node.lineno))
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:
+        self.generic_visit(node)
+        return _filter("spectui_concat", nodes.List(node.nodes, lineno=node.lineno))
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
+        self.generic_visit(node)
+        node.expr = _filter("spectui_weighed", node.expr)
+        return node
+
+    def visit_Operand(self, node: nodes.Operand) -> nodes.Operand:
+        self.generic_visit(node)
+        node.expr = _filter("spectui_weighed", node.expr)
+        return node
+
+
+def weigh(value: Any) -> int:
+    """Characters in a value and in its members, each of which counts for 16 more. Raises TooMuch beyond MOST_WRITTEN."""
+    total, rest = 0, [value]
+    while rest:
+        each = rest.pop()
+        total += 16
+        if isinstance(each, str | bytes):
+            total += len(each)
+        elif isinstance(each, dict):
+            rest += each.keys()
+            rest += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            rest += each
+        if total + 16 * len(rest) > MOST_WRITTEN:
+            raise TooMuch("a value is too large")
+    return total
+
+
+@jinja2.pass_environment
+def _finalize(environment: BoundedEnvironment, value: Any) -> Any:
+    # Weighed before it becomes text; and because it wants the environment, nothing is written at compile time.
+    environment.write(weigh(value))
+    return value
+
+
+def _check_product(values: Iterable[Any]) -> None:
+    product = 1
+    for value in values:
+        if isinstance(value, int):
+            product *= max(1, abs(value))
+        elif isinstance(value, str | bytes):
+            product *= max(1, len(value))
+        elif isinstance(value, dict | list | tuple | set | frozenset):
+            product *= weigh(value)
+        if product > MOST_PRODUCT:
+            raise TooMuch("a value would be too large")
+
+
+def _check_formats(*values: Any) -> None:
+    if any(isinstance(value, str) and _WIDE.search(value) for value in values):
+        raise TooMuch("a format is too wide")
+
+
+def _filter(name: str, node: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+def _texts(node: nodes.Node) -> Iterable[nodes.TemplateData]:
+    return [node] if isinstance(node, nodes.TemplateData) else node.find_all(nodes.TemplateData)

@@ -1,0 +1,165 @@
+"""No template fills the memory or fails to end; and what real templates write is what jinja2's own sandbox writes."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from typing import Any
+
+import jinja2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from spectui.llama import sandbox
+from spectui.llama.sandbox import BoundedEnvironment, TooMuch
+
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hi <think>x</think> {{ 7*7 }}"},
+    {"role": "assistant", "content": "Yes?"},
+    {"role": "user", "content": "2+2"},
+]
+NAMES: dict[str, Any] = {
+    "messages": MESSAGES,
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "add_generation_prompt": True,
+    "tools": None,
+}
+
+
+def strftime_now(form: str) -> str:
+    raise AssertionError(form)
+
+
+def rendered(template: str, **names: Any) -> str:
+    environment = BoundedEnvironment()
+    return environment.rendered(environment.compiled(template), **NAMES, **names)
+
+
+REAL = [
+    # Llama 3, Mistral, Gemma, Qwen 3 in part: what they use of the language
+    "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + "
+    "message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}"
+    "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{{ '<|start_header_id|>assistant' }}",
+    "{%- if messages[0]['role'] == 'system' %}{%- set system_message = messages[0]['content'] %}{%- set loop_messages = "
+    "messages[1:] %}{%- endif %}{{ bos_token }}{%- for message in loop_messages %}{%- if message.role == 'user' and "
+    "loop.last and system_message is defined %}{{ '[INST] ' + system_message + '\n\n' + message.content + '[/INST]' }}"
+    "{%- elif message.role == 'assistant' %}{{ ' ' ~ message.content ~ eos_token }}{%- else %}{{ message.content }}"
+    "{%- endif %}{%- endfor %}",
+    "{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}{%- for message in "
+    "messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}{%- if ns.multi_step_tool and message.role =="
+    " 'user' and not(message.content.startswith('<tool_response>')) %}{%- set ns.multi_step_tool = false %}{%- set "
+    "ns.last_query_index = index %}{%- endif %}{%- endfor %}{{ ns.last_query_index }}{% for m in messages %}"
+    "{{ m.content.split('</think>')[-1].lstrip('\n') | replace('<', '[') | upper }}{% endfor %}",
+    "{%- macro show(value, depth=2) %}{%- if value is mapping %}{ {%- for key, each in value|items|sort %}{{ ' ' * depth "
+    "}}{{ key }}: {{ show(each) }}{%- if not loop.last %}, {%- endif %}{%- endfor %} }{%- elif value is string %}"
+    "{{ value | tojson }}{%- else %}{{ value }}{%- endif %}{%- endmacro %}{{ show({'b': {'c': 1.5}, 'a': 'x\"y'}) }}"
+    "{% for m in messages if m.role != 'system' %}{{ loop.cycle('a', 'b') }}{{ '%-10s|%3d' % (m.role, loop.index) }}"
+    "{{ '{:>8}'.format(m.role) }}{% if loop.index == 2 %}{% break %}{% endif %}{% endfor %}",
+    "{{ messages | map(attribute='role') | join(', ') }}{{ messages | selectattr('role', 'equalto', 'user') | list | "
+    "length }}{{ (messages | rejectattr('role', 'in', ['user', 'system']) | first).content | indent(4) | title }}"
+    "{{ 3 ** 4 % 7 * 2 + 1 }}{{ [1, 2] + [3] }}{{ messages[0].content[:2] * 3 }}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("template", REAL)
+def test_real_templates_write_what_they_did(template: str) -> None:
+    plain = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    assert rendered(template) == plain.from_string(template).render(**NAMES) != ""
+
+
+BOMBS = [
+    "{{ 'x' * 10**9 }}",
+    "{{ 10**9 * 'x' }}",
+    "{{ ['x'] * 10**9 }}",
+    "{% set a = 'x' * 10**6 %}{{ [a] * 10**6 }}",
+    "{{ 9 ** (9 ** 9) }}",
+    "{% set ns = namespace(n=9) %}{% for i in range(60) %}{% set ns.n = ns.n * ns.n %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s|replace('x', 'xx') %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s.replace('x', 'xx') %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s %}{{ ns.s }}{{ ns.s }}{% endset %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = '%s%s' % (ns.s, ns.s) %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s]|join %}{% endfor %}",
+    "{% set ns = namespace(s='x', t='x') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}"
+    "{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s == ns.t }}",
+    "{% set ns = namespace(s='x', t='x') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}"
+    "{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s is eq ns.t }}",
+    "{{ 'x'|center(10**9) }}",
+    "{{ 'x'.center(10**9) }}",
+    "{{ 'x'.zfill(10**9) }}",
+    "{{ ('\t' * 10**5).expandtabs(10**5) }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '%*d' % (10**9, 1) }}",
+    "{{ '%1000000000d'|format(1) }}",
+    "{{ '{:1000000000}'.format(1) }}",
+    "{{ '{:{}}'.format(1, 10**9) }}",
+    "{{ strftime_now('%1000000000d') }}",
+    "{{ 'x'|indent(10**9, true) }}",
+    "{{ [1]|batch(10**9, 'x')|list }}",
+    "{{ messages|tojson(indent=10**9) }}",
+    "{{ ('x' * 10**6)|wordwrap(1, wrapstring='y' * 10**6) }}",
+    "{{ 'x'.join(['y' * 10**6] * 10**6) }}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}" + "x" * 500 + "{% endfor %}{% endfor %}",
+    "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+    "{% for a in [1] recursive %}{{ loop([1, 1]) }}{{ loop([1, 1]) }}{% endfor %}",
+    "{{ range(99999)|map('center', 10**6)|list|length }}",
+    "x" * 2_000_000,
+    "{{ " + "(" * 5000 + ")" * 5000 + " }}",
+    "{% if x %}" * 3000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("template", BOMBS, ids=lambda template: template[:60])
+def test_a_bomb_goes_out(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "SECONDS", 1.0)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises((TooMuch, RecursionError, jinja2.TemplateError, MemoryError, SyntaxError)):
+        rendered(template, strftime_now=strftime_now)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 600 * 1024, "KiB"
+
+
+def test_lipsum_is_gone() -> None:
+    with pytest.raises(jinja2.UndefinedError):
+        rendered("{{ lipsum(n=1000) }}")
+
+
+def test_the_bounds_are_of_one_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MOST_STEPS", 100)
+    environment = BoundedEnvironment()
+    template = environment.compiled("{% for i in range(40) %}{{ i }}{% endfor %}")
+    for _ in range(10):
+        assert environment.rendered(template).startswith("0123")
+    with pytest.raises(TooMuch):
+        environment.rendered(environment.compiled("{% for i in range(200) %}{{ i }}{% endfor %}"))
+
+
+def test_a_long_conversation_is_within_the_bounds() -> None:
+    talk = [{"role": ("user", "assistant")[n % 2], "content": "word " * 20_000} for n in range(20)]
+    talk[0]["content"] = "x" * 1_000_000
+    environment = BoundedEnvironment()
+    for template in REAL:
+        environment.rendered(environment.compiled(template), **NAMES | {"messages": talk})
+
+
+pieces = st.sampled_from([
+    "{% for i in range(999) %}", "{% endfor %}", "{% set ns.s = ns.s ~ ns.s %}", "{% set ns.s = ns.s * 99 %}", "{{ ns.s }}",
+    "{% set ns.s = [ns.s, ns.s] %}", "{% set ns.s = ns.s|string|center(9999) %}", "{{ ns.s|tojson }}", "{% if ns.s %}",
+    "{% endif %}", "{% set ns.s = messages|string %}", "{% set ns.s = ns.s|replace('x', 'xxxxx') %}", "{{ ns.s[::-1] }}",
+    "{% set ns.s = ns.s|list %}", "{% set ns.s = (ns.s|join) %}", "{{ ns.s == ns.s|list }}", "{% break %}", "{{", "}}", "x",
+])  # fmt: skip
+
+
+@given(st.lists(pieces, max_size=12))
+@settings(deadline=None, max_examples=150)
+def test_whatever_is_put_together_ends(parts: list[str]) -> None:
+    with suppress(jinja2.TemplateError, RecursionError, TypeError, ValueError, SyntaxError):
+        assert len(rendered("{% set ns = namespace(s='x') %}" + "".join(parts))) <= 2 * sandbox.MOST_WRITTEN
