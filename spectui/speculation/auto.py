@@ -18,7 +18,7 @@ _STAKE = 0.01
 _DOUBT = 0.03
 """Tokens that a drafted one must be worth beyond its cost: chances are estimates, and tails of no consequence go."""
 
-_LIKELY = 0.5
+_LIKELY = 0.6
 """Least chance at which a repetition takes over from the model in the middle of a draft."""
 
 _PROBE = 4

@@ -82,7 +82,7 @@ class Economics:
 
         `rate`: what a second is worth, if something other than this draft says so.
         """
-        rate, chance = rate or self.rate(context, drafted), self.calibration.mean(source)
+        rate, chance = rate or self.rate(context, drafted), self.calibration.hope(source)
         tokens = survival = 1.0
         for candidate in drafted:
             survival *= self.calibration.chance(candidate)
@@ -112,8 +112,10 @@ class Economics:
             place = place + 1 if candidate.source == "model" else 0
         self.calibration.observe(drafted, [token.fate for token in round.drafted])
         n = len(round.tokens)
-        self._tokens += _RATE * (n - self._tokens) if self._tokens else n
-        self._seconds += _RATE * (round.seconds - self._seconds) if self._seconds else round.seconds
+        if not self._seconds:  # a lucky first round must not set the standard
+            self._tokens, self._seconds = 1.0, self.verify(1, context)
+        self._tokens += _RATE * (n - self._tokens)
+        self._seconds += _RATE * (round.seconds - self._seconds)
         self.elapsed += round.seconds
         if drafted:
             self._settle(round, n, context)
