@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from pathlib import Path
 
 from spectui.errors import SpectuiError
+from spectui.llama import metadata
+from spectui.llama.text import safe
 
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 
@@ -21,7 +24,8 @@ def check_file(path: str, role: str) -> Path:
     try:
         if file.is_dir():
             raise ModelFileError(f"The {role} model {name} is a directory: name the .gguf file in it.")
-        size = file.stat().st_size
+        found = file.stat()
+        size = found.st_size
         with file.open("rb") as opened:
             head = opened.read(24)
     except FileNotFoundError:
@@ -45,4 +49,17 @@ def check_file(path: str, role: str) -> Path:
     # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
     if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or 24 + 32 * tensors + 13 * keys > size:
         raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.")
+    try:
+        problem = _problem(file, size, found.st_mtime_ns, keys)
+    except (metadata.Damaged, OSError):
+        raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.") from None
+    if problem:
+        raise ModelFileError(f"The {role} model {name} {safe(problem)}: choose another file of this model.")
     return file
+
+
+@lru_cache(maxsize=8)  # each file is looked at more than once, and a large vocabulary takes a while
+def _problem(file: Path, size: int, changed: int, keys: int) -> str:
+    with file.open("rb") as opened:
+        opened.seek(24)
+        return metadata.problem(opened, size, keys)

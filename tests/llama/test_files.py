@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
+import tempfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -148,3 +152,62 @@ def test_a_file_name_reaches_no_message_raw(name: str):
     message = str(caught.value)
     assert message == safe(message)
     assert not {"\n", "\t"} & set(message)
+
+
+@cache
+def small() -> bytes:
+    """A small model's file."""
+    with tempfile.TemporaryDirectory() as directory:
+        return write_model(Path(directory) / "model.gguf").read_bytes()
+
+
+def keyed(key: str, value: object) -> Callable[[gguf.GGUFWriter], None]:
+    """Give a key another value of its type."""
+
+    def change(writer: gguf.GGUFWriter) -> None:
+        writer.kv_data[0][key].value = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"tokens": [*"abcdefg", "\x1b]0;x\x07", "\x1b]0;x\x07"], "types": [1] * 9}, "has the token"),
+        ({"strings": {"llama.rope.scaling.type": "nonsense"}}, "positions in a way that this llama.cpp does not know"),
+        ({"keys": keyed("llama.block_count", 600)}, "claims to have 600 layers"),
+        ({"keys": keyed("llama.block_count", 0)}, "claims to have 0 layers"),
+        ({"keys": keyed("llama.attention.layer_norm_rms_epsilon", float("nan"))}, "claims an epsilon of nan"),
+        ({"keys": keyed("llama.attention.layer_norm_rms_epsilon", -1.0)}, "claims an epsilon of -1.0"),
+        ({"numbers": {"llama.expert_count": 8, "llama.expert_used_count": 9}}, "claims to use 9 of 8 experts"),
+        ({"numbers": {"llama.expert_count": 10**6}}, "claims to use 0 of 1000000 experts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_llama_cpp_would_end_the_process_over(tmp_path: Path, changes: dict[str, Any], says: str):
+    message = refused(write_model(tmp_path / "model.gguf", **changes))
+    assert says in message
+    assert message.endswith(": choose another file of this model.")
+
+
+def test_empty_tokens_may_stand_twice(tmp_path: Path):
+    path = write_model(tmp_path / "model.gguf", tokens=["", "", "a"], types=[1] * 3)
+    assert check_file(str(path), "target") == path
+
+
+@given(data=st.data())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_damage_to_the_keys_is_a_sentence_or_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
+    """Random bytes in header and keys, lengths and counts among them: no more is read than the file holds."""
+    content = bytearray(small())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(4, 6_000))
+        new = data.draw(st.binary(min_size=1, max_size=8))
+        content[at : at + len(new)] = new
+    path = tmp_path_factory.mktemp("damage") / "model.gguf"
+    path.write_bytes(content)
+    try:
+        check_file(str(path), "target")
+    except ModelFileError as error:
+        message = str(error)
+        assert message == safe(message) and "\n" not in message
