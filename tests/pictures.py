@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -112,12 +113,14 @@ async def stream(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.pause()
 
 
-async def draw(name: str, size: tuple[int, int]) -> None:
-    """Draw one picture."""
+async def draw(name: str, size: tuple[int, int], keys: Sequence[str] = ()) -> None:
+    """Draw one picture, after pressing these keys."""
     engine = FakeEngine(devices=(CPU, GPU))
     app = SpectuiApp(engine, PAIR, Knobs(temperature=0.0), theme_directories=(THEMES,))
     async with app.run_test(size=size) as pilot:
         await stream(pilot, engine)
+        await pilot.press(*keys)
+        await pilot.pause()
         (DOCS / f"{name}.svg").write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
 
 
@@ -126,6 +129,7 @@ def main() -> None:
     DOCS.mkdir(exist_ok=True)
     for name, size in SIZES.items():
         asyncio.run(draw(name, size))
+    asyncio.run(draw("inspect", (120, 40), ("alt+2", "f4", "left", "up", "up", "left")))
 
 
 if __name__ == "__main__":

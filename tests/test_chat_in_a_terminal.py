@@ -101,6 +101,23 @@ def test_a_small_terminal_typing_while_it_loads_and_the_drawer() -> None:
         leave(terminal)
 
 
+def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> None:
+    with Terminal(*CHAT, "-n", "24") as terminal:
+        open_window(terminal)
+        ask(terminal, SNAKE)
+        terminal.wait("the reply", lambda: "the limit of -n" in terminal.text)
+        terminal.press("f4")
+        terminal.wait("the inspector", lambda: "likeliest" in terminal.text and " verify " in terminal.text)
+        five = next(line for line in terminal.text.splitlines() if "likeliest" in line)
+        shares = [float(share) for share in re.findall(r'" +(<?\.\d+|1\.00)', five.replace("<", ""))]
+        assert len(shares) >= 3
+        assert shares == sorted(shares, reverse=True)
+        terminal.press("f5")
+        terminal.wait("the same text", lambda: re.search(r"identical text +yes, over 24 tokens", terminal.text))
+        assert re.search(r"measured +\d+\.\d\dx as fast", terminal.text)
+        leave(terminal)
+
+
 def test_quitting_while_it_loads() -> None:
     with Terminal(*CHAT) as terminal:
         open_window(terminal)

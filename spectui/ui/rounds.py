@@ -160,19 +160,29 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
     fates = f"{accepted} accepted, {judged - accepted} rejected" + f", {round.count('ignored')} ignored" * bool(
         round.count("ignored")
     )
-    passes = f"costs {round.seconds / round.plain_s:.1f} passes, " if round.plain_s else ""
     speed = decimal(len(round.tokens) / round.seconds if round.seconds else None)
     lines = [
         labelled(f"round {round.index}", (fates if round.drafted else "nothing drafted", "value")),
         labelled("drafted by", (sources, "value")),
         labelled("took", (f"{milliseconds(round.seconds)} ms", "value"), (f"  a pass of {round.pass_size}", "label")),
-        labelled("", *figures_of(*((name, milliseconds(seconds)) for name, seconds in times))),
-        labelled("yields", (f"{passes}yields {len(round.tokens)}: {speed} t/s", "value")),
+        [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in times))],
+        labelled("yields", (f"{len(round.tokens)} tokens: {speed} t/s", "value")),
+        labelled("costs", (_passes(round), "value")),
         *_wrapped("policy", printable(round.note) or UNKNOWN, width),
     ]
     if index and (turned := changes(rounds[index - 1].knobs, round.knobs)):
         lines += _wrapped("▲ turned", ", ".join(turned), width)
     return [*lines, [], *_tokens(round, width)]
+
+
+def _passes(round: Round) -> str:
+    """What the round cost in plain passes, and whether that paid."""
+    if not round.plain_s:
+        return UNKNOWN
+    passes = round.seconds / round.plain_s
+    return (
+        f"{passes:.1f} passes: {'pays' if len(round.tokens) >= passes else 'loses'} {len(round.tokens) / passes:.1f}x"
+    )
 
 
 def changes(before: Knobs, after: Knobs) -> list[str]:

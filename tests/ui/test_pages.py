@@ -79,7 +79,8 @@ def test_each_round_is_a_stack_and_turned_knobs_are_marked() -> None:
     told = " ".join(text_of(detail(rounds, 2, 46)))
     assert "draft-max 16 → 4" in told
     assert "3 accepted, 0 rejected" in told
-    assert "costs 2.0 passes, yields 4: 20.0 t/s" in told
+    assert "4 tokens: 20.0 t/s" in told
+    assert "2.0 passes: pays 2.0x" in told
 
 
 async def test_choosing_a_round_marks_its_tokens(make_app: Make, engine: FakeEngine) -> None:

@@ -28,13 +28,30 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
+async def inspecting(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await streaming(pilot, engine)
+    await pilot.press("alt+2", "f4", "left")
+
+
+async def comparing(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await streaming(pilot, engine)
+    engine.finish()
+    await wait_until(pilot, lambda: not engine.events)
+    await pilot.press("f5")
+    engine.emit_round(plain="def", seconds=0.1)
+    engine.emit_round(plain=" sub", seconds=0.1)
+    await wait_until(pilot, lambda: not engine.events)
+
+
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: engine.loads)
     engine.fail_loading("The vocabularies differ at token 151643: '<|endoftext|>' is not '<s>'.", without_draft=True)
     await wait_until(pilot, lambda: not engine.events)
 
 
-@pytest.mark.parametrize("scene", [empty, streaming, load_failed], ids=lambda scene: scene.__name__)
+@pytest.mark.parametrize(
+    "scene", [empty, streaming, inspecting, comparing, load_failed], ids=lambda scene: scene.__name__
+)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_picture(
     snap_compare: Callable[..., bool], make_app: Callable[..., SpectuiApp], engine: FakeEngine, size: tuple[int, int],
