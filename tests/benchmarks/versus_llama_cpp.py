@@ -4,7 +4,8 @@
 
 DIR/bin holds llama-speculative-simple and the shared libraries that it and Python both use. Every figure is tokens per second
 of decoding, greedy. A row: plain decoding; llama.cpp's best over a sweep of its settings; spectui with a fixed draft and
-llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass costs). Lines of results are kept in a file,
+llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass costs); spectui's best over a sweep of its own
+fixed settings. Lines of results are kept in a file,
 so that an interrupted run goes on where it was; `--report` prints the table of what is there.
 """
 
@@ -32,6 +33,13 @@ PAIRS = {
 }
 FIXED = (8, 0.7)
 """draft-max and p-min of the comparison at equal settings."""
+
+OWN_SWEEP = [
+    *(("model", most, p_min) for most, p_min in ((3, 0.0), (3, 0.4), (8, 0.4), (8, 0.7), (16, 0.8))),
+    ("suffix", 8, 0.5),
+    ("suffix", 16, 0.5),
+]
+"""Drafter, draft-max and p-min of spectui's own fixed settings, among which its best per prompt is looked for."""
 
 PLAIN = Knobs(drafter="off", policy="fixed", temperature=0.0)
 AUTO = Knobs(drafter="auto", policy="auto", temperature=0.0)
@@ -108,21 +116,37 @@ def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
         settings = [each for each in peer.sweep(args.quick) if draft is not None or "draft" not in each.name]
         for place, which in enumerate(settings):
             wanted.append((theirs, "sweep", which, place))
+        own = [setting for setting in OWN_SWEEP if draft is not None or setting[0] != "model"]
+        wanted += [(ours, "own sweep", fixed(*setting), place) for place, setting in enumerate(own)]
         for number in range(args.runs):
             wanted += [(ours, "plain", PLAIN, number), (ours, "auto", AUTO, number), (theirs, "best", None, number)]
             if draft is not None:
                 wanted += [(ours, "fixed", EQUAL, number), (theirs, "same", equal, number)]
+            wanted.append((ours, "own best", None, number))
         for make, who, what, number in wanted:
             if (name, who, number) in done:
                 continue
             if not args.noisy and (other := busy()):
                 raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
             if who == "best":
-                swept = [each for each in read(args.results) if (each["prompt"], each["who"]) == (name, "sweep")]
-                swept = [each for each in swept if each["pair"] == args.pair]
-                best = max(swept, key=lambda each: each["speed"])
+                best = fastest(args, name, "sweep")
                 what = next(which for which in settings if which.name == best["setting"])
+            elif who == "own best":
+                what = fixed(*own[int(str(fastest(args, name, "own sweep")["number"]))])
             yield {"pair": args.pair, **make(who, what, number)}
+
+
+def fixed(drafter: str, most: int, p_min: float) -> Knobs:
+    """A fixed setting of spectui's."""
+    return Knobs(drafter=drafter, policy="fixed", temperature=0.0, draft_max=most, p_min=p_min)
+
+
+def fastest(args: argparse.Namespace, prompt: str, who: str) -> dict[str, object]:
+    """The fastest run of a sweep."""
+    swept = [
+        each for each in read(args.results) if (each["pair"], each["prompt"], each["who"]) == (args.pair, prompt, who)
+    ]
+    return max(swept, key=lambda each: float(str(each["speed"])))
 
 
 def read(results: Path) -> list[dict[str, object]]:
@@ -136,10 +160,10 @@ def report(results: Path) -> None:
     for pair in dict.fromkeys(each["pair"] for each in records):
         print(f"\n{pair}: {' + '.join(filter(None, PAIRS[pair]))}\n")
         print(
-            "| prompt | plain | llama.cpp's best | spectui auto | auto / plain | auto / best | fixed / same | acc. | per pass |"
+            "| prompt | plain | llama.cpp's best | spectui auto | auto / plain | auto / best | fixed / same | auto / best fixed | acc. | per pass |"
         )
-        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-        ratios: dict[str, list[float]] = {"auto/plain": [], "auto/best": [], "fixed/same": []}
+        print("| --- " * 10 + "|")
+        ratios: dict[str, list[float]] = {"auto/plain": [], "auto/best": [], "fixed/same": [], "auto/own best": []}
         for prompt in dict.fromkeys(each["prompt"] for each in records if each["pair"] == pair):
             rows = [each for each in records if (each["pair"], each["prompt"]) == (pair, prompt)]
             _row(prompt, rows, ratios)
@@ -170,7 +194,7 @@ def _row(prompt: str, rows: list[dict[str, object]], ratios: dict[str, list[floa
     acceptance, per_pass = auto.get("acceptance"), auto.get("per_pass")
     print(
         f"| {prompt}{alike} | {middle('plain')} | {middle('best')} ({best}) | {middle('auto')} | {paired('auto', 'plain')} | "
-        f"{paired('auto', 'best')} | {paired('fixed', 'same')} | {'–' if acceptance is None else f'{acceptance:.2f}'} | "
+        f"{paired('auto', 'best')} | {paired('fixed', 'same')} | {paired('auto', 'own best')} | {'–' if acceptance is None else f'{acceptance:.2f}'} | "
         f"{'–' if per_pass is None else f'{per_pass:.1f}'} |"
     )
 

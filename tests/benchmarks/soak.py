@@ -1,0 +1,97 @@
+"""Does anything grow? Rounds and reloads on a tiny pair, journalled, with memory, handles and threads before and after.
+
+`python -m tests.benchmarks.soak [--rounds 10000] [--reloads 200]`: about a minute. What is allocated once is there after the
+first fifth, from which on memory is compared.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import psutil
+
+from spectui.engine.events import Event, Message, RoundDone
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+from spectui.store.journal import Journal
+from tests.llama.ggufs import write_model
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the process holds: resident bytes, handles, threads."""
+
+    memory: int
+    handles: int
+    threads: int
+
+    @classmethod
+    def now(cls) -> Held:
+        process = psutil.Process()
+        return cls(process.memory_info().rss, process.num_fds(), process.num_threads())
+
+
+class Soak:
+    """A session whose rounds go to a journal, as the window's do."""
+
+    def __init__(self, directory: Path) -> None:
+        self.rounds = 0
+        self.journal = Journal(directory / "conversations.db")
+        self.session = Session(self._take)
+        target, draft = (str(write_model(directory / f"{name}.gguf")) for name in ("target", "draft"))
+        self.setup = Setup(model=target, draft=draft, ctx_size=512, threads=1, no_profile="on")
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, RoundDone):
+            self.rounds += 1
+            self.journal.add_round(event.round)
+
+    def reload(self, number: int) -> None:
+        """Load target and draft anew; what is placed otherwise has to be."""
+        self.session.load(Setup(**{**self.setup.__dict__, "no_repack": ("off", "on")[number % 2]}))
+
+    def reply(self, number: int) -> None:
+        """One prompt and its reply, in a conversation of its own."""
+        self.journal.clear()
+        self.journal.prompt(f"prompt {number}", "", "tiny")
+        self.journal.begin_reply(self.setup)
+        self.session.knobs = Knobs(drafter="model", policy="fixed", draft_max=4, p_min=0.0, predict=300, seed=number)
+        finished = self.session.generate([Message("user", f"prompt {number}")])
+        self.journal.end_reply(finished.reason.value, finished, kept=True)
+
+    def go_on(self, rounds: int, reloads: int) -> None:
+        """So many rounds more, with so many reloads among them."""
+        begun, number = self.rounds, 0
+        for reload in range(reloads):
+            self.reload(reload)
+            while self.rounds - begun < rounds * (reload + 1) / reloads:
+                self.reply(number)
+                number += 1
+
+
+@click.command()
+@click.option("--rounds", default=10_000, show_default=True)
+@click.option("--reloads", default=200, show_default=True)
+def main(rounds: int, reloads: int) -> None:
+    """Print what is held after a fifth, and at the end; fail if it grew."""
+    with tempfile.TemporaryDirectory() as directory:
+        soak = Soak(Path(directory))
+        soak.go_on(rounds // 5, reloads // 5)
+        before = Held.now()
+        soak.go_on(rounds - rounds // 5, reloads - reloads // 5)
+        after = Held.now()
+        soak.session.close()
+        soak.journal.close()
+        grown = after.memory / before.memory - 1
+        click.echo(f"{soak.rounds} rounds, {reloads} reloads; notices: {list(soak.journal.notices)}")
+        click.echo(f"memory {before.memory / 1e6:.1f} -> {after.memory / 1e6:.1f} MB ({grown:+.1%})")
+        click.echo(f"handles {before.handles} -> {after.handles}, threads {before.threads} -> {after.threads}")
+        if grown > 0.02 or after.handles > before.handles or after.threads > before.threads:
+            raise SystemExit("something grew")
+
+
+if __name__ == "__main__":
+    main()
