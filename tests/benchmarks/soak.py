@@ -1,6 +1,6 @@
 """Does anything grow? Rounds and reloads on a tiny pair, journalled, with memory, handles and threads before and after.
 
-`python -m tests.benchmarks.soak [--rounds 10000] [--reloads 200]`: about a minute. What is allocated once is there after the
+`python -m tests.benchmarks.soak [--rounds 10000] [--reloads 200]`: half a minute. What is allocated once is there after the
 first fifth, from which on memory is compared.
 """
 
