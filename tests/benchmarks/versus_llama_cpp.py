@@ -5,8 +5,8 @@
 DIR/bin holds llama-speculative-simple and the shared libraries that it and Python both use. Every figure is tokens per second
 of decoding, greedy. A row: plain decoding; llama.cpp's best over a sweep of its settings; spectui with a fixed draft and
 llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass costs); spectui's best over a sweep of its own
-fixed settings. Lines of results are kept in a file,
-so that an interrupted run goes on where it was; `--report` prints the table of what is there.
+fixed settings. Lines of results are kept in a file, so that an interrupted run goes on where it was; `--report` prints the
+table of what is there.
 """
 
 from __future__ import annotations
@@ -159,10 +159,12 @@ def report(results: Path) -> None:
     records = read(results)
     for pair in dict.fromkeys(each["pair"] for each in records):
         print(f"\n{pair}: {' + '.join(filter(None, PAIRS[pair]))}\n")
-        print(
-            "| prompt | plain | llama.cpp's best | spectui auto | auto / plain | auto / best | fixed / same | auto / best fixed | acc. | per pass |"
-        )
-        print("| --- " * 10 + "|")
+        columns = (
+            "prompt", "plain", "llama.cpp's best", "spectui auto", "auto / plain", "auto / best", "fixed / same",
+            "auto / best fixed", "acc.", "per pass",
+        )  # fmt: skip
+        print(f"| {' | '.join(columns)} |")
+        print("| --- " * len(columns) + "|")
         ratios: dict[str, list[float]] = {"auto/plain": [], "auto/best": [], "fixed/same": [], "auto/own best": []}
         for prompt in dict.fromkeys(each["prompt"] for each in records if each["pair"] == pair):
             rows = [each for each in records if (each["pair"], each["prompt"]) == (pair, prompt)]
@@ -192,11 +194,16 @@ def _row(prompt: str, rows: list[dict[str, object]], ratios: dict[str, list[floa
     texts = {str(each["text"]) for each in rows if "text" in each}
     alike = "" if len(texts) == 1 else " (texts differ)"
     acceptance, per_pass = auto.get("acceptance"), auto.get("per_pass")
-    print(
-        f"| {prompt}{alike} | {middle('plain')} | {middle('best')} ({best}) | {middle('auto')} | {paired('auto', 'plain')} | "
-        f"{paired('auto', 'best')} | {paired('fixed', 'same')} | {paired('auto', 'own best')} | {'–' if acceptance is None else f'{acceptance:.2f}'} | "
-        f"{'–' if per_pass is None else f'{per_pass:.1f}'} |"
+    cells = (
+        prompt + alike,
+        middle("plain"),
+        f"{middle('best')} ({best})",
+        middle("auto"),
+        *(paired(*each) for each in (("auto", "plain"), ("auto", "best"), ("fixed", "same"), ("auto", "own best"))),
+        "–" if acceptance is None else f"{acceptance:.2f}",
+        "–" if per_pass is None else f"{per_pass:.1f}",
     )
+    print(f"| {' | '.join(cells)} |")
 
 
 def main() -> None:
