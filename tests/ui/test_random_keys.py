@@ -1,0 +1,79 @@
+"""Whatever is pressed, clicked, pasted or sent by the engine, in whatever order: the window stands.
+
+`SPECTUI_EVENTS` is how many; by hand: `SPECTUI_EVENTS=10000 pytest tests/ui/test_random_keys.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import OutOfBounds
+
+from spectui.engine.fake import CPU, GPU, FakeEngine
+from spectui.speculation.records import StopReason
+from spectui.store.journal import Journal
+from spectui.ui.app import SpectuiApp
+from tests.ui.driving import write_reply
+
+KEYS = [
+    "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "escape", "enter", "tab", "shift+tab", "up", "down", "left",
+    "right", "home", "end", "pageup", "pagedown", "backspace", "delete", "space", "a", "Z", "0", "ß", "ctrl+a", "ctrl+b",
+    "ctrl+c", "ctrl+d", "ctrl+e", "ctrl+f", "ctrl+g", "ctrl+k", "ctrl+l", "ctrl+n", "ctrl+o", "ctrl+p", "ctrl+r", "ctrl+s",
+    "ctrl+t", "ctrl+u", "ctrl+v", "ctrl+w", "ctrl+x", "ctrl+y", "ctrl+j", "shift+left", "ctrl+left", "shift+enter",
+]  # fmt: skip
+HOSTILE = "\x1b]0;x\x07[red]{{ 7*7 }}\u202e\n" * 3
+SIZES = [(120, 40), (80, 24), (30, 8), (200, 60)]
+
+
+def engine_does(chance: random.Random, engine: FakeEngine) -> None:
+    """Something that an engine may do in its present state."""
+    if engine._loading:
+        chance.choice([engine.finish_loading, lambda: engine.fail_loading("It does not load.", without_draft=True),
+                       lambda: engine.report_loading("target", chance.random(), 10**9)])()  # fmt: skip
+    elif engine._replying:
+        chance.choice([lambda: write_reply(engine), lambda: engine.emit_round(plain=HOSTILE), engine.finish,
+                       lambda: engine.finish(StopReason.LIMIT), lambda: engine.fail("It broke.")])()  # fmt: skip
+    else:
+        chance.choice([lambda: engine.notify(HOSTILE), lambda: engine.report_devices(CPU, GPU),
+                       lambda: engine.report_devices(CPU)])()  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_the_window_stands(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    app = make_app(journal=Journal(tmp_path / "conversations.db"))
+    done: list[str] = []
+    async with app.run_test(size=SIZES[0]) as pilot:
+        for number in range(int(os.environ.get("SPECTUI_EVENTS", "400")) // 2):
+            match chance.randrange(12):
+                case 0 | 1 | 2:
+                    engine_does(chance, engine)
+                    done.append("engine")
+                case 3:
+                    width, height = app.size
+                    at = (chance.randrange(width), chance.randrange(height))
+                    done.append(f"click {at}")
+                    with suppress(OutOfBounds):
+                        await pilot.click(offset=at)
+                case 4:
+                    done.append("paste")
+                    app.screen.post_message(events.Paste(HOSTILE))
+                case 5 if number % 10 == 0:
+                    done.append("resize")
+                    await pilot.resize_terminal(*chance.choice(SIZES))
+                case _:
+                    key = chance.choice(KEYS)
+                    done.append(key)
+                    app.simulate_key(key)
+            if number % 5 == 0:
+                await pilot.pause()
+            assert app.is_running and app._exception is None, done[-12:]
+    assert app._exception is None
