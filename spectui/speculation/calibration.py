@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log2
+from math import log2, sqrt
 
 from spectui.speculation.records import Candidate, Fate
 
@@ -48,7 +48,7 @@ class Calibration:
     def hope(self, source: str) -> float:
         """The same, half a standard error higher: what is not drafted is not learned, so doubt speaks for a try. 0..1"""
         kept, seen = self._mean.get(source, _HOPE)
-        return min(1.0, kept / seen + 0.5 * (kept * (seen - kept) / seen**3) ** 0.5)
+        return min(1.0, kept / seen + 0.5 * sqrt(kept * (seen - kept) / seen**3))
 
     def observe(self, drafted: Sequence[Candidate], fates: Sequence[Fate]) -> None:
         """Learn from a round: the accepted tokens and the first rejection. What lies behind was never judged."""
