@@ -1,6 +1,6 @@
 """kill -9 at any moment: the conversation opens, sound, with all but the last second or 64 tokens.
 
-`SPECTUI_KILLS` is how many of them with the model; by hand: `SPECTUI_KILLS=50 pytest tests/store/test_kills.py`.
+`TEST_KILLS` is how many of them with the model; by hand: `TEST_KILLS=50 pytest tests/store/test_kills.py`.
 """
 
 from __future__ import annotations
@@ -131,4 +131,4 @@ def test_killed_while_rounds_come_quickly(tmp_path: Path) -> None:
 
 
 def test_killed_while_smollm2_writes(tmp_path: Path) -> None:
-    kill(tmp_path / "conversations.db", "model", int(os.environ.get("SPECTUI_KILLS", "10")), 160)
+    kill(tmp_path / "conversations.db", "model", int(os.environ.get("TEST_KILLS", "10")), 160)

@@ -1,6 +1,6 @@
 """Whatever is pressed, clicked, pasted or sent by the engine, in whatever order: the window stands.
 
-`SPECTUI_EVENTS` is how many; by hand: `SPECTUI_EVENTS=10000 pytest tests/ui/test_random_keys.py`.
+`TEST_EVENTS` is how many; by hand: `TEST_EVENTS=10000 pytest tests/ui/test_random_keys.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def test_the_window_stands(
     app = make_app(journal=Journal(tmp_path / "conversations.db"))
     done: list[str] = []
     async with app.run_test(size=SIZES[0]) as pilot:
-        for number in range(int(os.environ.get("SPECTUI_EVENTS", "400")) // 2):
+        for number in range(int(os.environ.get("TEST_EVENTS", "240")) // 2):
             match chance.randrange(12):
                 case 0 | 1 | 2:
                     engine_does(chance, engine)
