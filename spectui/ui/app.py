@@ -23,6 +23,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
+from spectui.ui.palette import Palette
 from spectui.ui.panel import SWITCHES
 from spectui.ui.presets import PresetStore
 from spectui.ui.resuming import ResumingChatScreen
@@ -160,6 +161,11 @@ class SpectuiApp(App[None]):
         """Give the side panel its place again."""
         super().action_hide_help_panel()
         self.screen.remove_class("-help")
+
+    def action_command_palette(self) -> None:
+        """Show the command palette."""
+        if not Palette.is_open(self):
+            self.push_screen(Palette(id="--command-palette"))
 
     async def action_quit(self) -> None:
         """Leave, whatever is going on."""
