@@ -61,7 +61,13 @@ def finite(value: Any) -> Any:
 
 
 def _model(info: ModelInfo) -> dict[str, Any]:
-    return {"path": info.path, "description": info.description, "parameters": info.parameters, "bytes": info.bytes}
+    return {
+        "path": info.path,
+        "description": info.description,
+        "parameters": info.parameters,
+        "bytes": info.bytes,
+        "remark": info.remark,
+    }
 
 
 def _statistics(finished: Finished) -> dict[str, Any]:

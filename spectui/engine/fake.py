@@ -88,7 +88,8 @@ class FakeEngine:
         self._loading = False
         self._n_ctx = setup.ctx_size or 4096
         draft = self._model(setup.draft, 500_000_000, 400_000_000) if setup.draft else None
-        target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000)
+        found = "passes of up to 16 tokens round as single ones do, in an empty context"
+        target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000, found)
         self.events.append(Loaded(setup, target, draft, self.devices))
 
     def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
@@ -168,8 +169,8 @@ class FakeEngine:
         """A line to show, in passing."""
         self.events.append(Notice(message))
 
-    def _model(self, path: str, parameters: int, size: int) -> ModelInfo:
-        return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768)
+    def _model(self, path: str, parameters: int, size: int, remark: str = "") -> ModelInfo:
+        return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768, remark)
 
     def _likeliest(self, texts: Sequence[str], rejected: Sequence[str]) -> Likeliest:
         """Each text at .95, and after it what was rejected in its place, if anything was, and words that are always likely."""

@@ -56,6 +56,8 @@ class Pair:
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
+        self.remarks: dict[str, str] = {}
+        """What was found out about target and draft, in words."""
         self.replies: Replies | None = None
         """Past replies, where they are to be remembered."""
 
@@ -81,6 +83,7 @@ class Pair:
         """Measure what passes cost, and from that make the strategy."""
         assert self.target is not None and self.memory is not None
         found: Profile | None = None
+        self.remarks["target"] = ""
         strict = setup.strict == "on"
         if strict or setup.no_profile == "off":
             key = (build_key(), _target_key(setup, extra_buffers), _memory_key(setup), _draft_key(setup, extra_buffers))
@@ -90,6 +93,7 @@ class Pair:
                 )
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
+            self.remarks["target"] = _rounds_alike(found, strict)
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
@@ -191,6 +195,7 @@ class Pair:
                 type_v=setup.cache_type_v_draft,
             )
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_memory)
+            self.remarks["draft"] = sentence
             if sentence:
                 self._emit(Notice(sentence))
             self._loaded["draft"] = _draft_key(setup, extra_buffers)
@@ -227,11 +232,13 @@ class Pair:
     def target_info(self) -> ModelInfo:
         """What the target is."""
         assert self.target is not None and self.memory is not None
-        return _info(self.target, self.memory)
+        return _info(self.target, self.memory, self.remarks.get("target", ""))
 
     def draft_info(self) -> ModelInfo | None:
         """What the draft is, None without one."""
-        return _info(self.draft, self.draft_memory) if self.draft and self.draft_memory else None
+        if self.draft is None or self.draft_memory is None:
+            return None
+        return _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
 
     def forget(self) -> None:
         """Empty the memories after a failure: what they hold may be what failed."""
@@ -259,7 +266,17 @@ class Pair:
         self._loaded.pop("draft", None)
 
 
-def _info(model: Model, context: Context) -> ModelInfo:
+def _rounds_alike(found: Profile, strict: bool) -> str:
+    """Up to which size of pass the logits were found equal."""
+    if found.tried < 2:
+        return ""
+    if found.equal_up_to < 2:
+        return "passes of several tokens round otherwise than single ones"
+    found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, in an empty context"
+    return f"{found_so}; strict makes none longer" if strict else found_so
+
+
+def _info(model: Model, context: Context, remark: str) -> ModelInfo:
     return ModelInfo(
         path=model.path,
         description=model.description,
@@ -268,6 +285,7 @@ def _info(model: Model, context: Context) -> ModelInfo:
         n_vocab=model.n_vocab,
         n_ctx=context.n_ctx,
         trained_ctx=model.trained_ctx,
+        remark=remark,
     )
 
 

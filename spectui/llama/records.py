@@ -28,3 +28,5 @@ class ModelInfo:
     n_vocab: int
     n_ctx: int
     trained_ctx: int
+    remark: str = ""
+    """What was found out about it at load, in words: how its kernels round, or how a draft of another vocabulary is used."""

@@ -1,15 +1,16 @@
-"""The machine: memory and use of each GPU and of the host, as bars with the last minutes behind them."""
+"""The machine: memory and use of each GPU and of the host, as bars with the last minutes behind them; and the models."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from textwrap import wrap
 
-from spectui.engine.events import Device
+from spectui.engine.events import Device, ModelInfo
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.figures import UNKNOWN, percent, printable
-from spectui.ui.lines import Line, bar_of, labelled
+from spectui.ui.lines import LABEL, Line, bar_of, labelled
 from spectui.ui.page import Page
 from spectui.ui.plot import columns
 
@@ -35,6 +36,7 @@ devices: **F7**, arrows and Space move a model to another one.
         super().__init__(id=id)
         self._past: deque[Snapshot] = deque(maxlen=60 * MINUTES)
         self._devices: tuple[Device, ...] = ()
+        self._models: tuple[ModelInfo, ...] = ()
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
         """One more look at the machine; the same one again counts once."""
@@ -49,8 +51,14 @@ devices: **F7**, arrows and Space move a model to another one.
         if self.display:
             self.rewrite()
 
+    def update_models(self, models: Iterable[ModelInfo]) -> None:
+        """Target and draft, as they are loaded."""
+        self._models = tuple(models)
+        if self.display:
+            self.rewrite()
+
     def written(self) -> list[Line]:
-        """GPUs first, then the host."""
+        """GPUs first, then the host, then the models."""
         width = self.size.width
         tall = self.size.height >= 20
         lines: list[Line] = []
@@ -59,7 +67,16 @@ devices: **F7**, arrows and Space move a model to another one.
                 lines += [*self._gpu(device, width, tall), []]
         if not lines and self._past and self._past[-1].gpu_reason:
             lines += [labelled("no GPU", (printable(self._past[-1].gpu_reason)[: width - 12], "label")), []]
-        return [*lines, *self._host(width, tall)]
+        return [*lines, *self._host(width, tall), *self._told(width)]
+
+    def _told(self, width: int) -> list[Line]:
+        """What the models are, and what was found out about them at load."""
+        lines: list[Line] = []
+        for role, model in zip(("target", "draft"), self._models, strict=False):
+            about = f"{printable(model.description)}, {_gigabytes(model.bytes)}, {model.n_ctx:,} cells"
+            lines += [[], labelled(role, (about[: width - LABEL], "value"))]
+            lines += [labelled("", (part, "label")) for part in wrap(printable(model.remark), max(8, width - LABEL))]
+        return lines
 
     def _gpu(self, device: Device, width: int, tall: bool) -> list[Line]:
         gpus = [find_gpu(each.gpus, device.id) for each in self._past]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from spectui.engine.events import Device
+from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.speculation.records import Round
 from spectui.telemetry.monitor import Snapshot
@@ -140,6 +141,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         """These devices, under this set-up."""
         self.query_one(DevicePane).update_devices(devices, setup)
         self.query_one(MachinePage).update_devices(devices)
+
+    def update_models(self, models: Iterable[ModelInfo]) -> None:
+        """The target, and the draft if there is one."""
+        self.query_one(MachinePage).update_models(models)
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
         """What the monitor saw last."""

@@ -124,7 +124,7 @@ def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
                 wanted += [(ours, "fixed", EQUAL, number), (theirs, "same", equal, number)]
             wanted.append((ours, "own best", None, number))
         for make, who, what, number in wanted:
-            if (name, who, number) in done:
+            if (name, who, number) in done or (args.alone and make is theirs):
                 continue
             if not args.noisy and (other := busy()):
                 raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
@@ -217,6 +217,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--ctx", type=int, default=4096)
     parser.add_argument("--quick", action="store_true", help="a shorter sweep of llama.cpp's settings")
+    parser.add_argument("--alone", action="store_true", help="without llama.cpp's programs")
     parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
     parser.add_argument("--results", type=Path, default=Path("versus_llama_cpp.jsonl"))
     parser.add_argument("--report", action="store_true", help="print the table of the results so far and end")

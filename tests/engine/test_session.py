@@ -169,12 +169,28 @@ def test_asking_before_loading_is_a_sentence():
         ask(Session(lambda _: None), fixed(), "hi")
 
 
+def test_strict_holds_where_attention_splits_the_cells_of_single_passes():
+    """From 512 cells on, with more than one thread, single passes would round otherwise than larger ones."""
+    both = replace(setup(), draft=None, strict="on", threads=2, ubatch=512)
+    prompt = ("repeat", "the quick brown fox jumps over the lazy dog, and then it sleeps.\n" * 38, "again")
+    session, _ = opened(both)
+    knobs = Knobs(temperature=0, predict=24, drafter="suffix", policy="fixed", draft_max=8, p_min=0.0)
+    plain = ask(session, replace(knobs, drafter="off"), *prompt)
+    strict = ask(session, knobs, *prompt)
+    session.close()
+    assert plain.prompt_tokens > 520
+    assert strict.text == plain.text
+    assert strict.statistics.accepted
+
+
 @pytest.mark.parametrize("kind", ["legacy quants", "k-quants"])
 def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
     """Q4_1 rounds alike at every size that is tried; Q2_K may not, and then the passes are shorter."""
     both = setup()
     target = both.model if kind == "legacy quants" else both.draft
-    session, _ = opened(replace(both, model=target, draft=None, strict="on"))
+    session, events = opened(replace(both, model=target, draft=None, strict="on"))
+    [found] = [event.target.remark for event in events if isinstance(event, Loaded)]
+    assert "strict makes none longer" in found or kind == "k-quants"
     knobs = Knobs(temperature=0, predict=70, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
     again = ("list of numbers", "one two three four five six seven eight nine ten\n" * 6, "again")
     plain = ask(session, replace(knobs, drafter="off"), *again)

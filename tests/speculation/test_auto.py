@@ -57,6 +57,15 @@ MACHINES = {
 TOKENS = 3000
 
 
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_bad_luck_at_the_beginning_does_not_end_drafting(seed):
+    """Drafting pays 1.2x here; what was seen first may say otherwise, and then it must be tried again."""
+    machine = MACHINES["amx 0.02 calibrated"]
+    economics = machine.economics()
+    seconds = machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), TOKENS, seed)
+    assert TOKENS * machine.verify(1) / seconds > 1.1
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_never_below_plain_and_near_the_best_fixed_length(name):
     machine = MACHINES[name]

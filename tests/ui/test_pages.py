@@ -182,6 +182,8 @@ async def test_the_machine_page_shows_each_gpu_and_the_host(make_app: Make, engi
         for said in ("87 %", "61 °C 210 W", "8.0 GB of 24.0 GB", "50 %", "spectui 2.0 GB"):
             assert said in seen
         assert app.screen.query_one(MachinePage).display
+        for said in ("fake 1.5B Q8_0, 1.9 GB", "passes of up to 16 tokens round"):
+            assert said in seen
 
 
 # Why no drafts
