@@ -21,6 +21,8 @@ from spectui.store.writer import Writer
 PROMPT_WAIT_S = 0.25
 """How long sending a prompt waits for the disk: a commit takes a millisecond, a disk that hangs takes no chat with it."""
 
+FLUSH_WAIT_S = 2.0
+
 TITLE = 60
 """Characters of a title."""
 
@@ -34,6 +36,7 @@ class Journal:
     """
 
     def __init__(self, file: Path | None) -> None:
+        self.file = file
         self._writer = Writer(file, write_rounds) if file is not None else None
         self._silent: deque[str] = deque()
         self._reply: int | None = None
@@ -43,6 +46,16 @@ class Journal:
     def notices(self) -> deque[str]:
         """Sentences for the person, oldest first; whoever shows one takes it out."""
         return self._writer.notices if self._writer is not None else self._silent
+
+    @property
+    def conversation(self) -> str:
+        """The id of the conversation that goes on; "" before its first prompt."""
+        return self._conversation if self._begun else ""
+
+    def flush(self) -> None:
+        """Wait, within bounds, until what was said so far is on disk. From any thread."""
+        if self._writer is not None:
+            self._writer.post(lambda _: None).settled.wait(FLUSH_WAIT_S)
 
     def clear(self) -> None:
         """A new conversation begins with the next prompt."""

@@ -23,10 +23,10 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
+from spectui.ui.library_screen import LibraryChatScreen
 from spectui.ui.palette import Palette
 from spectui.ui.panel import SWITCHES
 from spectui.ui.presets import PresetStore
-from spectui.ui.resuming import ResumingChatScreen
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -89,7 +89,7 @@ class SpectuiApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
-        screen = ResumingChatScreen(
+        screen = LibraryChatScreen(
             self._engine,
             self._setup,
             self._journal,
@@ -110,7 +110,7 @@ class SpectuiApp(App[None]):
         """Every key's action, besides Textual's own commands and themes."""
         for active in screen.active_bindings.values():
             binding = active.binding
-            if isinstance(active.node, ChatScreen) and active.enabled:
+            if isinstance(active.node, Screen) and binding.id and active.enabled:
                 yield SystemCommand(
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )

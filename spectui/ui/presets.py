@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
-
-from textual import on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Input, Label
+from typing import Any, Protocol
 
 from spectui.knobs import Knobs
+from spectui.ui.dialogs import LineScreen
 
 
 class PresetStore(Protocol):
@@ -28,39 +22,14 @@ class PresetStore(Protocol):
         """Keep these knobs under a name, in place of what it had."""
 
 
-class SaveScreen(ModalScreen[str]):
-    """Asks for a name; answers "" if a person thinks better of it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Cancel", show=False)]
-    DEFAULT_CSS = """
-    SaveScreen { align: center middle; }
-    SaveScreen > Vertical {
-        width: 56; max-width: 100%; height: auto; padding: 1 2; background: $surface; border: round $accent;
-    }
-    SaveScreen Input { border: none; height: 1; padding: 0; margin: 1 0; background: $foreground 10%; }
-    SaveScreen Label { width: 1fr; color: $foreground 70%; }
-    """
+class SaveScreen(LineScreen):
+    """Asks for a preset's name."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         """`name` is proposed; one of `known` would be overwritten."""
-        super().__init__()
-        self._proposed = name
+        super().__init__("Save the knobs as a preset named", name, placeholder="code")
         self._known = known
 
-    def compose(self) -> ComposeResult:
-        """The question, the box, and what Enter will do."""
-        with Vertical():
-            yield Label("Save the knobs as a preset named", markup=False)
-            yield Input(self._proposed, placeholder="code", max_length=40)
-            yield Label("", id="consequence", markup=False)
-
-    @on(Input.Changed)
-    def _say(self, event: Input.Changed) -> None:
-        name = event.value.strip()
-        verb = "replaces the preset of this name" if name in self._known else "saves it as a profile (-P)"
-        self.query_one("#consequence", Label).update(f"Enter {verb}, Esc cancels." if name else "Esc cancels.")
-
-    @on(Input.Submitted)
-    def _save(self, event: Input.Submitted) -> None:
-        if event.value.strip():
-            self.dismiss(event.value.strip())
+    def consequence(self, line: str) -> str:
+        """Whether one is replaced."""
+        return "Enter replaces the preset of this name" if line in self._known else "Enter saves it as a profile (-P)"

@@ -1,0 +1,181 @@
+"""The list of conversations: search, open, rename, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from spectui.errors import SpectuiError
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.records import Summary
+from spectui.ui.actions import ActionLine
+from spectui.ui.dialogs import ConfirmScreen, LineScreen
+from spectui.ui.figures import MUTED, printable
+
+MOST_SHOWN = 500
+"""Conversations in the list at once; the search finds the others."""
+
+
+class Choice(NamedTuple):
+    """What a person wants: to open the conversation of this id, or a new one (then the id is "")."""
+
+    verb: Literal["open", "new"]
+    id: str
+
+
+class ConversationsScreen(ModalScreen[Choice | None]):
+    """Answers with what to go on with, or None."""
+
+    # Priority, because the search box keeps the focus and would take most of them.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
+        Binding("f2", "rename", "Rename", id="conversations.rename", priority=True, tooltip="Give it another title"),
+        Binding("ctrl+d", "delete", "Delete", id="conversations.delete", priority=True,
+                tooltip="Forget this conversation, on disk too"),
+        Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
+        Binding("escape", "dismiss(None)", "Close", id="conversations.close", priority=True, tooltip="Back to the chat"),
+        Binding("up", "move('cursor_up')", "Up", id="conversations.up", show=False, priority=True),
+        Binding("down", "move('cursor_down')", "Down", id="conversations.down", show=False, priority=True),
+        Binding("pageup", "move('page_up')", "Page up", id="conversations.page-up", show=False, priority=True),
+        Binding("pagedown", "move('page_down')", "Page down", id="conversations.page-down", show=False, priority=True),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    ConversationsScreen { align: center middle; }
+    ConversationsScreen > Vertical {
+        width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
+        background: $surface; border: round $accent; border-title-color: $foreground;
+    }
+    ConversationsScreen Input, ConversationsScreen Input:focus {
+        border: none; height: 1; padding: 0; margin: 0 0 1 0; background: $foreground 10%;
+    }
+    ConversationsScreen OptionList {
+        height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
+        scrollbar-size-vertical: 1;
+    }
+    ConversationsScreen OptionList:focus { border: none; }
+    ConversationsScreen Label { color: $foreground 60%; }
+    ConversationsScreen ActionLine { margin-top: 1; }
+    .-tiny ConversationsScreen > Vertical { border: none; height: 100%; }
+    """
+
+    def __init__(self, journal: Journal, file: Path, leave: Callable[[], None]) -> None:
+        """`file` is the journal's; `leave` is called before the conversation that is open is deleted."""
+        super().__init__()
+        self._journal = journal
+        self._file = file
+        self._leave = leave
+        self._found: list[Summary] = []
+
+    def compose(self) -> ComposeResult:
+        """Search box, list, and what can be done."""
+        with Vertical() as box:
+            box.border_title = "conversations"
+            yield Input(placeholder="Search titles and what was said")
+            yield OptionList(markup=False)
+            yield Label("", markup=False)
+            yield ActionLine([("open", "open"), ("rename", "rename"), ("delete", "delete"), ("new", "new"),
+                              ("close", "dismiss(None)")])  # fmt: skip
+
+    def on_mount(self) -> None:
+        """Show all."""
+        self._search("")
+
+    @on(Input.Changed)
+    def _type(self, event: Input.Changed) -> None:
+        self._search(event.value)
+
+    @work(exclusive=True)
+    async def _search(self, words: str, at: int = 0) -> None:
+        """Look for them beside the UI thread: a large file takes a while."""
+        try:
+            await asyncio.to_thread(self._journal.flush)
+            self._found = await asyncio.to_thread(library.summaries, self._file, words.strip())
+        except SpectuiError as error:
+            self._found = []
+            self.query_one(Label).update(printable(str(error)))
+        else:
+            self.query_one(Label).update(self._count(words.strip()))
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        listed.add_options([Option(self._line(each), each.id) for each in self._found[:MOST_SHOWN]])
+        if self._found:
+            listed.highlighted = min(at, len(self._found) - 1)
+
+    def _count(self, words: str) -> str:
+        number = len(self._found)
+        if not number:
+            return "Nothing has these words." if words else "Nothing is kept yet."
+        more = f", the latest {MOST_SHOWN} shown: search for the others" if number > MOST_SHOWN else ""
+        return f"{number} conversation{'s' if number > 1 else ''}{more}"
+
+    def _line(self, each: Summary) -> Content:
+        when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
+        mark = "▸ " if each.id == self._journal.conversation else "  "
+        return Content.assemble(
+            mark, (f"{when} {each.messages:>4}  ", MUTED), printable(each.title) or "(no title)",
+            (f"  {printable(each.target)}", MUTED),
+        )  # fmt: skip
+
+    @property
+    def _chosen(self) -> Summary | None:
+        at = self.query_one(OptionList).highlighted
+        return self._found[at] if at is not None and at < len(self._found) else None
+
+    # Actions
+
+    @on(OptionList.OptionSelected)
+    def action_open(self) -> None:
+        """Answer with the one under the bar."""
+        if self._chosen is not None:
+            self.dismiss(Choice("open", self._chosen.id))
+
+    def action_new(self) -> None:
+        """Answer that a new one is wanted."""
+        self.dismiss(Choice("new", ""))
+
+    def action_move(self, action: str) -> None:
+        """Move the bar without leaving the search box."""
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    def action_rename(self) -> None:
+        """Ask for another title."""
+        if (chosen := self._chosen) is not None:
+            ask = LineScreen("The conversation's title", printable(chosen.title), max_length=60)
+            self.app.push_screen(ask, lambda title: self._change(chosen.id, title or ""))
+
+    def action_delete(self) -> None:
+        """Ask, and forget it."""
+        if (chosen := self._chosen) is not None:
+            title = printable(chosen.title)
+            question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
+            self.app.push_screen(ConfirmScreen(question, "delete"), lambda yes: yes and self._change(chosen.id, None))
+
+    @work(exclusive=True, group="change")
+    async def _change(self, identity: str, title: str | None) -> None:
+        """Rename it, or with None as title delete it; an empty title is a person who thought better of it."""
+        if title == "":
+            return
+        try:
+            if title is None:
+                if identity == self._journal.conversation:
+                    self._leave()
+                    await asyncio.to_thread(self._journal.flush)  # or the end of its reply would be written after it
+                await asyncio.to_thread(library.delete, self._file, identity)
+            else:
+                await asyncio.to_thread(library.rename, self._file, identity, title)
+        except SpectuiError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+        self._search(self.query_one(Input).value, self.query_one(OptionList).highlighted or 0)

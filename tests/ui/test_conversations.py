@@ -1,0 +1,185 @@
+"""The list of conversations: found, opened, renamed, deleted, by keys and by mouse."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
+
+from spectui.engine.fake import FakeEngine
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.ui.actions import ActionLine
+from spectui.ui.app import SpectuiApp
+from spectui.ui.conversations import ConversationsScreen
+from spectui.ui.dialogs import ConfirmScreen, LineScreen
+from spectui.ui.library_screen import LibraryChatScreen
+from spectui.ui.transcript import Transcript
+from tests.store.kept import exchange, some_rounds
+from tests.ui.driving import ask, load, wait_until, write_reply
+
+Make = Callable[..., SpectuiApp]
+EVIL = "\x1b]0;owned\x07[red]x[/red]"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Three conversations, `third` the latest."""
+    file = tmp_path / "conversations.db"
+    journal = Journal(file)
+    for title in ("first", "second", "third"):
+        journal.clear()
+        exchange(journal, f"{title} question", some_rounds())
+        journal.flush()
+    journal.close()
+    return file
+
+
+def lines(app: SpectuiApp) -> list[str]:
+    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+
+
+async def listed(pilot: Pilot[None], number: int) -> None:
+    app = pilot.app
+    await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
+    await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count == number)
+
+
+def chat(app: SpectuiApp) -> LibraryChatScreen:
+    (screen,) = (screen for screen in app.screen_stack if isinstance(screen, LibraryChatScreen))
+    return screen
+
+
+def said(app: SpectuiApp) -> str:
+    return chat(app).query_one(Transcript).text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
+async def test_the_latest_is_first_and_opens(
+    make_app: Make, engine: FakeEngine, file: Path, size: tuple[int, int]
+) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test(size=size) as pilot:
+        await load(pilot, engine)
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        assert ["third" in line for line in lines(app)] == [True, False, False]
+        await pilot.press("down", "down", "enter")
+        await wait_until(pilot, lambda: "first question" in said(app))
+        assert isinstance(app.screen, LibraryChatScreen)
+        await ask(pilot, "more")
+        await wait_until(pilot, lambda: engine.generates)
+        assert [message.content for message in engine.generates[0]][1::2] == ["first question", "more"]
+    assert len(library.summaries(file)) == 3, "it went on in the same conversation"
+
+
+async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        await pilot.press(*"secon")
+        await listed(pilot, 1)
+        assert "second question" in lines(app)[0]
+        await pilot.press("x")
+        await listed(pilot, 0)
+        await pilot.press("enter")
+        assert isinstance(app.screen, ConversationsScreen), "nothing to open"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, LibraryChatScreen))
+
+
+async def test_rename(make_app: Make, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        await pilot.press("f2")
+        await wait_until(pilot, lambda: isinstance(app.screen, LineScreen))
+        app.screen.query_one(Input).value = "Tea"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen) and "Tea" in lines(app)[0])
+    assert library.summaries(file)[0].title == "Tea"
+
+
+async def test_delete_asks_first(make_app: Make, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await pilot.press("enter", "escape")
+        await listed(pilot, 3)
+        assert len(library.summaries(file)) == 3
+        await pilot.press("ctrl+d", "y")
+        await listed(pilot, 2)
+    assert [each.title for each in library.summaries(file)] == ["second question", "first question"]
+
+
+async def test_deleting_the_open_one_leaves_no_trace(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "secret")
+        await wait_until(pilot, lambda: engine.generates)
+        write_reply(engine)
+        await pilot.press("f12")
+        await listed(pilot, 4)
+        assert "▸" in lines(app)[0] and "secret" in lines(app)[0]
+        await pilot.press("ctrl+d", "y")
+        await listed(pilot, 3)
+        assert said(app) == "" and engine.stops == 1
+        await pilot.press("escape")
+    with sqlite3.connect(file) as connection:
+        (orphans,) = connection.execute(
+            "SELECT count(*) FROM message WHERE conversation NOT IN (SELECT id FROM conversation)"
+        ).fetchone()
+        (chunks,) = connection.execute(
+            "SELECT count(*) FROM chunk WHERE message NOT IN (SELECT id FROM message)"
+        ).fetchone()
+    assert orphans == chunks == 0
+
+
+async def test_by_mouse(make_app: Make, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        await pilot.click(OptionList, offset=(10, 1))
+        await wait_until(pilot, lambda: "second question" in said(app))
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        line = str(app.screen.query_one(ActionLine).render())
+        await pilot.click(ActionLine, offset=(line.index("new") + 1, 0))
+        await wait_until(pilot, lambda: said(app) == "")
+
+
+async def test_no_history_no_list(make_app: Make) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.press("f12")
+        await wait_until(pilot, lambda: app._notifications)
+        assert isinstance(app.screen, LibraryChatScreen)
+
+
+async def test_hostile_titles_reach_no_screen(make_app: Make, file: Path) -> None:
+    library.rename(file, library.summaries(file)[0].id, EVIL)
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        assert "]0;owned[red]x[/red]" in lines(app)[0] and "\x1b" not in lines(app)[0]
+
+
+async def test_in_the_palette(make_app: Make, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        assert "Chats" in [command.title for command in app.get_system_commands(app.screen)]
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        assert {"Open", "Rename", "Delete", "New"} <= {each.title for each in app.get_system_commands(app.screen)}
