@@ -38,6 +38,10 @@ class UiSettings:
     no_history: str = setting(
         "off", "keep nothing of the chat on disk", "--no-history", choices=("off", "on"), bare="on", section="ui"
     )
+    models_dir: str = setting(
+        "", "where the model picker looks besides the usual caches: directories, with commas", "--models-dir",
+        metavar="DIRS", section="ui",
+    )  # fmt: skip
     keys: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -147,7 +151,7 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
     if row.kind is str:
         if not text:
             raise problem
-        if row.spec.metavar != "FILE" and not _encodable(value):
+        if row.spec.metavar not in ("FILE", "DIRS") and not _encodable(value):
             raise UsageError(f"{origin}: {title(row.key)} is not UTF-8: convert it first.")
         return value
     # bool is an int to Python, and 1.5 would be cut to 1: neither is what the person meant.
@@ -194,8 +198,7 @@ def _environment(environ: Mapping[str, str]) -> Layer:
     for row in settings():
         if value := environ.get(row.variable):
             origin = f"env {row.variable}"
-            value = os.path.expanduser(value) if row.spec.metavar == "FILE" else value
-            layer[row.key] = (convert(row.key, value, origin), origin)
+            layer[row.key] = (_rooted(row.spec, convert(row.key, value, origin), ""), origin)
     return layer
 
 
@@ -274,10 +277,16 @@ def _put(layer: Layer, name: str, value: Any, members: tuple[str, ...], where: s
     if key in layer:
         raise UsageError(f"{where}: {title(key)} is given twice.")
     value = convert(key, value, where)
-    if SETTINGS[key].spec.metavar == "FILE" and value:
-        # A path in a file means the same wherever spectui is started, so it starts at the file's own directory.
-        value = str(base.absolute() / os.path.expanduser(value))
-    layer[key] = (value, origin)
+    # A path in a file means the same wherever spectui is started, so it starts at the file's own directory.
+    layer[key] = (_rooted(SETTINGS[key].spec, value, base.absolute()), origin)
+
+
+def _rooted(spec: Spec, value: Any, base: Path | str) -> Any:
+    """`value` with each path in it starting at `base`, if it has paths."""
+    if spec.metavar == "DIRS":
+        parts = (part.strip() for part in value.split(","))
+        return ",".join(str(Path(base, os.path.expanduser(part))) for part in parts if part)
+    return str(Path(base, os.path.expanduser(value))) if spec.metavar == "FILE" and value else value
 
 
 def _keys(table: Any, where: str, origin: str) -> Layer:

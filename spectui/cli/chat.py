@@ -39,6 +39,7 @@ def command(
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.engine import demo
     from spectui.engine.worker import Worker
+    from spectui.llama.shelf import Shelf, usual_places
     from spectui.store import library
     from spectui.store.crash import Run, take_crash
     from spectui.store.database import StoreError, database_file
@@ -62,6 +63,7 @@ def command(
         with suppress(StoreError):  # the journal will say so
             last = library.last(database_file())
             offer = last if last is not None and last.unfinished else None
+    configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
     run = Run(runs)
     try:
         run.take_stderr()
@@ -78,6 +80,7 @@ def command(
             crash=crash,
             offer=offer,
             presets=Presets(config_path or paths.config_file()),
+            shelf=Shelf([*usual_places(), *configured], paths.cache_directory() / "models.json"),
         )
         app.run()
     finally:

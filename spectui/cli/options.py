@@ -44,7 +44,7 @@ class SettingOption(click.Option):
         what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
         super().__init__(
             [*spec.flags, row.key],
-            type=click.Path() if spec.metavar == "FILE" else click.STRING,
+            type=click.Path() if spec.metavar in ("FILE", "DIRS") else click.STRING,
             metavar=spec.metavar or what or "N",
             help=explanation(row) + (f" (default {literal(row)})" if row.default not in (None, "") else ""),
             **bare,

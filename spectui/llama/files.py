@@ -10,6 +10,9 @@ from spectui.errors import SpectuiError
 from spectui.llama import metadata
 from spectui.llama.text import safe
 
+HEADER = 24
+"""Bytes of a GGUF file's header."""
+
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 
 
@@ -27,28 +30,16 @@ def check_file(path: str, role: str) -> Path:
         found = file.stat()
         size = found.st_size
         with file.open("rb") as opened:
-            head = opened.read(24)
+            head = opened.read(HEADER)
     except FileNotFoundError:
         raise ModelFileError(f"There is no {role} model {name}: check the path.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ModelFileError(f"The {role} model {name} cannot be read: {reason}.") from None
-    if size == 0:
-        raise ModelFileError(f"The {role} model {name} is empty: download it again.")
-    if head[:4] != b"GGUF":
-        raise ModelFileError(
-            f"The {role} model {name} is not a GGUF file: convert it with llama.cpp, or choose another."
-        )
-    if len(head) < 24:
-        raise ModelFileError(f"The {role} model {name} is cut short: download it again.")
-    version, tensors, keys = struct.unpack("<IQQ", head[4:])
-    if not 2 <= version <= 3:
-        raise ModelFileError(
-            f"The {role} model {name} has GGUF version {version}, and versions 2 and 3 are known here."
-        )
-    # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
-    if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or 24 + 32 * tensors + 13 * keys > size:
-        raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.")
+    try:
+        keys = key_count(head, size)
+    except metadata.Damaged as damage:
+        raise ModelFileError(f"The {role} model {name} {damage}.") from None
     try:
         problem = _problem(file, size, found.st_mtime_ns, keys)
     except (metadata.Damaged, OSError):
@@ -58,8 +49,28 @@ def check_file(path: str, role: str) -> Path:
     return file
 
 
+def key_count(head: bytes, size: int) -> int:
+    """How many keys follow the header, the file's first 24 bytes; `size` is the whole file's.
+
+    Raises metadata.Damaged with the end of "The model ..." for what is no whole GGUF file.
+    """
+    if size == 0:
+        raise metadata.Damaged("is empty: download it again")
+    if head[:4] != b"GGUF":
+        raise metadata.Damaged("is not a GGUF file: convert it with llama.cpp, or choose another")
+    if len(head) < HEADER:
+        raise metadata.Damaged("is cut short: download it again")
+    version, tensors, keys = struct.unpack("<IQQ", head[4:])
+    if not 2 <= version <= 3:
+        raise metadata.Damaged(f"has GGUF version {version}, and versions 2 and 3 are known here")
+    # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
+    if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or HEADER + 32 * tensors + 13 * keys > size:
+        raise metadata.Damaged("is damaged or cut short: download it again")
+    return int(keys)
+
+
 @lru_cache(maxsize=8)  # each file is looked at more than once, and a large vocabulary takes a while
 def _problem(file: Path, size: int, changed: int, keys: int) -> str:
     with file.open("rb") as opened:
-        opened.seek(24)
+        opened.seek(HEADER)
         return metadata.problem(opened, size, keys)

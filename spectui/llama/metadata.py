@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _LONGEST_KEY = 65_535
+_LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _MOST_LAYERS = _MOST_EXPERTS = 512  # LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
 
@@ -24,44 +25,80 @@ class Damaged(ValueError):
     """Not the keys of a GGUF file, or not all of them."""
 
 
+def reader(file: BinaryIO, most: int) -> Read:
+    """A function that reads so many bytes, or raises Damaged: at the file's end, and after `most` bytes in all."""
+    left = most
+
+    def read(count: int) -> bytes:
+        nonlocal left
+        left -= count
+        if left < 0:
+            raise Damaged(f"more than {most} bytes")
+        content = file.read(count)
+        if len(content) < count:
+            raise Damaged("cut short")
+        return content
+
+    return read
+
+
+def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings]]:
+    """(name, value) of each key but arrays of numbers, in the file's order. Raises Damaged, and what `read` raises.
+
+    `read` stands behind the header, `keys` is the count in it. Strings that nobody takes are passed over.
+    """
+    for _ in range(keys):
+        name = _string(read, _LONGEST_KEY).decode("utf-8", "replace")
+        kind = _number(read, "I")
+        if kind == _ARRAY:
+            inner, count = int(_number(read, "I")), int(_number(read, "Q"))
+            if inner == _STRING:
+                strings = Strings(read, count)
+                yield name, strings
+                for _ in strings:
+                    pass
+            elif inner in _FORMATS:
+                read(struct.calcsize(_FORMATS[inner]) * count)
+            else:
+                raise Damaged(f"an array of type {inner}")
+        elif kind == _STRING:
+            yield name, _string(read)
+        elif kind in _FORMATS:
+            yield name, _number(read, _FORMATS[int(kind)])
+        else:
+            raise Damaged(f"type {kind}")
+
+
+class Strings:
+    """An array of so many strings, each read when it is taken."""
+
+    def __init__(self, read: Read, count: int) -> None:
+        self.count = count
+        self._left = count
+        self._read = read
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self._left:
+            self._left -= 1
+            yield _string(self._read)
+
+
 def problem(file: BinaryIO, size: int, keys: int) -> str:
     """What makes the model unusable, as the end of "The model ..."; "" if nothing does. Raises Damaged, OSError.
 
     `file` stands behind the header, `size` is the whole file's in bytes, `keys` the count in the header.
     """
     values: dict[str, Value] = {}
-
-    def read(count: int) -> bytes:
-        if count > size:
-            raise Damaged(f"{count} bytes in a file of {size}")
-        content = file.read(count)
-        if len(content) < count:
-            raise Damaged("cut short")
-        return content
-
-    for _ in range(keys):
-        name = _string(read, _LONGEST_KEY).decode("utf-8", "replace")
-        kind = _number(read, "I")
-        if kind == _ARRAY:
-            inner, count = _number(read, "I"), _number(read, "Q")
-            if inner == _STRING:
-                twice = _strings(read, size, int(count), name == "tokenizer.ggml.tokens")
-                if twice:
-                    return f"has the token {_shown(twice)} more than once in its vocabulary"
-            elif inner in _FORMATS:
-                read(struct.calcsize(_FORMATS[int(inner)]) * int(count))
-            else:
-                raise Damaged(f"an array of type {inner}")
-        elif kind == _STRING:
-            values[name] = _string(read, size)
-        elif kind in _FORMATS:
-            values[name] = _number(read, _FORMATS[int(kind)])
-        else:
-            raise Damaged(f"type {kind}")
-    return _problem(values)
+    for name, value in entries(reader(file, size), keys):
+        if not isinstance(value, Strings):
+            values[name] = value
+        elif name == "tokenizer.ggml.tokens" and (twice := _first_double(value)):
+            return f"has the token {_shown(twice)} more than once in its vocabulary"
+    return problem_of(values)
 
 
-def _problem(values: dict[str, Value]) -> str:
+def problem_of(values: Mapping[str, Value]) -> str:
+    """What in these keys would end the process, as the end of "The model ..."; "" if nothing does."""
     architecture = values.get("general.architecture", b"")
     prefix = architecture.decode("utf-8", "replace") if isinstance(architecture, bytes) else ""
 
@@ -88,21 +125,18 @@ def _shown(text: bytes) -> str:
     return repr(text[:40].decode("utf-8", "replace"))
 
 
-def _strings(read: Read, size: int, count: int, are_tokens: bool) -> bytes:
-    """Read so many strings. If they are tokens: the first that stands there twice, b"" if none does."""
-    if 8 * count > size:
-        raise Damaged(f"{count} strings in a file of {size} bytes")
+def _first_double(tokens: Iterable[bytes]) -> bytes:
+    """The first token that stands there twice, b"" if none does."""
     seen: set[bytes] = set()
-    for _ in range(count):
-        text = _string(read, size)
-        if are_tokens and text:  # llama.cpp gives empty ones names of their own
-            if text in seen:
-                return text
+    for text in tokens:
+        if text in seen:
+            return text
+        if text:  # llama.cpp gives empty ones names of their own
             seen.add(text)
     return b""
 
 
-def _string(read: Read, most: int) -> bytes:
+def _string(read: Read, most: int = _LONGEST_TEXT) -> bytes:
     length = int(_number(read, "Q"))
     if length > most:
         raise Damaged(f"a text of {length} bytes")

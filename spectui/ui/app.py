@@ -18,6 +18,7 @@ from textual.widgets import HelpPanel
 
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.llama.shelf import Shelf
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
@@ -62,6 +63,7 @@ class SpectuiApp(App[None]):
         crash: Crash | None = None,
         offer: Conversation | None = None,
         presets: PresetStore | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         super().__init__()
         engine.knobs = knobs
@@ -74,6 +76,7 @@ class SpectuiApp(App[None]):
         self._crash = crash
         self._offer = offer
         self._presets = presets
+        self._shelf = shelf or Shelf()
         themes, problems = load_themes(theme_directories)
         for each in themes:
             self.register_theme(each)
@@ -100,6 +103,7 @@ class SpectuiApp(App[None]):
             notices=self._notices,
         )
         screen.presets = self._presets
+        screen.shelf = self._shelf
         return screen
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

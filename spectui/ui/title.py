@@ -17,7 +17,7 @@ class TitleLine(Widget):
     """`target ⟵ drafted by draft` and the context's bar. Below 100 columns the line of figures tells the context."""
 
     DEFAULT_CSS = """
-    TitleLine { height: 1; padding: 0 1; background: $panel; }
+    TitleLine { height: 1; padding: 0 1; background: $panel; pointer: pointer; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -36,6 +36,10 @@ class TitleLine(Widget):
         self._figures = figures
         if changed:
             self.refresh()
+
+    async def on_click(self) -> None:
+        """Choose other models."""
+        await self.screen.run_action("models")
 
     def render(self) -> Content:
         """The line."""

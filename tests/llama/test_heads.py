@@ -1,0 +1,164 @@
+"""What is read from a model's head is what stands in it, within bounds, and says which model may draft for which."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectui.llama import heads
+from spectui.llama.heads import Cancelled, read_head
+from spectui.llama.matching import drafts_for, match
+from tests.llama.ggufs import WORDS, byte_names, write_model
+
+NAMES = [*WORDS, *byte_names()]
+
+
+def words(count: int, *, other: Sequence[int] = ()) -> dict[str, Any]:
+    """A vocabulary of so many tokens, those at `other` spelled in another way."""
+    tokens = [*NAMES, *(f"word{number}" for number in range(count - len(NAMES)))]
+    for place in other:
+        tokens[place] = f"other{place}"
+    return {"tokens": tokens, "types": [1] * count}
+
+
+def test_a_head_says_what_the_model_is(tmp_path: Path):
+    path = write_model(
+        tmp_path / "Some-1B-Q8_0.gguf", numbers={"general.file_type": 7}, strings={"general.size_label": "1B"}
+    )
+    head = read_head(path)
+    assert (head.name, head.path, head.size) == ("Some-1B-Q8_0", str(path), path.stat().st_size)
+    assert (head.architecture, head.quantisation, head.parameters, head.context) == ("llama", "Q8_0", "1B", 512)
+    assert head.vocabulary is not None and (head.vocabulary.kind, head.vocabulary.count) == ("gpt2", len(NAMES))
+    assert (head.recurrent, head.problem) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is empty: download it again"),
+        (b"<!DOCTYPE html>", "is not a GGUF file: convert it with llama.cpp, or choose another"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 2**40, 1), "is damaged or cut short: download it again"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + b"\xff" * 90, "is damaged or cut short: download it again"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "has no weights, only a vocabulary"),
+        # a list of 2^60 strings, and one string of 2^62 bytes
+        (b"GGUF" + struct.pack("<IQQQ1sIIQ", 3, 1, 1, 1, b"a", 9, 8, 2**60) + b"\0" * 90, "is damaged"),
+        (b"GGUF" + struct.pack("<IQQQ1sIQ", 3, 1, 1, 1, b"a", 8, 2**62) + b"\0" * 90, "is damaged"),
+    ],
+)
+def test_what_is_no_model_has_a_problem(tmp_path: Path, content: bytes, problem: str):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    assert read_head(path).problem.startswith(problem)
+
+
+@given(where=st.integers(0, 9_000), bytes=st.binary(min_size=1, max_size=12))
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+def test_no_bytes_in_a_head_do_more_than_name_a_problem(tmp_path: Path, where: int, bytes: bytes):
+    whole = tmp_path / "whole.gguf"
+    if not whole.exists():
+        write_model(whole, strings={"general.size_label": "1B"})
+    content = bytearray(whole.read_bytes())
+    content[where : where + len(bytes)] = bytes
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(content)
+    head = read_head(broken)
+    assert all(text.isprintable() for text in (head.architecture, head.quantisation, head.parameters, head.problem))
+
+
+def test_a_head_is_read_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write_model(tmp_path / "model.gguf")
+    monkeypatch.setattr(heads, "LARGEST_HEAD", 2_000)
+    assert read_head(path).problem.startswith("is damaged")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "model.gguf")
+    assert read_head(tmp_path / "model.gguf").problem == "is not a file"
+
+
+def test_reading_can_be_cancelled(tmp_path: Path):
+    path = write_model(tmp_path / "model.gguf", **words(4000))
+    with pytest.raises(Cancelled):
+        read_head(path, lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"strings": {"general.type": "mmproj"}}, "is the part of a model that sees"),
+        ({"strings": {"general.type": "adapter"}}, "is no model of its own (adapter)"),
+        ({"keys": lambda writer: writer.add_causal_attention(False)}, "writes no text"),
+        ({"numbers": {"llama.expert_count": 10**6}}, "claims to use 0 of 1000000 experts"),
+    ],
+    ids=["mmproj", "adapter", "embedding", "experts"],
+)
+def test_what_cannot_write_says_so(tmp_path: Path, changes: dict[str, Any], problem: str):
+    assert read_head(write_model(tmp_path / "model.gguf", **changes)).problem.startswith(problem)
+
+
+def test_the_parts_of_a_split_model_are_one(tmp_path: Path):
+    first = write_model(tmp_path / "big-00001-of-00002.gguf")
+    assert read_head(first).problem == "lacks part 2 of 2: download it"
+    (tmp_path / "big-00002-of-00002.gguf").write_bytes(b"x" * 1000)
+    head = read_head(first)
+    assert (head.name, head.size, head.problem) == ("big", first.stat().st_size + 1000, "")
+    assert heads.is_later_part("big-00002-of-00002.gguf")
+    assert not heads.is_later_part(first.name)
+
+
+def test_one_vocabulary_may_be_padded_and_its_first_tokens_named_otherwise(tmp_path: Path):
+    target = read_head(write_model(tmp_path / "target.gguf", **words(700)))
+    padded = read_head(write_model(tmp_path / "padded.gguf", **words(650, other=(0, 4))))
+    assert match(target, padded).reason == "same vocabulary"
+    assert match(padded, target) == match(padded, target).__class__("same", "same vocabulary, but no smaller")
+
+
+@pytest.mark.parametrize(
+    ("draft", "reason"),
+    [
+        (words(700, other=(300,)), "it spells some tokens otherwise"),
+        (words(650, other=(300,)), "it spells some tokens otherwise"),
+        (words(500), "it has 500 tokens and the target 700"),
+    ],
+)
+def test_another_vocabulary_is_translated(tmp_path: Path, draft: dict[str, Any], reason: str):
+    target = read_head(write_model(tmp_path / "target.gguf", **words(700)))
+    found = match(target, read_head(write_model(tmp_path / "draft.gguf", **draft)))
+    assert found.how == "translated"
+    assert reason in found.reason
+
+
+def test_another_tokenizer_is_named(tmp_path: Path):
+    def spm(writer: gguf.GGUFWriter) -> None:
+        writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
+
+    target = read_head(write_model(tmp_path / "target.gguf"))
+    found = match(target, read_head(write_model(tmp_path / "draft.gguf", keys=spm)))
+    assert found.reason == "translated, slower: its tokenizer is SPM and the target's is BPE"
+
+
+def test_what_cannot_draft_says_why(tmp_path: Path):
+    target = read_head(write_model(tmp_path / "target.gguf"))
+    recurrent = read_head(write_model(tmp_path / "mamba.gguf", numbers={"llama.ssm.state_size": 16}))
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"")
+    assert match(target, target).reason == "is the target itself"
+    assert match(target, recurrent).reason.startswith("cannot take back a rejected token")
+    assert match(target, read_head(broken)).reason.startswith("is empty")
+    assert {match(target, head).how for head in (target, recurrent, read_head(broken))} == {"never"}
+
+
+def test_the_likeliest_drafts_come_first(tmp_path: Path):
+    sizes = {"target": 700, "small": 600, "tiny": 580, "other": 300}
+    found = [read_head(write_model(tmp_path / f"{name}.gguf", **words(count))) for name, count in sizes.items()]
+    assert [head.name for head in drafts_for(found[0], found)] == ["tiny", "small", "other"]

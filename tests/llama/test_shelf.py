@@ -1,0 +1,118 @@
+"""The models of the machine are found where they are, each once, and read once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spectui.llama import shelf
+from spectui.llama.heads import Head, read_head
+from spectui.llama.shelf import Shelf, usual_places
+from tests.llama.ggufs import write_model
+
+
+def names(found: Shelf, *beside: Path) -> list[str]:
+    return [head.name for head in found.scan(beside)]
+
+
+def test_the_caches_of_other_programs_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    snapshots = tmp_path / ".cache/huggingface/hub/models--user--repo/snapshots"
+    blob = tmp_path / ".cache/huggingface/hub/models--user--repo/blobs/0123"
+    for directory in (
+        blob.parent,
+        snapshots / "a",
+        snapshots / "b",
+        tmp_path / ".cache/llama.cpp",
+        tmp_path / ".lmstudio/models/user/repo",
+    ):
+        directory.mkdir(parents=True)
+    write_model(blob)
+    (snapshots / "a" / "hub.gguf").symlink_to(blob)
+    (snapshots / "b" / "hub.gguf").symlink_to(blob)
+    write_model(tmp_path / ".cache/llama.cpp/cached.gguf")
+    write_model(tmp_path / ".lmstudio/models/user/repo/studio.gguf")
+    assert names(Shelf(usual_places({}))) == ["cached", "studio", "hub"]
+
+
+def test_variables_move_the_caches(tmp_path: Path):
+    moved = usual_places({"LLAMA_CACHE": str(tmp_path / "a"), "HF_HOME": str(tmp_path / "b")})
+    assert {tmp_path / "a", tmp_path / "b" / "hub"} < set(moved)
+    assert tmp_path / "c" in usual_places({"HF_HUB_CACHE": str(tmp_path / "c"), "HF_HOME": str(tmp_path / "b")})
+
+
+def test_neighbours_of_a_model_are_found_but_not_what_is_below_them(tmp_path: Path):
+    (tmp_path / "below").mkdir()
+    for name in ("target", "draft", "below/hidden"):
+        write_model(tmp_path / f"{name}.gguf")
+    assert names(Shelf(), tmp_path / "target.gguf") == ["draft", "target"]
+    assert names(Shelf([tmp_path]), tmp_path / "target.gguf") == ["draft", "target", "hidden"]
+
+
+def test_links_in_circles_end_and_parts_are_passed_over(tmp_path: Path):
+    write_model(tmp_path / "big-00001-of-00002.gguf")
+    write_model(tmp_path / "big-00002-of-00002.gguf")
+    (tmp_path / "gone.gguf").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "circle").symlink_to(tmp_path)
+    assert names(Shelf([tmp_path, tmp_path / "no such place"])) == ["big"]
+
+
+def test_a_place_with_too_many_names_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shelf, "MOST_ENTRIES", 3)
+    (tmp_path / "below").mkdir()
+    write_model(tmp_path / "a.gguf")
+    for name in ("b", "c", "d"):
+        write_model(tmp_path / "below" / f"{name}.gguf")
+    assert names(Shelf([tmp_path])) == ["a"]
+
+
+def test_a_scan_can_be_cancelled(tmp_path: Path):
+    write_model(tmp_path / "a.gguf")
+    assert list(Shelf([tmp_path]).scan(cancelled=lambda: True)) == []
+
+
+def test_a_head_is_read_again_only_when_the_file_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    models, cache = tmp_path / "models", tmp_path / "cache" / "models.json"
+    models.mkdir()
+    write_model(models / "a.gguf")
+    write_model(models / "b.gguf")
+    first = list(Shelf([models], cache).scan())
+    read: list[str] = []
+
+    def reading(path: Path, cancelled: Callable[[], bool]) -> Head:
+        read.append(path.name)
+        return read_head(path, cancelled)
+
+    monkeypatch.setattr(shelf, "read_head", reading)
+    assert list(Shelf([models], cache).scan()) == first
+    assert read == []
+    write_model(models / "b.gguf", strings={"general.size_label": "7B"})
+    (models / "a.gguf").unlink()
+    again = Shelf([models], cache)
+    assert [head.parameters for head in again.scan()] == ["7B"]
+    assert read == ["b.gguf"]
+    assert [row[0] for row in json.loads(cache.read_text())["heads"]] == [str(models / "b.gguf")]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"version": 1}', '{"version": 1, "heads": [[1]]}', '{"version": 1, "heads": [[1, 2, 3, {}]]}',
+                '{"version": 0, "heads": []}', "[" * 100_000]
+)  # fmt: skip
+def test_a_cache_that_is_not_ours_is_made_anew(tmp_path: Path, content: str):
+    cache = tmp_path / "models.json"
+    cache.write_text(content)
+    write_model(tmp_path / "a.gguf")
+    assert names(Shelf([tmp_path], cache)) == ["a"]
+    assert json.loads(cache.read_text())["version"] == 1
+
+
+def test_looking_needs_no_llama_cpp():
+    code = "import sys, spectui.llama.shelf, spectui.llama.matching; print({'llama_cpp', 'textual', 'numpy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,213 @@
+"""Choosing models: Ctrl+L lists the files of the machine; the target is chosen, then its draft, and both are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Label, OptionList
+
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Setup
+from spectui.llama.heads import Head, Vocabulary
+from spectui.llama.shelf import Shelf
+from spectui.ui.app import SpectuiApp
+from spectui.ui.models import ModelsScreen
+from tests.ui.driving import PAIR, ask, load, wait_until
+
+QWEN = Vocabulary("gpt2", 152_000, ((152_000, "a"),))
+LLAMA = Vocabulary("gpt2", 128_000, ((128_000, "b"),))
+
+
+def head(name: str, size: int, vocabulary: Vocabulary | None = QWEN, **other: object) -> Head:
+    return replace(
+        Head(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+HEADS = [
+    head("target", 1_900_000_000),
+    head("draft", 400_000_000),
+    head("tiny", 100_000_000),
+    head("llama", 800_000_000, LLAMA, architecture="llama"),
+    head("mamba", 300_000_000, recurrent=True),
+    head("broken", 1, None, problem="is damaged or cut short: download it again"),
+]
+
+
+class Known(Shelf):
+    """A shelf with these models. With `last`, it never ends looking, until it is told to."""
+
+    def __init__(self, heads: list[Head]) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[Head]:
+        yield from self.heads
+
+
+def listed(pilot: Pilot[None]) -> list[str]:
+    options = pilot.app.screen.query_one(OptionList).options
+    return [Path(option.id or "no draft").stem for option in options]
+
+
+def pointed(pilot: Pilot[None]) -> str:
+    option = pilot.app.screen.query_one(OptionList).highlighted_option
+    return Path((option.id if option else None) or "no draft").stem
+
+
+def about(pilot: Pilot[None]) -> str:
+    return str(pilot.app.screen.query_one(Label).content)
+
+
+@pytest.fixture
+def app(make_app: Callable[..., SpectuiApp]) -> SpectuiApp:
+    return make_app(shelf=Known(HEADS))
+
+
+async def opened(pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADS)) -> ModelsScreen:
+    await load(pilot, engine)
+    await pilot.press(key)
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+    await wait_until(pilot, lambda: len(pilot.app.screen.query_one(OptionList).options) == models)
+    return pilot.app.screen  # type: ignore[return-value]
+
+
+async def test_ctrl_l_chooses_target_and_draft_and_loads_them(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        assert listed(pilot) == ["draft", "llama", "mamba", "target", "tiny", "broken"]
+        assert pointed(pilot) == "target"  # it is loaded
+        assert "Same vocabulary, smaller: tiny, draft." in about(pilot)
+        await pilot.press("up", "up", "enter")  # llama
+        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
+        assert pointed(pilot) == "no draft"  # none has its vocabulary
+        await pilot.press("escape", "enter")
+        assert listed(pilot) == ["no draft", "tiny", "draft", "llama", "mamba", "target", "broken"]
+        assert pointed(pilot) == "draft"  # it is loaded
+        await pilot.press("up", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
+
+
+async def test_the_likeliest_draft_is_proposed_for_another_target(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine
+):
+    app = make_app(Setup(model="/models/llama.gguf"), shelf=Known(HEADS))
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        await pilot.press(*"target", "enter")
+        assert pointed(pilot) == "tiny"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == Setup(model="/models/target.gguf", draft="/models/tiny.gguf")
+
+
+async def test_without_a_draft(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        await pilot.press("enter", "pageup", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, draft=None)
+
+
+async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        screen = await opened(pilot, engine)
+        await pilot.press(*"broken")
+        assert "Is damaged or cut short" in about(pilot)
+        await pilot.press("enter")
+        assert listed(pilot) == ["broken"]
+        await pilot.press(*["backspace"] * 6, *"target", "enter", *"mamba")
+        assert "Cannot take back a rejected token" in about(pilot)
+        await pilot.press("enter")
+        assert pilot.app.screen is screen
+        await pilot.press(*["backspace"] * 5, *"llama")
+        assert "Translated, slower: it has 128000 tokens and the target 152000." in about(pilot)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1].draft == "/models/llama.gguf"
+
+
+async def test_the_mouse_chooses_too(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.click("#title")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: len(listed(pilot)) == len(HEADS))
+        await pilot.click(OptionList, offset=(5, 3))  # target
+        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
+        await pilot.click(OptionList, offset=(5, 1))  # tiny
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
+
+
+async def test_escape_changes_nothing_and_a_reply_goes_on_meanwhile(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "hello")
+        await pilot.press("alt+m")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        engine.emit_round(plain="hi")
+        await wait_until(pilot, lambda: not engine.events and pointed(pilot) == "target")
+        await pilot.press("enter", "escape", "escape")
+        await wait_until(pilot, lambda: not isinstance(pilot.app.screen, ModelsScreen))
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+    assert (len(engine.loads), engine.stops) == (1, 0)
+
+
+async def test_a_conversation_stays_when_other_models_are_loaded(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "hello")
+        engine.emit_round(plain="hi")
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("ctrl+l", "enter", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        await ask(pilot, "and")
+        assert [message.content for message in engine.generates[1]] == ["hello", "hi", "and"]
+
+
+async def test_where_nothing_is_found_it_says_where_it_looked(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
+    async with make_app(shelf=Known([])).run_test() as pilot:
+        await opened(pilot, engine, models=0)
+        await wait_until(pilot, lambda: "--models-dir" in about(pilot))
+        await pilot.press("enter")
+    assert len(engine.loads) == 1
+
+
+async def test_ctrl_l_tries_again_where_a_load_failed_and_alt_m_chooses_others(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        engine.fail_loading("No.")
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+m")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        await pilot.press("escape", "ctrl+l")
+        await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])
+
+
+async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
+    evil = [head("\x1b]0;owned\x07[bold]\udce9\n", 1, architecture="\x1b[31m")]
+    async with make_app(shelf=Known(evil)).run_test() as pilot:
+        await opened(pilot, engine, models=1)
+        option = pilot.app.screen.query_one(OptionList).get_option_at_index(0)
+        assert "\x1b" not in str(option.prompt)
+        assert "[bold]" in str(option.prompt)
+        assert "\x1b" not in about(pilot)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 12), (200, 60)])
+async def test_any_size_of_window(app: SpectuiApp, engine: FakeEngine, size: tuple[int, int]):
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, engine)
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("down", "enter")
+        assert pilot.app.screen.query_one(Input).value == ""
