@@ -22,7 +22,7 @@ class Engine(Protocol):
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
 
     def generate(self, messages: Sequence[Message]) -> None:
-        """Answer the conversation. Ends in Finished or Failed."""
+        """Answer the conversation, or go on with the reply that it ends with. Ends in Finished or Failed."""
 
     def stop(self) -> None:
         """End the reply within one target pass, or cancel the loading."""

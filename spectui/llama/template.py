@@ -43,7 +43,10 @@ class ChatTemplate:
             raise SpectuiError(f"The model's chat template cannot be read: {_words(error)}.") from error
 
     def text(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The prompt for these (role, content) messages, ending where the reply begins. Raises SpectuiError."""
+        """The prompt for these (role, content) messages, ending where the reply begins, or goes on: a last message of the
+        assistant is a reply that was stopped. Raises SpectuiError."""
+        if messages and messages[-1][0] == "assistant":
+            return self.text(messages[:-1]) + messages[-1][1]
         rows = [{"role": role, "content": content} for role, content in messages]
         try:
             return self._environment.rendered(self._template, messages=rows, **self._names)

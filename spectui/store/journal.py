@@ -98,6 +98,12 @@ class Journal:
                         setup=json.dumps(dataclasses.asdict(setup)), now=time.time())  # fmt: skip
         self._writer.post(begin)
 
+    def continue_reply(self) -> None:
+        """The last message, a reply that was stopped, goes on."""
+        if self._writer is not None and self.path:
+            self._reply = self.path.pop()
+            self._writer.post(partial(_open_reply, message=self._reply))
+
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
         if self._writer is not None and self._reply is not None:
@@ -143,7 +149,8 @@ def _say(
     identity, title, created, system, target = about
     connection.execute(
         "INSERT INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, head = excluded.head, target = excluded.target",
+        " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, head = excluded.head,"
+        " system = excluded.system, target = excluded.target",
         (identity, title, created, now, system, target, message),
     )
     connection.execute(
@@ -159,6 +166,10 @@ def _begin_reply(
     connection.execute("UPDATE conversation SET updated = ?, head = ? WHERE id = ?", (now, message, conversation))
 
 
+def _open_reply(connection: sqlite3.Connection, *, message: int) -> None:
+    connection.execute("UPDATE reply SET stop = NULL WHERE message = ?", (message,))
+
+
 def _end_reply(
     connection: sqlite3.Connection,
     *,
@@ -168,7 +179,9 @@ def _end_reply(
     now: float,
 ) -> None:
     connection.execute(
-        "UPDATE reply SET stop = ?, prompt_tokens = ?, prompt_s = ?, first_token_s = ? WHERE message = ?",
+        # A reply that was gone on with keeps the figures of its beginning.
+        "UPDATE reply SET stop = ?, prompt_tokens = coalesce(prompt_tokens, ?), prompt_s = coalesce(prompt_s, ?),"
+        " first_token_s = coalesce(first_token_s, ?) WHERE message = ?",
         (stop, *figures, message),
     )
     connection.execute(

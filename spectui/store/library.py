@@ -62,6 +62,19 @@ def open_conversation(file: Path, name: str) -> Conversation:
     return Conversation(row[0], _line(row[1]), row[2], row[3], safe(row[5]), _line(row[4]), tuple(reversed(ordered)))
 
 
+def ends(file: Path, name: str) -> list[StoredMessage]:
+    """The last message of each branch of a conversation, the latest first, without its reply's rounds."""
+    with opened(file) as connection:
+        identity = _identity(connection, name)
+        rows = connection.execute(
+            "SELECT id, parent, role, substr(text, 1, 500), created FROM message WHERE conversation = ?1 AND NOT EXISTS"
+            " (SELECT 1 FROM message AS next WHERE next.conversation = ?1 AND next.parent = message.id)"
+            " ORDER BY created DESC, id",
+            (identity,),
+        ).fetchall()
+    return [StoredMessage(row[0], row[1], row[2], safe(row[3]), row[4]) for row in rows]
+
+
 def rename(file: Path, name: str, title: str) -> None:
     """Give a conversation another title."""
     with opened(file) as connection, transaction(connection):

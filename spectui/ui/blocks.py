@@ -82,6 +82,8 @@ class MessageStart:
 
     first: int
     is_reply: bool
+    place: int = 0
+    """Which message of the conversation it is, from 0. One that got no answer, and the next, have the same."""
 
 
 def index_at(blocks: Sequence[Block], row: int) -> int:

@@ -191,11 +191,11 @@ class ChatScreen(PanelScreen):
     def _send_waiting(self) -> None:
         if self.session.state == "ready" and self.session.waiting:
             text = self.session.waiting.pop(0)
-            self.transcript.add_message("user", text)
+            self.transcript.add_message("user", text, place=len(self.session.messages))
             self._answer(self.session.ask(text))
 
     def _answer(self, messages: Sequence[Message]) -> None:
-        self.transcript.start_reply(self.session.name)
+        self.transcript.start_reply(self.session.name, len(self.session.messages))
         self.engine.generate(messages)
         self._show_figures()
         self._show_state()

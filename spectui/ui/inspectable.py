@@ -25,7 +25,8 @@ class InspectableTranscript(Transcript):
 ## Transcript
 
 A click on a token, or **F4**, puts the cursor on it: the lines below say where it came from. **Left**, **Right**, **Up** and
-**Down** move it, **[** and **]** go from round to round, **Home** and **End** to the ends, **Escape** leaves. Text is selected
+**Down** move it, **[** and **]** go from round to round, **Home** and **End** to the ends, **Escape** leaves. A click
+on a message's heading lists the messages, to edit one or branch from it. Text is selected
 with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
 """
 
@@ -51,6 +52,18 @@ with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
         transcript: InspectableTranscript
         token: Token | None
         round: Round | None
+
+        @property
+        def control(self) -> InspectableTranscript:
+            """The transcript."""
+            return self.transcript
+
+    @dataclass
+    class HeadingClicked(Message):
+        """A person has clicked on the heading of the conversation's `place`th message."""
+
+        transcript: InspectableTranscript
+        place: int
 
         @property
         def control(self) -> InspectableTranscript:
@@ -115,6 +128,8 @@ with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
             self._move(lambda: self._cursor.put(self._block_at(row), token))
         else:
             self._lose_cursor()
+            if (place := self.place_at(row)) is not None:
+                self.post_message(self.HeadingClicked(self, place))
 
     def _lose_cursor(self) -> None:
         lost = self._cursor.token is not None
@@ -126,6 +141,11 @@ with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
         """Take back the last message, and the cursor."""
         self._lose_cursor()
         super().truncate_last_reply()
+
+    def cut(self, length: int) -> None:
+        """Take back the messages after the first so many, and the cursor."""
+        self._lose_cursor()
+        super().cut(length)
 
     def clear(self) -> None:
         """Forget everything."""

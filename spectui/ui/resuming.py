@@ -50,9 +50,11 @@ class ResumingChatScreen(ChatScreen):
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
     ) -> None:
+        usual = setup.system
         if conversation is not None:
             setup = replace(setup, system=conversation.system)
         super().__init__(engine, setup, monitor=monitor, notices=notices)
+        self.session.usual_system = usual
         self.session.journal = journal
         self._conversation = conversation
         self._crash = crash
@@ -122,18 +124,18 @@ class ResumingChatScreen(ChatScreen):
         self.session.resume(conversation)
         self.transcript.clear()
         self.panel.clear()
-        for message in conversation.messages:
+        for place, message in enumerate(conversation.messages):
             if message.reply is None or (message.text and not message.reply.rounds):
-                self.transcript.add_message(message.role, message.text)
+                self.transcript.add_message(message.role, message.text, place=place)
             else:
-                self._show_reply(message.reply)
+                self._show_reply(message.reply, place)
         if self.session.unanswered:
             self.transcript.add_notice(UNANSWERED)
         self._show_figures()
         self._show_state()
 
-    def _show_reply(self, reply: Reply) -> None:
-        self.transcript.start_reply(short_name(reply.setup.model))
+    def _show_reply(self, reply: Reply, place: int) -> None:
+        self.transcript.start_reply(short_name(reply.setup.model), place)
         for round in reply.rounds:
             self.transcript.append_round(round)
             self.panel.add_round(round)

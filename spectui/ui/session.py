@@ -45,6 +45,8 @@ class Session:
 
     def __init__(self, setup: Setup, journal: Journal | None = None) -> None:
         self.setup = setup
+        self.usual_system = setup.system
+        """The system prompt that a new chat begins with."""
         self.journal = journal or Journal(None)
         self._model: Literal["no model", "loading", "ready", "failed"] = "loading" if setup.model else "no model"
         # Apart from the model's state: a reply that a reload stops still has to say how it ended.
@@ -79,6 +81,9 @@ class Session:
         self.chat = Statistics()
         self.context: int | None = None
         self._unanswered: Message | None = None
+        self.setup = replace(self.setup, system=self.usual_system)
+        self.stop_reason: str | None = None
+        """Why the last reply ended; None: it did not, or there is none."""
         self._begin()
 
     def resume(self, conversation: Conversation) -> None:
@@ -93,6 +98,8 @@ class Session:
             self.messages.pop()
         if self.messages and self.messages[-1].role == "user":
             self._unanswered = self.messages.pop()
+        last = conversation.messages[-1].reply if conversation.messages else None
+        self.stop_reason = last.stop if last is not None else None
         self.journal.resume(conversation)
         self.journal.cut(len(self.messages))
 
@@ -159,6 +166,29 @@ class Session:
             return None
         return self._conversation()
 
+    def cut(self, length: int) -> None:
+        """Go back to the first so many messages. What was said after them stays on disk."""
+        del self.messages[length:]
+        self._unanswered = self.comparison = None
+        self.stop_reason = StopReason.EOS.value
+        self.journal.cut(length)
+
+    @property
+    def can_go_on(self) -> bool:
+        """The last reply was not ended by the model, and there is room for more of it."""
+        whole = (StopReason.EOS.value, StopReason.CONTEXT.value)
+        answered = bool(self.messages) and self.messages[-1].role == "assistant" and self._unanswered is None
+        return self.state == "ready" and answered and self.stop_reason not in whole
+
+    def go_on(self) -> tuple[Message, ...]:
+        """Take the last reply up where it was stopped; returns the conversation, which ends with what there is of it."""
+        messages = (*self._system(), *self.messages)
+        self._begin()
+        self._before = self.messages.pop().content
+        self.journal.continue_reply()
+        self._reply = "reading"
+        return messages
+
     def compare(self, rounds: Sequence[Round]) -> tuple[Message, ...] | None:
         """Begin to compare the last reply, which had these rounds, with its plain decoding; returns what to answer."""
         if self.state != "ready" or not rounds or not self.messages or self.messages[-1].role != "assistant":
@@ -182,7 +212,9 @@ class Session:
                 self._model = "loading"
             case Loaded(setup=setup, target=target, draft=draft, devices=devices):
                 self._model = "ready"
-                self.setup, self.target, self.draft, self.devices = setup, target, draft, devices
+                # The system prompt is the conversation's, which may be another one by now.
+                self.setup = replace(setup, system=self.setup.system)
+                self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem
             case LoadFailed(message=message, without_draft=without_draft):
                 self._model = "failed"
@@ -235,6 +267,7 @@ class Session:
         self.prompt = None
         self.first_token_s = None
         self._texts: list[str] = []
+        self._before = ""  # what a reply that is gone on with had already
 
     def _say(self, prompt: Message) -> None:
         self.messages.append(prompt)
@@ -264,6 +297,8 @@ class Session:
 
     def _end(self, text: str, stop: str, finished: Finished | None = None) -> None:
         self._reply = ""
+        self.stop_reason = stop
+        text = self._before + text
         self.journal.end_reply(stop, finished, kept=bool(text))
         if text:
             self.messages.append(Message("assistant", text))

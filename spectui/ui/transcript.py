@@ -89,20 +89,30 @@ class Transcript(ScrollView, can_focus=True):
 
     # What is shown
 
-    def add_message(self, role: str, text: str, name: str | None = None) -> None:
-        """Add a whole message under a heading: the name, or what the role is called."""
+    def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> None:
+        """Add a whole message, the conversation's `place`th, under a heading: the name, or what the role is called."""
         kind = {"user": USER, "system": NOTICE}.get(role, TEXT)
-        first = self._begin(name or _NAMES.get(role, role), is_reply=role == "assistant")
+        first = self._begin(name or _NAMES.get(role, role), is_reply=role == "assistant", place=place)
         self._add_block().flow.append([(text.strip("\n"), kind)])
         self._changed(first)
 
-    def start_reply(self, name: str) -> None:
+    def start_reply(self, name: str, place: int = 0) -> None:
         """Begin a reply, to which rounds are appended until `finish_reply`."""
         self.finish_reply()
-        first = self._begin(name, is_reply=True)
+        first = self._begin(name, is_reply=True, place=place)
         self._reply = len(self._blocks)
         self._add_block()
         self._changed(first)
+
+    def continue_reply(self) -> bool:
+        """Go on with the last message, dropping the notices under it. False if no rounds made it."""
+        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self._blocks)
+        reply = next((at for at in range(first, len(self._blocks)) if self._blocks[at].rounds), None)
+        if reply is not None:
+            del self._blocks[reply + 1 :]
+            self._reply = reply
+            self._changed(reply, max(0, self._blocks[reply].flow.height - 1))
+        return reply is not None
 
     def append_round(self, round: Round) -> None:
         """Append a round's tokens to the reply. One that arrives after the transcript was cleared has no place."""
@@ -140,6 +150,15 @@ class Transcript(ScrollView, can_focus=True):
             self._reply = None
             self._changed(first)
 
+    def cut(self, length: int) -> None:
+        """Take back all messages after the conversation's first so many, and the notices under them."""
+        first = len(self._blocks)
+        while self._messages and self._messages[-1].place >= length:
+            first = self._messages.pop().first
+        del self._blocks[first:]
+        self._reply = None
+        self._changed(first)
+
     def clear(self) -> None:
         """Forget everything."""
         self._blocks.clear()
@@ -168,6 +187,16 @@ class Transcript(ScrollView, can_focus=True):
         block = self._block_at(y)
         piece = block.flow.piece_at(y - block.top, x - block.indent) if block.tokens else None
         return None if piece is None else block.tokens[piece]
+
+    def place_at(self, y: int) -> int | None:
+        """Which message of the conversation is headed at a row of the content; None: none."""
+        if not 0 <= y < self._height:
+            return None
+        at = index_at(self._blocks, y)
+        starts = (message for message in reversed(self._messages) if message.first <= at)
+        message = next(starts, None)
+        heading = message is not None and at == message.first + (message.first > 0)
+        return message.place if message is not None and heading else None
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
@@ -276,10 +305,10 @@ class Transcript(ScrollView, can_focus=True):
     def _text_width(self) -> int:
         return self._width - INDENT - _MARGIN
 
-    def _begin(self, heading: str, *, is_reply: bool) -> int:
+    def _begin(self, heading: str, *, is_reply: bool, place: int) -> int:
         """Start a message with an empty row and its heading. Returns its first block."""
         first = len(self._blocks)
-        self._messages.append(MessageStart(first, is_reply))
+        self._messages.append(MessageStart(first, is_reply, place))
         if self._blocks:
             self._add_block()
         self._add_block(indent=1).flow.append([(heading, HEADING)])

@@ -115,3 +115,8 @@ def test_a_template_stays_in_its_sandbox(tmp_path: Path, template: str):
 
 def test_one_that_writes_nothing_is_a_sentence(tmp_path: Path):
     assert "makes nothing of this conversation" in refused(tmp_path, "{# nothing #}")
+
+
+def test_a_reply_that_was_stopped_goes_on_where_it_was(tmp_path: Path):
+    begun = rendered(tmp_path, None, TALK)
+    assert rendered(tmp_path, None, [*TALK, ("assistant", "It is")]) == begun + "It is"

@@ -1,0 +1,201 @@
+"""Edit and resend, branch, go on with a stopped reply, and the system prompt: what the engine gets, what is shown and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, TextArea
+
+from spectui.engine.events import Message
+from spectui.engine.fake import FakeEngine
+from spectui.speculation.records import StopReason
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.records import Conversation
+from spectui.ui.app import SpectuiApp
+from spectui.ui.messages import MessagesScreen
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.system_prompt import SystemPromptScreen
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import answer, ask, load, wait_until
+
+Make = Callable[..., SpectuiApp]
+REPLY = "def add(a, b):\n    return a + b\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "conversations.db"
+
+
+def said(app: SpectuiApp) -> str:
+    return app.screen_stack[0].query_one(Transcript).text
+
+
+def last(file: Path) -> Conversation:
+    conversation = library.last(file)
+    assert conversation is not None
+    return conversation
+
+
+async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: str = "") -> None:
+    """A prompt and its reply."""
+    number = len(engine.generates) + 1
+    await ask(pilot, prompt)
+    await wait_until(pilot, lambda: len(engine.generates) == number)
+    if not reply:
+        await answer(pilot, engine)
+        return
+    engine.read_prompt(7, 7)
+    engine.emit_round(plain=reply)
+    engine.finish()
+    await wait_until(pilot, lambda: not engine.events)
+
+
+async def test_a_prompt_is_edited_and_sent_anew(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one")
+        await exchange(pilot, engine, "two", "to be replaced")
+        await pilot.press("alt+e")
+        box = app.screen.query_one(PromptInput)
+        assert box.text == "two" and "editing message 3" in str(box.border_title)
+        await exchange(pilot, engine, "!", "replaced")
+        assert engine.generates[-1] == (
+            Message("user", "one"), Message("assistant", REPLY), Message("user", "two!"),
+        )  # fmt: skip
+        assert "to be replaced" not in said(app) and "two!" in said(app) and "one" in said(app)
+        assert not box.border_title
+    assert [message.text for message in last(file).messages] == ["one", REPLY, "two!", "replaced"]
+    assert last(file).title == "one"
+
+
+async def test_earlier_prompts_and_leaving_an_edit(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one")
+        await exchange(pilot, engine, "two")
+        box = app.screen.query_one(PromptInput)
+        await pilot.press("alt+e", "alt+e", "alt+e")
+        assert box.text == "one"
+        await pilot.press("escape")
+        assert box.text == "" and not box.border_title
+        await exchange(pilot, engine, "three")
+        assert [each.content for each in engine.generates[-1] if each.role == "user"] == ["one", "two", "three"]
+
+
+async def test_an_edit_behind_a_prompt_that_failed(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one")
+        await ask(pilot, "broken")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        engine.fail("It broke.")
+        await wait_until(pilot, lambda: not engine.events)
+        await exchange(pilot, engine, "two", "second reply")
+        await pilot.press("alt+e")
+        await exchange(pilot, engine, "!", "third reply")
+        assert "second reply" not in said(app) and "two!" in said(app)
+        assert [each.content for each in engine.generates[-1]] == ["one", REPLY, "two!"]
+
+
+async def test_branches_are_listed_and_turned_to(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one", "first reply")
+        await exchange(pilot, engine, "two", "old end")
+        await pilot.press("alt+l")
+        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
+        listed = app.screen.query_one(OptionList)
+        assert listed.option_count == 4 and "old end" in str(listed.options[3].prompt)
+        await pilot.press("up", "up", "enter")
+        await wait_until(pilot, lambda: "two" not in said(app))
+        await exchange(pilot, engine, "other", "new end")
+        assert [each.content for each in engine.generates[-1]] == ["one", "first reply", "other"]
+        await pilot.press("alt+l")
+        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
+        listed = app.screen.query_one(OptionList)
+        assert "branch" in str(listed.options[4].prompt) and "old end" in str(listed.options[4].prompt)
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: "old end" in said(app) and "new end" not in said(app))
+    assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
+
+
+async def test_a_click_on_a_heading_lists_the_messages(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one")
+        transcript = app.screen.query_one(Transcript)
+        row = next(y for y in range(20) if transcript.place_at(y) == 1)
+        await pilot.click(Transcript, offset=(3, row))
+        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
+        assert app.screen.query_one(OptionList).highlighted == 1
+        await pilot.press("up", "enter")
+        await wait_until(pilot, lambda: app.screen.query(PromptInput))
+        assert app.screen.query_one(PromptInput).text == "one"
+
+
+@pytest.mark.parametrize("reason", [StopReason.LIMIT, StopReason.CANCELLED])
+async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file: Path, reason: StopReason) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        await wait_until(pilot, lambda: engine.generates)
+        await answer(pilot, engine, reason)
+        await pilot.press("alt+g")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1] == (Message("user", "add"), Message("assistant", REPLY))
+        engine.read_prompt(20, 20)
+        engine.emit_round(plain="# mo")
+        engine.emit_round("re", correction="!", rejected=["x"])
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        assert said(app).endswith(REPLY + "# more!"), "the text goes on in its own line"
+        await pilot.press("f4", "left")
+        token = app.screen.query_one(Transcript).inspected  # type: ignore[attr-defined]
+        assert token.text == "re" and token.round == 5
+        await pilot.press("escape", "alt+g")
+        assert len(engine.generates) == 2, "the model ended it"
+    (prompt, reply) = last(file).messages
+    assert reply.text == REPLY + "# more!" and reply.reply is not None and reply.reply.stop == "eos"
+    assert [round.index for round in reply.reply.rounds] == [0, 1, 2, 3, 4, 5]
+    again = make_app(journal=Journal(file), conversation=last(file))
+    async with again.run_test() as pilot:
+        await wait_until(pilot, lambda: "# more!" in said(again))
+
+
+async def test_the_system_prompt_belongs_to_the_conversation(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+y")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
+        app.screen.query_one(TextArea).text = "Be brief."
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: not isinstance(app.screen, SystemPromptScreen))
+        await exchange(pilot, engine, "one")
+        assert engine.generates[-1][0] == Message("system", "Be brief.")
+        await pilot.press("ctrl+n")
+        await exchange(pilot, engine, "two")
+        assert engine.generates[-1] == (Message("user", "two"),)
+    assert [library.open_conversation(file, each.id).system for each in library.summaries(file)] == ["", "Be brief."]
+
+
+@pytest.mark.parametrize("keys", [("alt+l",), ("alt+y",), ("alt+e",)])
+async def test_a_tiny_window_stands(make_app: Make, engine: FakeEngine, keys: tuple[str, ...]) -> None:
+    app = make_app()
+    async with app.run_test(size=(20, 5)) as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one")
+        await pilot.press(*keys)
+        await pilot.pause()
+    assert app._exception is None
