@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from spectui import paths
+from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 from spectui.presets import Presets
@@ -18,6 +19,7 @@ from spectui.presets import Presets
 
 @click.command("chat", cls=Command)
 @setting_options("ui")
+@hub_options
 @click.option("--continue", "resume", is_flag=True, help="go on with the last conversation")
 @click.option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
@@ -29,6 +31,8 @@ def command(
     resume: bool,
     conversation: str | None,
     no_color: bool,
+    hub_target: str | None,
+    hub_draft: str | None,
     **values: Any,
 ) -> None:
     """Open the chat in this terminal."""
@@ -47,7 +51,7 @@ def command(
     from spectui.telemetry.monitor import Monitor
     from spectui.ui.app import SpectuiApp
 
-    setup, knobs = demo.default_setup(settings.setup), settings.knobs
+    setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft)), settings.knobs
     if demo.is_demo(setup):
         knobs = demo.drafting(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     if conversation is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.cli.report import report, summary
 from spectui.errors import SpectuiError, UsageError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @setting_options()
+@hub_options
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
 @click.pass_context
 def command(
@@ -41,6 +43,8 @@ def command(
     profile: str | None,
     config_path: Path | None,
     no_color: bool,
+    hub_target: str | None,
+    hub_draft: str | None,
     **values: Any,
 ) -> None:
     """Answer one prompt, from -p, a file or standard input.
@@ -59,7 +63,7 @@ def command(
     from spectui.engine.session import Session
     from spectui.engine.verify import verify
 
-    setup = default_setup(settings.setup)
+    setup = default_setup(fetched(settings, hub_target, hub_draft))
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     session = Session(printer)

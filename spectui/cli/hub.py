@@ -1,0 +1,167 @@
+"""`-hf USER/REPO[:QUANT]`: models from the Hugging Face hub, by its own client, into its own cache.
+
+The client shows how far a download is and goes on where one was broken off. Nothing here is imported, and nothing asks the
+network, unless one of the flags is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from spectui.cli.options import INTERRUPTED
+from spectui.config import Configuration
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Setup
+
+USUAL_QUANT = "Q4_K_M"
+"""Taken where none is named, as llama.cpp does."""
+
+NO_CLIENT = "{flag} needs the hub's client: pip install 'spectui[hub]'."
+
+_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")
+_QUANT = re.compile(
+    r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE
+)
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Stopped(SpectuiError):
+    """A person ended a download."""
+
+    exit_code = INTERRUPTED
+
+
+class Named(NamedTuple):
+    """A repository, and the quantisation wanted of it, "" for the usual one."""
+
+    repository: str
+    quant: str
+
+
+def hub_options(function: Decorated) -> Decorated:
+    """Give a command `-hf` and `-hfd`."""
+    for name, flags, role in (
+        ("hub_draft", ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"), "draft"),
+        ("hub_target", ("-hf", "-hfr", "--hf-repo"), "target"),
+    ):
+        function = click.option(
+            *flags, name, metavar="USER/REPO[:QUANT]",
+            help=f"fetch the {role} from the Hugging Face hub (default {USUAL_QUANT}, else the first file)",
+        )(function)  # fmt: skip
+    return function
+
+
+def fetched(settings: Configuration, target: str | None, draft: str | None) -> Setup:
+    """The set-up with what the two flags name, fetched where it is not there yet. Raises SpectuiError with a sentence."""
+    setup = settings.setup
+    for value, key, flag in ((target, "model", "-hf"), (draft, "draft", "-hfd")):
+        if value is None:
+            continue
+        if settings.origins[key].startswith("flag "):
+            given = settings.origins[key].removeprefix("flag ")
+            raise UsageError(f"{given} names a file and {flag} a repository of the hub: give one of them.")
+        setup = replace(setup, **{key: str(fetch(named(value, flag), flag))})
+    return setup
+
+
+def named(value: str, flag: str) -> Named:
+    """What the flag names. Raises UsageError."""
+    found = _NAME.fullmatch(value)
+    if found is None:
+        raise UsageError(f"{flag} takes USER/REPO or USER/REPO:QUANT, not {value!r}.")
+    return Named(found[1], found[2] or "")
+
+
+def fetch(model: Named, flag: str) -> Path:
+    """The model's file, its first one where it is split, fetched into the hub's cache where it is not there yet."""
+    try:
+        import huggingface_hub as hub
+    except ImportError:
+        raise SpectuiError(NO_CLIENT.format(flag=flag)) from None
+    chosen = choose(_files(hub, model.repository), model)
+    # The client's errors come from whichever HTTP library it was built on, so they have no base of their own.
+    try:
+        first, *_ = [Path(hub.hf_hub_download(model.repository, file)) for file in chosen]
+        return first
+    except KeyboardInterrupt:
+        raise Stopped(f"Fetching {chosen[0]} was stopped; the same command goes on with it.") from None
+    except Exception as error:
+        raise SpectuiError(
+            f"{chosen[0]} could not be fetched ({_said(error)}); the same command goes on where this ended."
+        ) from error
+
+
+def choose(files: Sequence[str], model: Named) -> list[str]:
+    """The files to fetch: one, or the parts of one in order. Raises SpectuiError with what there is instead."""
+    models = sorted(
+        file
+        for file in files
+        if file.lower().endswith(".gguf") and "mmproj" not in file.lower() and not (_part(file) or 1) > 1
+    )
+    if not models:
+        raise SpectuiError(f"{model.repository} has no GGUF file: look for a repository whose name ends in -GGUF.")
+    wanted = re.compile(rf"(?<![A-Za-z0-9]){re.escape(model.quant or USUAL_QUANT)}(?![A-Za-z0-9_])", re.IGNORECASE)
+    found = [file for file in models if wanted.search(file)]
+    if not found and model.quant:
+        others = dict.fromkeys(each[1].upper() for file in models for each in _QUANT.finditer(Path(file).name))
+        raise SpectuiError(f"{model.repository} has no {model.quant}; it has {', '.join(others) or ', '.join(models)}.")
+    # The shortest, since a repository may also have variants of one quantisation.
+    first = min(found, key=len) if found else models[0]
+    if _part(first) is None:
+        return [first]
+    stem = _PART.sub("", first)
+    return sorted(file for file in files if _part(file) is not None and _PART.sub("", file) == stem)
+
+
+def _part(file: str) -> int | None:
+    found = _PART.search(file)
+    return int(found[1]) if found else None
+
+
+def _files(hub: Any, repository: str) -> list[str]:
+    """The repository's files; without a network, those of its files that are here already."""
+    from huggingface_hub import errors
+
+    try:
+        # Not list_repo_files, which without a network tries for half a minute.
+        return [each.rfilename for each in hub.model_info(repository).siblings or ()]
+    except errors.GatedRepoError:
+        raise SpectuiError(f"{repository} is given only to those who agree to its terms: do so at its page on the hub, "
+                           "then run hf auth login.") from None  # fmt: skip
+    except errors.RepositoryNotFoundError:
+        raise SpectuiError(f"The hub has no repository {repository} that you may see: check its name.") from None
+    except Exception as error:
+        here = _cached(hub, repository)
+        if not here:
+            raise SpectuiError(
+                f"The hub cannot be asked for {repository} ({_said(error)}), and nothing of it is in the cache: "
+                "try again with a network."
+            ) from error
+        return here
+
+
+def _cached(hub: Any, repository: str) -> list[str]:
+    try:
+        repositories = hub.scan_cache_dir().repos
+    except Exception:  # there is no cache yet
+        return []
+    return [
+        file.file_path.relative_to(revision.snapshot_path).as_posix()
+        for each in repositories
+        if each.repo_id == repository
+        for revision in each.revisions
+        for file in revision.files
+    ]
+
+
+def _said(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

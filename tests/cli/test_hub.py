@@ -1,0 +1,195 @@
+"""`-hf` and `-hfd`: which file is fetched, and one sentence for each way in which it cannot be. The hub is a module of ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import spectui.engine.session
+from spectui.cli import root
+from spectui.cli.hub import Named, choose, named
+from spectui.errors import SpectuiError, UsageError
+
+from tests.cli.programs import one_sentence, spectui as program  # isort: skip
+from tests.cli.test_run import ScriptedSession
+
+FILES = (
+    "README.md",
+    "big-Q8_0.gguf",
+    "big-Q4_K_M.gguf",
+    "big-Q4_K_S.gguf",
+    "big-mmproj-Q4_K_M.gguf",
+    "BF16/big-BF16-00001-of-00002.gguf",
+    "BF16/big-BF16-00002-of-00002.gguf",
+)
+
+
+class FakeHub(ModuleType):
+    """In `huggingface_hub`'s place: one repository, the files that were fetched, and errors on demand."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__("huggingface_hub")
+        self.__path__ = []  # a package
+        self.errors = ModuleType("huggingface_hub.errors")
+        self.errors.RepositoryNotFoundError = type("RepositoryNotFoundError", (Exception,), {})
+        self.errors.GatedRepoError = type("GatedRepoError", (self.errors.RepositoryNotFoundError,), {})
+        self.directory = directory
+        self.fetched: list[str] = []
+        self.cached: tuple[str, ...] = ()
+        self.listing: BaseException | None = None
+        self.downloading: BaseException | None = None
+
+    def model_info(self, repository: str) -> Any:
+        if self.listing is not None:
+            raise self.listing
+        if repository != "user/big-GGUF":
+            raise self.errors.RepositoryNotFoundError("404")
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=file) for file in FILES])
+
+    def hf_hub_download(self, repository: str, file: str) -> str:
+        if self.downloading is not None:
+            raise self.downloading
+        self.fetched.append(file)
+        return str(self.directory / file)
+
+    def scan_cache_dir(self) -> Any:
+        files = [SimpleNamespace(file_path=self.directory / file) for file in self.cached]
+        revision = SimpleNamespace(snapshot_path=self.directory, files=files)
+        return SimpleNamespace(repos=[SimpleNamespace(repo_id="user/big-GGUF", revisions=[revision])])
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHub:
+    fake = FakeHub(tmp_path)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", fake.errors)
+    return fake
+
+
+class Recorded(ScriptedSession):
+    """Notes what it was told to load."""
+
+    setups: list[Any] = []  # noqa: RUF012
+
+    def load(self, setup: Any) -> Any:
+        self.setups.append(setup)
+        return super().load(setup)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[str, Any]:
+    """(what was said, the set-up that was loaded if one was)"""
+    monkeypatch.setattr(Recorded, "setups", [])
+    monkeypatch.setattr(spectui.engine.session, "Session", Recorded)
+    done = CliRunner().invoke(root, ["run", "-p", "hello", *arguments], prog_name="spectui")
+    return done.output, Recorded.setups[0] if Recorded.setups else None
+
+
+def test_both_models_are_fetched_and_loaded(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    _, setup = run(monkeypatch, "-hf", "user/big-GGUF:q8_0", "-hfd", "user/big-GGUF")
+    assert hub.fetched == ["big-Q8_0.gguf", "big-Q4_K_M.gguf"]
+    assert (setup.model, setup.draft) == (str(hub.directory / "big-Q8_0.gguf"), str(hub.directory / "big-Q4_K_M.gguf"))
+
+
+def test_all_parts_of_a_split_model_are_fetched_and_the_first_is_loaded(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    _, setup = run(monkeypatch, "--hf-repo", "user/big-GGUF:BF16")
+    assert hub.fetched == list(FILES[-2:])
+    assert setup.model == str(hub.directory / FILES[-2])
+
+
+@pytest.mark.parametrize(
+    ("quant", "files", "chosen"),
+    [
+        ("", FILES, "big-Q4_K_M.gguf"),
+        ("", ("b.Q5_0.gguf", "a.Q8_0.gguf"), "a.Q8_0.gguf"),
+        ("Q4_K", ("a-Q4_K_M.gguf", "a-Q4_K.gguf"), "a-Q4_K.gguf"),
+        ("Q8_0", ("a-Q8_0-imatrix.gguf", "a-Q8_0.gguf"), "a-Q8_0.gguf"),
+        ("q4_0", ("Q4_0/model.gguf", "Q8_0/model.gguf"), "Q4_0/model.gguf"),
+    ],
+)
+def test_which_file(quant: str, files: Sequence[str], chosen: str):
+    assert choose(files, Named("user/repo", quant)) == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("quant", "files", "says"),
+    [
+        ("Q5_0", FILES, "user/repo has no Q5_0; it has BF16, Q4_K_M, Q4_K_S, Q8_0."),
+        ("Q5_0", ("model.gguf",), "user/repo has no Q5_0; it has model.gguf."),
+        ("", ("model.safetensors", "mmproj-F16.gguf"), "user/repo has no GGUF file: look for"),
+    ],
+)
+def test_no_such_file(quant: str, files: Sequence[str], says: str):
+    with pytest.raises(SpectuiError, match=says):
+        choose(files, Named("user/repo", quant))
+
+
+@pytest.mark.parametrize(
+    "value", ["", "big", "user/", "user/repo:", "a/b/c", "user/re po", "../../etc", "user/repo:a/b"]
+)
+def test_what_is_no_name_of_a_repository(value: str):
+    with pytest.raises(UsageError, match="-hf takes USER/REPO or USER/REPO:QUANT"):
+        named(value, "-hf")
+
+
+def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    said, setup = run(monkeypatch, "-hfd", "user/big-GGUF")
+    assert said == "spectui: -hfd needs the hub's client: pip install 'spectui[hub]'.\n"
+    assert setup is None
+
+
+def test_no_such_repository(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    assert "The hub has no repository user/other that you may see" in run(monkeypatch, "-hf", "user/other")[0]
+
+
+def test_one_that_asks_for_consent(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    hub.listing = hub.errors.GatedRepoError("403")
+    assert "agree to its terms" in run(monkeypatch, "-hf", "user/big-GGUF")[0]
+
+
+def test_without_a_network_what_is_in_the_cache_is_used(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    hub.listing = OSError("Network is unreachable\nmore")
+    said, setup = run(monkeypatch, "-hf", "user/big-GGUF")
+    assert said == (
+        "spectui: The hub cannot be asked for user/big-GGUF (Network is unreachable), and nothing of it is in the cache: "
+        "try again with a network.\n"
+    )
+    hub.cached = FILES
+    said, setup = run(monkeypatch, "-hf", "user/big-GGUF:Q8_0")
+    assert setup.model == str(hub.directory / "big-Q8_0.gguf")
+
+
+@pytest.mark.parametrize(("error", "code"), [(OSError("the line broke"), 1), (KeyboardInterrupt(), 130)])
+def test_a_download_that_ends_early_says_that_it_can_be_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch, hub: FakeHub, error: BaseException, code: int
+):
+    hub.downloading = error
+    done = CliRunner().invoke(root, ["run", "-p", "hello", "-hf", "user/big-GGUF"], prog_name="spectui")
+    said = done.output
+    assert done.exit_code == code
+    assert "the same command goes on" in said and said.count("\n") == 1
+
+
+def test_a_file_and_a_repository_for_one_model(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    said, _ = run(monkeypatch, "-m", "a.gguf", "-hf", "user/big-GGUF")
+    assert said == "spectui: -m names a file and -hf a repository of the hub: give one of them.\n"
+    assert hub.fetched == []
+
+
+def test_the_flag_wins_over_the_configuration(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    monkeypatch.setenv("SPECTUI_MODEL", "/models/other.gguf")
+    assert run(monkeypatch, "-hf", "user/big-GGUF")[1].model == str(hub.directory / "big-Q4_K_M.gguf")
+
+
+def test_without_the_flags_the_client_is_not_even_imported(tmp_path: Path):
+    (tmp_path / "huggingface_hub.py").write_text("raise SystemExit('imported')")
+    import os
+
+    done = program("run", "-p", "a", "-m", "no.gguf", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "There is no target model" in one_sentence(done, 1)
