@@ -1,7 +1,7 @@
 """`python -m tests.scripted chat ...`: the program as it is, with a scripted engine in place of llama.cpp.
 
 It writes a token each 10 ms. A prompt or a model's name says what shall happen: `assert` is a failing assert of ggml's,
-`segv` a fault of its memory, `noise` something on standard error.
+`segv` a fault of its memory, `noise` something on standard error, `short` a reply of ten rounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spectui.cli import main
 from spectui.engine.events import Message
 from spectui.engine.fake import FakeEngine
 from spectui.engine.worker import Watch
-from spectui.knobs import Setup
+from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 
 ASSERT = "ggml.c:123: GGML_ASSERT(scripted) failed"
@@ -36,8 +36,8 @@ def act(words: str) -> None:
 class ScriptedWorker(FakeEngine):
     """In the worker's place, with a thread of its own."""
 
-    def __init__(self, *, watch: Watch) -> None:
-        super().__init__()
+    def __init__(self, knobs: Knobs, watch: Watch) -> None:
+        super().__init__(knobs)
         self._watch = watch
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -58,14 +58,14 @@ class ScriptedWorker(FakeEngine):
     def _write(self, prompt: str) -> None:
         self._watch("decoding", self.loads[-1])
         self.read_prompt(5, 5)
-        for number in range(2000):
+        for number in range(10 if "short" in prompt else 2000):
             self.emit_round(f"{number} ", bonus="\n" if number % 20 == 19 else "- ")
             if self._stopped.wait(0.01):
                 break
             if number == 150:
                 act(prompt)
         self._watch("", self.loads[-1])
-        self.finish(StopReason.CANCELLED)
+        self.finish(StopReason.CANCELLED if self._stopped.is_set() else StopReason.EOS)
 
     def stop(self) -> None:
         self.stops += 1

@@ -22,6 +22,9 @@ from spectui.presets import Presets
 @hub_options
 @click.option("--continue", "resume", is_flag=True, help="go on with the last conversation")
 @click.option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
+@click.option(
+    "--plain", is_flag=True, help="line by line, for screen readers and pipes: no drawing, commands after a slash"
+)
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
 @click.pass_context
 def command(
@@ -30,6 +33,7 @@ def command(
     config_path: Path | None,
     resume: bool,
     conversation: str | None,
+    plain: bool,
     no_color: bool,
     hub_target: str | None,
     hub_draft: str | None,
@@ -37,8 +41,11 @@ def command(
 ) -> None:
     """Open the chat in this terminal."""
     settings = configuration(profile, config_path, values)
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
-        raise UsageError("spectui chat needs a terminal; for pipes and scripts there is spectui run.")
+    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    if plain and None in (sys.stdin, sys.stdout, sys.stderr):
+        raise UsageError("spectui chat --plain needs standard input, output and error: one of them is closed.")
+    if not plain and not terminal:
+        raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.engine import demo
@@ -48,8 +55,6 @@ def command(
     from spectui.store.crash import Run, take_crash
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
-    from spectui.telemetry.monitor import Monitor
-    from spectui.ui.app import SpectuiApp
 
     setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft)), settings.knobs
     if demo.is_demo(setup):
@@ -68,23 +73,36 @@ def command(
             last = library.last(database_file())
             offer = last if last is not None and last.unfinished else None
     configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
+    if not plain:  # before there is a worker, which would load its libraries at the same time
+        from spectui.telemetry.monitor import Monitor
+        from spectui.ui.app import SpectuiApp
+    shelf = Shelf([*usual_places(), *configured], paths.cache_directory() / "models.json")
+    presets = Presets(config_path or paths.config_file())
     run = Run(runs)
     try:
         run.take_stderr()
+        worker = Worker(knobs, run.enter)
+        journal = Journal(None if settings.ui.no_history == "on" else database_file())
+        if plain:
+            from spectui.cli.plain import chat
+
+            if crash is not None:
+                click.echo(f"spectui: {crash.sentence}", err=True)
+            ctx.exit(chat(worker, setup, journal, kept, shelf, presets, interactive=terminal))
         app = SpectuiApp(
-            Worker(watch=run.enter),
+            worker,
             setup,
             knobs,
             theme=settings.ui.theme or None,
             theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
             keymap=dict(settings.ui.keys),
             monitor=Monitor(),
-            journal=Journal(None if settings.ui.no_history == "on" else database_file()),
+            journal=journal,
             conversation=kept,
             crash=crash,
             offer=offer,
-            presets=Presets(config_path or paths.config_file()),
-            shelf=Shelf([*usual_places(), *configured], paths.cache_directory() / "models.json"),
+            presets=presets,
+            shelf=shelf,
         )
         app.run()
     finally:

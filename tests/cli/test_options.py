@@ -89,7 +89,7 @@ def test_every_flag_of_the_table_exists(flag: str) -> None:
         ("run -p x --config missing.toml", "The configuration file missing.toml cannot be read: No such file"),
         ("run -p", "Option '-p' requires an argument."),
         ("run hello", "Got unexpected extra argument (hello)"),
-        ("chat", "spectui chat needs a terminal; for pipes and scripts there is spectui run."),
+        ("chat", "spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run."),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments: str, sentence: str) -> None:

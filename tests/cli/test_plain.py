@@ -1,0 +1,273 @@
+"""`spectui chat --plain`: the same chat in lines of text, for a screen reader, in a terminal and through pipes."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.cli.plain import PlainChat
+from spectui.engine.events import Message
+from spectui.engine.fake import FakeEngine
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Knobs, Setup
+from spectui.llama.heads import Head, Vocabulary
+from spectui.llama.shelf import Shelf
+from spectui.store.journal import Journal
+from spectui.store.library import last
+from spectui.ui.session import Session
+from tests.terminal import Terminal
+
+PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
+WORDS = Vocabulary("gpt2", 1000, ((1000, "a"),))
+HEADS = (
+    Head("/models/big.gguf", 2_000_000_000, "qwen2", "Q8_0", "1.5B", 32_768, vocabulary=WORDS),
+    Head("/models/small.gguf", 400_000_000, "qwen2", "Q4_0", "0.5B", 32_768, vocabulary=WORDS),
+    Head("/models/torn\x1b[31m.gguf", 5, problem="is damaged"),
+)
+
+
+class AnsweringEngine(FakeEngine):
+    """Answers at once. What a prompt says shall happen."""
+
+    def load(self, setup: Setup) -> None:
+        super().load(setup)
+        if "missing" in (setup.model or ""):
+            self.fail_loading("There is no such model.")
+        elif "other" in (setup.draft or ""):
+            self.fail_loading("Another vocabulary.", without_draft=True)
+        else:
+            self.report_loading("target", 0.5, 1_900_000_000)
+            self.finish_loading()
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        super().generate(messages)
+        prompt = messages[-1].content
+        self.read_prompt(5, 5)
+        if "break" in prompt:
+            self.fail("Something broke.")
+            return
+        self.emit_round("You", " said", bonus=" ", rejected=[])
+        self.emit_round(prompt.upper(), correction="." if "newline" not in prompt else ".\n", rejected=[" x"])
+        if "stop" in prompt:
+            os.kill(os.getpid(), signal.SIGINT)
+            return
+        self.finish()
+
+
+class Known(Shelf):
+    """A shelf with these models."""
+
+    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[Head]:
+        yield from HEADS
+
+
+class KnownPresets:
+    """One preset."""
+
+    def names(self) -> list[str]:
+        return ["code"]
+
+    def load(self, name: str) -> Mapping[str, Any]:
+        if name != "code":
+            raise UsageError(f"There is no preset {name}.")
+        return {"temperature": 0.2}
+
+    def save(self, name: str, knobs: Knobs) -> None:
+        raise NotImplementedError
+
+
+class Chat:
+    """What a chat over these lines said, and what its engine was asked."""
+
+    def __init__(
+        self, *lines: str, interactive: bool = False, setup: Setup = PAIR, journal: Journal | None = None
+    ) -> None:
+        self.engine = AnsweringEngine()
+        out, aside = io.StringIO(), io.StringIO()
+        plain = PlainChat(
+            self.engine, Session(setup, journal), read=io.StringIO("\n".join(lines) + "\n"), out=out, aside=aside,
+            interactive=interactive, shelf=Known(), presets=KnownPresets(),
+        )  # fmt: skip
+        try:
+            self.code = plain.run()
+        finally:
+            self.out, self.aside = out.getvalue(), aside.getvalue()
+        assert "\x1b" not in self.out + self.aside
+        assert self.engine.closed
+
+    @property
+    def asked(self) -> list[str]:
+        """The contents of the last conversation that was sent."""
+        return [message.content for message in self.engine.generates[-1]]
+
+
+def test_a_pipe_gets_the_replies_and_nothing_else():
+    chat = Chat("hello", "", "and newline")
+    assert chat.out == "You said HELLO.\nYou said AND NEWLINE.\n"
+    assert (chat.aside, chat.code) == ("", 0)
+    assert chat.asked == ["hello", "You said HELLO.", "and newline"]
+
+
+def test_a_person_is_told_who_speaks():
+    chat = Chat("hello", "/quit", "not read", interactive=True)
+    assert chat.out == "you: target: You said HELLO.\nyou: "
+    assert (
+        chat.aside
+        == "loading target, 1.9 GB\ntarget drafted by draft ready, context 4 096 tokens. /help lists commands.\n"
+    )
+
+
+def test_a_line_can_go_on_and_a_prompt_can_begin_with_a_slash():
+    assert Chat("one\\", "two").asked == ["one\ntwo"]
+    assert Chat("//etc").asked == ["/etc"]
+
+
+def test_new_and_regenerate():
+    chat = Chat("one", "/regenerate", "/new", "two")
+    assert [len(messages) for messages in chat.engine.generates] == [1, 1, 1]
+    assert chat.asked == ["two"]
+    assert Chat("/regenerate").aside == "There is no prompt to answer again.\n"
+
+
+def test_knobs_are_told_and_turned():
+    chat = Chat("/set draft-max 24", "/set temperature", "/preset code", "/set temperature", "/preset")
+    assert chat.engine.knobs == Knobs(draft_max=24, temperature=0.2)
+    assert chat.out.splitlines() == [
+        "draft-max 24: most tokens drafted in a round",
+        "temperature 0.8: 0 always takes the likeliest token",
+        "temperature 0.2: 0 always takes the likeliest token",
+        "Presets: code.",
+    ]
+    assert all(f"{name} " in Chat("/set").out for name in ("drafter", "policy", "p-min", "seed"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("/regenrate", "There is no command /regenrate; did you mean regenerate? /help lists them."),
+        ("/set draft-mx 3", "There is no knob 'draft-mx'; did you mean draft-max?"),
+        ("/set p-min 2", "/set: p-min must be between 0 and 1, not 2."),
+        ("/set draft-min 20", "draft-min 20 is above draft-max 16"),
+        ("/set seed x", "/set: seed must be a whole number, not 'x'."),
+        ("/preset none", "There is no preset none."),
+        ("/load a b c", "/load takes one or two files"),
+        ("/load 'a", "/load takes one or two files: No closing quotation."),
+        ("/load 7", "There is no model 7 in the list: /models shows it."),
+        ("break", "Something broke."),
+    ],
+)
+def test_what_went_wrong_is_a_sentence_and_a_pipe_ends_with_1(line: str, says: str):
+    chat = Chat(line, "after")
+    assert chat.aside.startswith(says)
+    assert chat.out.endswith("You said AFTER.\n")
+    assert chat.code == 1
+    assert chat.engine.knobs == Knobs()
+    assert Chat(line, interactive=True).code == 0
+
+
+def test_every_command_is_in_the_help():
+    lines = Chat("/help").out.splitlines()
+    assert [line.split()[0].strip("/:") for line in lines[:-1]] == list(PlainChat.COMMANDS)
+    assert "Ctrl+C" in lines[-1]
+
+
+def test_the_figures_in_words():
+    lines = Chat("hello", "/stats").out.splitlines()
+    assert lines[1] == "target drafted by draft; context 10 of 4 096 tokens."
+    assert lines[2].startswith("Last reply: 5 tokens at 12.5 a second, 2.5 a pass, 75 % of 4 drafted tokens accepted")
+    assert lines[3].startswith("This chat: 5 tokens")
+
+
+def test_models_are_listed_and_loaded_by_number_or_file():
+    chat = Chat("/models", "/load 1 2", "/load other.gguf", "/nodraft", "/load", "hello")
+    assert chat.out.splitlines()[:3] == [
+        "1 big: qwen2, 1.5B, Q8_0, 2.0 GB, context 32 768 tokens; drafts of its vocabulary: 2.",
+        "2 small: qwen2, 0.5B, Q4_0, 400 MB, context 32 768 tokens; no draft of its vocabulary here.",
+        "3 torn[31m: 0 MB; it is damaged.",
+    ]
+    alone = Setup(model="other.gguf")
+    assert chat.engine.loads[1:] == [Setup(model=HEADS[0].path, draft=HEADS[1].path), alone, alone, alone]
+    assert len(Chat("/models SMALL").out.splitlines()) == 1
+
+
+def test_a_model_that_cannot_be_loaded_ends_a_pipe_and_is_told_to_a_person():
+    with pytest.raises(SpectuiError, match=r"There is no such model\."):
+        Chat("hello", setup=Setup(model="missing.gguf"))
+    chat = Chat("hello", "/load a.gguf", "hello", interactive=True, setup=Setup(model="missing.gguf"))
+    assert "There is no such model. /load tries again, /load TARGET DRAFT loads others.\n" in chat.aside
+    assert "There is no model to answer" in chat.aside
+    assert chat.asked == ["hello"]
+
+
+def test_the_target_goes_on_alone_where_the_draft_fails():
+    chat = Chat("/nodraft", "hello", interactive=True, setup=replace(PAIR, draft="other.gguf"))
+    assert "Another vocabulary. /load tries again, /load TARGET DRAFT loads others. /nodraft goes on" in chat.aside
+    assert chat.engine.loads[-1] == replace(PAIR, draft=None)
+    assert chat.asked == ["hello"]
+
+
+def test_ctrl_c_stops_the_reply_and_not_the_chat():
+    chat = Chat("stop", "after")
+    assert chat.out == "You said STOP.\nYou said AFTER.\n"
+    assert chat.aside == "stopped\n"
+    assert chat.engine.stops == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_is_said_is_kept(tmp_path: Path):
+    file = tmp_path / "conversations.db"
+    Chat("hello", journal=Journal(file))
+    kept = last(file)
+    assert kept is not None
+    assert [message.text for message in kept.messages] == ["hello", "You said HELLO."]
+    engine = AnsweringEngine()
+    out, aside = io.StringIO(), io.StringIO()
+    plain = PlainChat(
+        engine, Session(PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
+        shelf=Known(), presets=KnownPresets(),
+    )  # fmt: skip
+    plain.run(kept)
+    assert aside.getvalue().startswith("Going on with: hello\n")
+    assert out.getvalue().startswith("you: hello\ntarget: You said HELLO.\nyou: target: You said AGAIN.")
+    assert [message.content for message in engine.generates[0]] == ["hello", "You said HELLO.", "again"]
+
+
+def test_nothing_is_drawn_so_nothing_that_draws_is_loaded():
+    code = "import sys, spectui.cli.plain; print({'llama_cpp', 'textual'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_program_in_pipes():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.scripted", "chat", "--plain", "--no-history", "-m", "target.gguf"],
+        input="/set draft-max 8\nshort\n/stats\n", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("draft-max 8: most tokens drafted in a round\n0 - 1 - ")
+    assert "8 - 9 -" in done.stdout
+    assert "Last reply: 20 tokens" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_the_program_in_a_terminal_sends_no_escape_codes():
+    with Terminal("chat", "--plain", "--no-history", "-m", "target.gguf", module="tests.scripted") as terminal:
+        terminal.wait("the prompt", lambda: "you: " in terminal.text)
+        terminal.type("hello\r")
+        terminal.wait("the reply", lambda: "7 - 8 - 9" in terminal.text)
+        terminal.type("\x03")
+        terminal.wait("that it stopped", lambda: "stopped" in terminal.text)
+        terminal.type("/set temperature 0.3\r")
+        terminal.wait("the knob", lambda: "temperature 0.3:" in terminal.text)
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        assert b"\x1b" not in terminal.raw
