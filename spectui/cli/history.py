@@ -41,6 +41,34 @@ def show(name: str) -> None:
         click.echo(f"{message.role}:\n{message.text}\n")
 
 
+@command.command("export", cls=Command)
+@click.argument("name", metavar="ID")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["md", "json"]),
+    default="md",
+    show_default=True,
+    help="the text alone, or JSON with origins and figures",
+)
+@click.option("--force", is_flag=True, help="replace a file of that name")
+def export(name: str, kind: str, force: bool) -> None:
+    """Write a conversation to a file in this directory, named after its title; prints the file's name."""
+    from pathlib import Path
+
+    from spectui.store import export
+    from spectui.store.database import database_file
+    from spectui.store.library import open_conversation
+
+    conversation = open_conversation(database_file(), name)
+    try:
+        click.echo(
+            export.save(conversation, Path.cwd(), export.file_name(conversation.title, f".{kind}"), replace=force)
+        )
+    except export.ExistsError as error:
+        raise UsageError(f"{error} --force replaces it.") from error
+
+
 @command.command("delete", cls=Command)
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="delete every conversation")

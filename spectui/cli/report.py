@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from spectui.store.export import finite, statistics_table
 
 if TYPE_CHECKING:
     from spectui.engine.events import Finished, Loaded, ModelInfo
     from spectui.speculation.records import Round
-    from spectui.speculation.statistics import Statistics
 
 SCHEMA = "spectui.run/1"
 
@@ -51,15 +51,6 @@ def summary(finished: Finished) -> str:
     return "\n".join(lines)
 
 
-def finite(value: Any) -> Any:
-    """`value` with None for every float that JSON cannot hold."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _model(info: ModelInfo) -> dict[str, Any]:
     return {
         "path": info.path,
@@ -71,24 +62,10 @@ def _model(info: ModelInfo) -> dict[str, Any]:
 
 
 def _statistics(finished: Finished) -> dict[str, Any]:
-    figures: Statistics = finished.statistics
     return {
-        "emitted": figures.emitted,
-        "rounds": figures.rounds,
-        "drafted": figures.drafted,
-        "accepted": figures.accepted,
-        "rejected": figures.rejected,
-        "ignored": figures.ignored,
-        "acceptance": figures.acceptance,
-        "tokens_per_pass": figures.tokens_per_pass,
-        "per_position": figures.per_position,
+        **statistics_table(finished.statistics),
         "prompt_s": finished.prompt_s,
         "time_to_first_token_s": finished.time_to_first_token_s,
-        "decode_s": figures.decode_s,
-        "tokens_per_s": figures.tokens_per_s,
-        "draft_s": figures.draft_s,
-        "verify_s": figures.verify_s,
-        "choose_s": figures.choose_s,
     }
 
 

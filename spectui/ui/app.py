@@ -24,7 +24,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
-from spectui.ui.editing import EditingChatScreen
+from spectui.ui.exporting import ExportingChatScreen
 from spectui.ui.palette import Palette
 from spectui.ui.panel import SWITCHES
 from spectui.ui.presets import PresetStore
@@ -92,7 +92,7 @@ class SpectuiApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
-        screen = EditingChatScreen(
+        screen = ExportingChatScreen(
             self._engine,
             self._setup,
             self._journal,

@@ -176,9 +176,15 @@ class Transcript(ScrollView, can_focus=True):
     @property
     def last_rounds(self) -> list[Round]:
         """The rounds of the last message, if it is a reply."""
-        if not self._messages or not self._messages[-1].is_reply:
-            return []
-        return [round for block in self._blocks[self._messages[-1].first :] for round in block.rounds]
+        return self.rounds_of(self._messages[-1].place) if self._messages and self._messages[-1].is_reply else []
+
+    def rounds_of(self, place: int) -> list[Round]:
+        """The rounds of the conversation's `place`th message; none if it is no reply."""
+        ends = [*(message.first for message in self._messages[1:]), len(self._blocks)]
+        for message, end in zip(reversed(self._messages), reversed(ends), strict=True):
+            if message.place == place and message.is_reply:
+                return [round for block in self._blocks[message.first : end] for round in block.rounds]
+        return []
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""

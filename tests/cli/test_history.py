@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -51,3 +54,14 @@ def test_mistakes_are_one_line(arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(root, arguments)
     assert done.exit_code in (1, 2)
     assert says in done.output and done.output.count("\n") == 1
+
+
+def test_export_writes_into_this_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (summary,) = library.summaries(database_file())
+    assert said("export", summary.id[:6]) == f"{tmp_path / 'first.md'}\n"
+    said("export", summary.id, "--format", "json")
+    assert json.loads((tmp_path / "first.json").read_text())["id"] == summary.id
+    again = CliRunner().invoke(root, ["history", "export", summary.id])
+    assert again.exit_code != 0 and "is there already. --force replaces it." in str(again.output) + str(again.exception)
+    said("export", summary.id, "--force")

@@ -165,7 +165,7 @@ async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file:
         assert token.text == "re" and token.round == 5
         await pilot.press("escape", "alt+g")
         assert len(engine.generates) == 2, "the model ended it"
-    (prompt, reply) = last(file).messages
+    (_, reply) = last(file).messages
     assert reply.text == REPLY + "# more!" and reply.reply is not None and reply.reply.stop == "eos"
     assert [round.index for round in reply.reply.rounds] == [0, 1, 2, 3, 4, 5]
     again = make_app(journal=Journal(file), conversation=last(file))

@@ -1,0 +1,139 @@
+"""A conversation as a file for other eyes: Markdown with the text alone, or JSON with origins and figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from spectui.errors import SpectuiError
+from spectui.speculation.statistics import Statistics
+from spectui.store.records import Conversation, Reply, StoredMessage
+
+SCHEMA = "spectui.conversation/1"
+
+LONGEST_NAME = 60
+"""Characters of a proposed file name."""
+
+_NAMES = {"user": "You", "assistant": "Reply", "system": "System"}
+# What some file system gives a meaning to: separators, drives, streams, wildcards, and control characters.
+_UNFIT = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+class ExportError(SpectuiError):
+    """The file cannot be written."""
+
+
+class ExistsError(ExportError):
+    """A file of this name is there, and nobody said that it may be replaced."""
+
+
+def markdown(conversation: Conversation) -> str:
+    """What was said, as Markdown. Rejected drafts are no part of it."""
+    when = datetime.fromtimestamp(conversation.created).strftime("%Y-%m-%d %H:%M")
+    parts = [f"# {conversation.title or 'Conversation'}", " · ".join(filter(None, (conversation.target, when)))]
+    if conversation.system:
+        parts += ["## System", conversation.system.strip()]
+    for message in conversation.messages:
+        parts += [f"## {_NAMES.get(message.role, message.role)}", message.text.strip("\n")]
+    return "\n\n".join(parts) + "\n"
+
+
+def document(conversation: Conversation) -> str:
+    """A `spectui.conversation/1` object in JSON: each token with its origin, each reply with its figures and its models.
+
+    Times are ISO 8601 in UTC, durations seconds; what is unknown is null.
+    """
+    table = {
+        "schema": SCHEMA,
+        "id": conversation.id,
+        "title": conversation.title,
+        "created": _time(conversation.created),
+        "updated": _time(conversation.updated),
+        "system": conversation.system,
+        "target": conversation.target,
+        "messages": [_message(each) for each in conversation.messages],
+    }
+    return json.dumps(finite(table), ensure_ascii=False, indent=1) + "\n"
+
+
+def statistics_table(figures: Statistics) -> dict[str, Any]:
+    """A reply's figures by name."""
+    names = ("emitted", "rounds", "drafted", "accepted", "rejected", "ignored", "acceptance", "tokens_per_pass",
+             "per_position", "decode_s", "tokens_per_s", "draft_s", "verify_s", "choose_s")  # fmt: skip
+    return {name: getattr(figures, name) for name in names}
+
+
+def finite(value: Any) -> Any:
+    """`value` with None for every float that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def file_name(title: str, suffix: str = ".md") -> str:
+    """A name for a conversation's file that every file system takes."""
+    stem = re.sub(r"[\W_]+", "-", title)[:LONGEST_NAME].strip("-")
+    while len(stem.encode()) > 200:
+        stem = stem[:-1]
+    if not stem or _RESERVED.fullmatch(stem):
+        stem = f"conversation-{stem}".rstrip("-")
+    return stem + suffix
+
+
+def save(conversation: Conversation, directory: Path, name: str, *, replace: bool = False) -> Path:
+    """Write it under a plain name in a directory, as JSON where the name ends so, else as Markdown; returns the file.
+
+    Raises ExistsError unless it may `replace` what is there, and ExportError.
+    """
+    if _UNFIT.search(name) or name.startswith(".") or not name.strip() or _RESERVED.fullmatch(name):
+        raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
+    file = directory / name
+    text = document(conversation) if file.suffix.lower() == ".json" else markdown(conversation)
+    data = text.encode("utf-8", "replace")
+    try:
+        if replace:
+            # Complete before it has its name, which may be a link: that is replaced, not followed.
+            handle, part = tempfile.mkstemp(dir=directory, prefix=".spectui-")
+            with open(handle, "wb") as out:
+                out.write(data)
+            os.replace(part, file)
+        else:
+            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+                out.write(data)
+    except FileExistsError as error:
+        raise ExistsError(f"{file} is there already.") from error
+    except OSError as error:
+        raise ExportError(f"{file} cannot be written: {error.strerror or error}.") from error
+    return file
+
+
+def _message(message: StoredMessage) -> dict[str, Any]:
+    table = {"role": message.role, "text": message.text, "created": _time(message.created)}
+    return table if message.reply is None else {**table, **_reply(message.reply)}
+
+
+def _reply(reply: Reply) -> dict[str, Any]:
+    knobs = dataclasses.asdict(reply.knobs) if reply.knobs is not None else {}
+    return {
+        "settings": {**dataclasses.asdict(reply.setup), **knobs},
+        "stop_reason": reply.stop,
+        "prompt_tokens": reply.prompt_tokens,
+        "prompt_s": reply.prompt_s,
+        "time_to_first_token_s": reply.first_token_s,
+        "stats": statistics_table(Statistics.of(reply.rounds)),
+        "tokens": [dataclasses.asdict(token) for round in reply.rounds for token in round.tokens],
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")

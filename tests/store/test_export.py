@@ -1,0 +1,78 @@
+"""What is exported: the text without ghosts, every origin and figure, and no file that nobody meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spectui.speculation.statistics import Statistics
+from spectui.store.export import ExistsError, ExportError, document, file_name, markdown, save
+from spectui.store.records import Conversation
+from tests.store.kept import last, some_rounds, written
+
+
+@pytest.fixture
+def conversation(tmp_path: Path) -> Conversation:
+    written(tmp_path / "conversations.db")
+    return last(tmp_path / "conversations.db")
+
+
+def test_markdown_is_what_was_said(conversation: Conversation) -> None:
+    text = markdown(conversation)
+    assert text.startswith("# first\n\ntarget · ")
+    assert "## System\n\nBe brief.\n\n## You\n\nfirst\nof all\n\n## Reply\n\nEin 2 ä!\n xy\n\n## You\n\nsecond" in text
+    assert "z" not in text.split("## Reply")[1], "a rejected draft is no text"
+
+
+def test_json_has_origins_and_figures(conversation: Conversation) -> None:
+    table = json.loads(document(conversation))
+    assert table["schema"] == "spectui.conversation/1" and table["system"] == "Be brief."
+    prompt, reply, *_ = table["messages"]
+    assert prompt["text"] == "first\nof all" and "tokens" not in prompt
+    assert [token["origin"] for token in reply["tokens"]] == [
+        "plain", "accepted", "accepted", "bonus", "accepted", "correction",
+    ]  # fmt: skip
+    figures = Statistics.of(some_rounds())
+    assert (
+        reply["stats"]["rejected"] == figures.rejected == 1 and reply["stats"]["tokens_per_s"] == figures.tokens_per_s
+    )
+    assert reply["settings"]["model"] == "/models/target.gguf" and reply["stop_reason"] == "eos"
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.md", "/tmp/x.md", "a/b.md", "a\\b.md", "..", ".hidden", "C:x", "con.md", "x\n.md", " "]
+)
+def test_a_name_leads_nowhere_else(conversation: Conversation, tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    with pytest.raises(ExportError):
+        save(conversation, home, name)
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("../../etc/passwd", "etc-passwd.md"), ("", "conversation.md"), ("Größe 日本?", "Größe-日本.md"),
+     ("nul", "conversation-nul.md"), ("\x1b[31m", "31m.md"), ("x" * 300, "x" * 60 + ".md")],
+)  # fmt: skip
+def test_a_title_makes_a_plain_name(conversation: Conversation, tmp_path: Path, title: str, name: str) -> None:
+    assert file_name(title) == name
+    assert save(conversation, tmp_path, name).parent == tmp_path
+
+
+def test_nothing_is_replaced_unasked(conversation: Conversation, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "x.md").symlink_to(victim)
+    with pytest.raises(ExistsError):
+        save(conversation, tmp_path, "x.md")
+    save(conversation, tmp_path, "x.md", replace=True)
+    assert victim.read_text() == "precious" and "# first" in (tmp_path / "x.md").read_text()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".spectui")]
+
+
+def test_a_directory_that_cannot_be_written_is_said(conversation: Conversation, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"nowhere.x\.md cannot be written"):
+        save(conversation, tmp_path / "nowhere", "x.md")
