@@ -55,8 +55,7 @@ class EditingChatScreen(LibraryChatScreen):
             self.notify("Send or clear what is in the box first.", severity="warning", markup=False)
             return
         self._editing = place
-        self.prompt.text = self.session.messages[place].content
-        self.prompt.move_cursor(self.prompt.document.end)
+        self.prompt.put(self.session.messages[place].content)
         self.prompt.focus()
         self._show_state()
 

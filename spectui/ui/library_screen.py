@@ -9,10 +9,13 @@ from typing import ClassVar
 from textual import work
 from textual.binding import Binding, BindingType
 
+from spectui import paths
 from spectui.errors import SpectuiError
 from spectui.store import library
+from spectui.store.prompts import PromptHistory
 from spectui.ui.conversations import Choice, ConversationsScreen
 from spectui.ui.figures import printable
+from spectui.ui.prompt_input import PromptInput
 from spectui.ui.resuming import ResumingChatScreen
 
 
@@ -23,6 +26,11 @@ class LibraryChatScreen(ResumingChatScreen):
         Binding("f12,alt+c", "conversations", "Chats", id="conversations", priority=True,
                 tooltip="List, search, rename and delete conversations"),
     ]  # fmt: skip
+
+    def on_mount(self) -> None:
+        """Have the prompts of earlier chats at hand, where chats are kept."""
+        if self.session.journal.file is not None:
+            self.query_one(PromptInput).remember(PromptHistory(paths.state_directory() / "prompts.jsonl"))
 
     def action_conversations(self) -> None:
         """List the conversations."""

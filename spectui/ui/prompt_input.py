@@ -13,6 +13,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from spectui.store.prompts import PromptHistory
+from spectui.ui.attachments import AttachmentError, Folds
+from spectui.ui.editor import EditorError, edited
 from spectui.ui.figures import printable
 
 
@@ -24,7 +27,10 @@ class PromptInput(TextArea):
 
 **Enter** sends. **Ctrl+J** begins a new line, and so do **Shift+Enter** and **Alt+Enter** where the terminal tells them
 from Enter (kitty's keyboard protocol).
-**Up** in an empty box brings the last prompt back. **Escape** stops a reply.
+**Up** in an empty box brings the last prompt back, and **Down** goes forward again. **Escape** stops a reply.
+
+A large paste is shown by its size and sent whole. `@notes.txt` or `@src/main.py` attaches a text file; `\\@` is a plain @.
+**Ctrl+G** opens the prompt in `$EDITOR`.
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -34,6 +40,7 @@ from Enter (kitty's keyboard protocol).
             "shift+enter,ctrl+j,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
             tooltip="Begin a new line",
         ),
+        Binding("ctrl+g", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
     ]  # fmt: skip
 
     DEFAULT_CSS = """
@@ -65,21 +72,38 @@ from Enter (kitty's keyboard protocol).
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
+        self._history = PromptHistory(None)
         self._sent: list[str] = []
         self._back = 0
+        self._recalled = ""
+        self._folds = Folds()
+        self._typed = ("", "")  # what was last to be sent, and how it stood in the box
+
+    def remember(self, history: PromptHistory) -> None:
+        """Bring back what was sent before this chat, and keep what is sent in it."""
+        self._history = history
+        self._sent = history.load()
 
     def accept(self, text: str) -> None:
         """Remember what was sent and take it out of the box; what was typed behind it since stays."""
-        self._sent.append(text)
+        typed = self._typed[1] if self._typed[0] == text else text
+        prompt = self._folds.unfolded(typed)
+        if self._sent[-1:] != [prompt]:
+            self._sent.append(prompt)
+            self._history.add(prompt)
         self._back = 0
-        self.text = self.text.removeprefix(text)
+        self.text = self.text.removeprefix(typed)
+        self.move_cursor(self.document.end)
+
+    def put(self, text: str) -> None:
+        """Have this in the box in place of what is there, folded if it is large."""
+        self.text = self._folds.fold(text)
         self.move_cursor(self.document.end)
 
     def give_back(self, text: str) -> None:
         """Put a prompt that was not sent back, unless the next one is already being written."""
         if not self.text:
-            self.text = text
-            self.move_cursor(self.document.end)
+            self.put(text)
 
     def action_submit(self) -> None:
         """Send, if there is more than white space."""
@@ -88,8 +112,25 @@ from Enter (kitty's keyboard protocol).
         self.call_later(self._submit)
 
     def _submit(self) -> None:
-        if self.text.strip():
-            self.post_message(self.Submitted(self, self.text))
+        if not self.text.strip():
+            return
+        try:
+            text = self._folds.expanded(self.text)
+        except AttachmentError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+            return
+        self._typed = (text, self.text)
+        self.post_message(self.Submitted(self, text))
+
+    def action_editor(self) -> None:
+        """Write the prompt in a person's own editor."""
+        self.call_later(self._open_editor)
+
+    def _open_editor(self) -> None:
+        try:
+            self.put(edited(self.app, self._folds.unfolded(self.text)))
+        except EditorError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
 
     def action_newline(self) -> None:
         """Begin a new line at the cursor."""
@@ -103,16 +144,26 @@ from Enter (kitty's keyboard protocol).
         """Move up, or in an empty box go back through the prompts."""
         if not self.text:
             self._back = 0
-        recalled = self._sent[-self._back] if self._back else ""
-        if not select and self.text == recalled and self._back < len(self._sent):
-            self._back += 1
-            self.text = self._sent[-self._back]
-            self.move_cursor(self.document.end)
-            return
-        super().action_cursor_up(select)
+        if not select and self.text == (self._recalled if self._back else "") and self._back < len(self._sent):
+            self._recall(self._back + 1)
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """Move down, or go forward through the prompts as long as the one that was brought back is as it was."""
+        at_end = self.cursor_location[0] == self.document.line_count - 1
+        if not select and self._back and at_end and self.text == self._recalled:
+            self._recall(self._back - 1)
+        else:
+            super().action_cursor_down(select)
+
+    def _recall(self, back: int) -> None:
+        self._back = back
+        self.put(self._sent[-back] if back else "")
+        self._recalled = self.text
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """Paste without control characters: a pasted ESC would reach the terminal."""
+        """Paste without control characters, since a pasted ESC would reach the terminal; folded if it is large."""
         event.stop()
         event.prevent_default()
-        await super()._on_paste(events.Paste(printable(event.text)))
+        await super()._on_paste(events.Paste(self._folds.fold(printable(event.text))))

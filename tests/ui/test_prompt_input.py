@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 from textual import events, on
 from textual.app import App, ComposeResult
 
+from spectui.store.prompts import PromptHistory
 from spectui.ui.prompt_input import PromptInput
 
 
@@ -66,3 +71,110 @@ async def test_a_paste_keeps_its_lines_and_loses_its_control_characters() -> Non
         await pilot.pause()
         assert box.text == "one\ntwo\nthree]52;c;eA=="
         assert app.sent == []
+
+
+async def test_a_large_paste_is_folded_and_sent_whole() -> None:
+    app = Box()
+    async with app.run_test() as pilot:
+        box = app.query_one(PromptInput)
+        await pilot.press("a", "space")
+        for letter in "xyx":
+            box.post_message(events.Paste("\n".join([letter] * 20)))
+            await pilot.pause()
+        assert box.text.count("[pasted 20 lines") == 3 and "x\nx" not in box.text and box.size.height <= 3
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.sent == ["a " + "".join("\n".join([letter] * 20) for letter in "xyx")]
+        await pilot.press("up")
+        assert "[pasted 58 lines" in box.text, "folded when it comes back"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.sent[1] == app.sent[0]
+
+
+async def test_a_file_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b.py").write_text("x = '```'\x1b\n")
+    (tmp_path / "n.txt").write_text("note")
+    app = Box()
+    async with app.run_test() as pilot:
+        box = app.query_one(PromptInput)
+        box.text = 'see @"a b.py" and @n.txt, @n.txt; me@n.txt \\@n.txt @property'
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.sent == [
+            'see @"a b.py" and @n.txt, @n.txt; me@n.txt @n.txt @property'
+            "\n\na b.py:\n````py\nx = '```'\n````\n\nn.txt:\n```txt\nnote\n```"
+        ]
+        assert box.text == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("gone.txt", "There is no file"), ("./gone", "There is no file"), ("binary", "not a text file"),
+     ("null", "not a text file"),
+     ("large", "larger than 256 KiB"), ("pipe", "is not a file"), (".", "is not a file")],
+)  # fmt: skip
+async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "null").write_bytes(b"a\0b")
+    (tmp_path / "large").write_bytes(b"a" * (256 * 1024 + 1))
+    os.mkfifo(tmp_path / "pipe")
+    app = Box()
+    async with app.run_test() as pilot:
+        box = app.query_one(PromptInput)
+        box.text = f"read @{name}"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.sent == [] and box.text == f"read @{name}"
+        assert [problem in each.message for each in app._notifications] == [True]
+
+
+async def test_up_and_down_go_through_what_was_sent_in_other_chats(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "prompts.jsonl"
+    for texts in (["one", "two\nlines"], ["three"]):
+        app = Box()
+        async with app.run_test() as pilot:
+            box = app.query_one(PromptInput)
+            box.remember(PromptHistory(file))
+            for text in texts:
+                box.text = text
+                await pilot.press("enter")
+                await pilot.pause()
+            seen = []
+            for key in ("up", "up", "up", "down", "down", "down"):
+                await pilot.press(key)
+                seen.append(box.text)
+    assert seen == ["three", "two\nlines", "one", "two\nlines", "three", ""]
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_history_is_no_obstacle(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_bytes(b'"one"\n{"a": 1}\n\xff\n"\\u001b]0;x"\n')
+    assert PromptHistory(file).load() == ["one", "]0;x"]
+    file.write_text('"p"\n' * 2500)
+    assert len(PromptHistory(file).load()) == 1000 and len(file.read_text().splitlines()) == 1000
+
+
+async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "edit"
+    script.write_text("#!/bin/sh\nprintf ' and more\\033\\n' >> \"$1\"\n")
+    script.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(script))
+    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
+    app = Box()
+    async with app.run_test() as pilot:
+        box = app.query_one(PromptInput)
+        box.text = "some"
+        await pilot.press("ctrl+g")
+        await pilot.pause()
+        assert box.text == "some and more"
+        for broken in ("false", str(tmp_path / "nowhere")):
+            monkeypatch.setenv("VISUAL", broken)
+            await pilot.press("ctrl+g")
+            await pilot.pause()
+        assert box.text == "some and more" and len(app._notifications) == 2

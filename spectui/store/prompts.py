@@ -1,0 +1,63 @@
+"""The prompts that were sent, for the arrow keys to bring back: one JSON string a line, that only its owner may read."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from spectui.llama.text import safe
+
+MOST = 1000
+"""Prompts kept."""
+LONGEST = 20_000
+"""Characters of a prompt that is kept; a longer one is in its conversation."""
+_MOST_BYTES = 32 * 1024 * 1024
+
+
+class PromptHistory:
+    """Of all conversations. A disk that fails costs what is remembered, never the chat."""
+
+    def __init__(self, file: Path | None) -> None:
+        """Without a file nothing is kept."""
+        self._file = file
+
+    def load(self) -> list[str]:
+        """The prompts, the oldest first. Where there are twice too many, the older half is taken off the disk."""
+        lines = self._lines()
+        if len(lines) > 2 * MOST:
+            self._rewrite(lines[-MOST:])
+        prompts = []
+        for line in lines[-MOST:]:
+            with suppress(ValueError, RecursionError):
+                prompt = json.loads(line)
+                if isinstance(prompt, str) and len(prompt) <= LONGEST:
+                    prompts.append(safe(prompt))
+        return prompts
+
+    def add(self, prompt: str) -> None:
+        """Keep one more."""
+        if self._file is None or len(prompt) > LONGEST:
+            return
+        with suppress(OSError):
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Appended in one write: two spectui may have the file open.
+            with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+                file.write(json.dumps(prompt).encode() + b"\n")
+
+    def _lines(self) -> list[bytes]:
+        try:
+            if self._file is None or not self._file.is_file() or self._file.stat().st_size > _MOST_BYTES:
+                return []
+            return self._file.read_bytes().splitlines()
+        except OSError:
+            return []
+
+    def _rewrite(self, lines: list[bytes]) -> None:
+        assert self._file is not None
+        part = self._file.with_suffix(f".{os.getpid()}.part")
+        with suppress(OSError):
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(b"\n".join(lines) + b"\n")
+            part.replace(self._file)
