@@ -152,10 +152,10 @@ class ChatScreen(PanelScreen):
             case Loaded():
                 self.query_one(LoadingLine).end()
                 self.query_one(TitleLine).update_models(self.session)
+                self.panel.update_models(filter(None, (event.target, event.draft)))
             case LoadFailed(message=message):
                 self.query_one(LoadingLine).end()
                 say = self.transcript.add_notice if self.session.stopped else self.transcript.add_error
-                self.panel.update_models(filter(None, (event.target, event.draft)))
                 say(printable(f"{message} {self._way_on()}"))
                 self._return_waiting()
             case Finished(reason=reason):
