@@ -1,13 +1,25 @@
-"""The command palette, in a window of any size."""
+"""The command palette, in a window of any size and for quick fingers."""
 
 from __future__ import annotations
 
+from textual import work
+from textual.await_complete import AwaitComplete
 from textual.command import CommandList, CommandPalette
 
 
 class Palette(CommandPalette):
-    """Textual's own. Where its list has no room, a page turned in it would end the program."""
+    """Textual's own, but for slips in it that would end the program."""
 
     def _action_command_list(self, action: str) -> None:
+        """Turn no page where the list has no room."""
         if self.query_one(CommandList).scrollable_content_region.height:
             super()._action_command_list(action)
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close once: a second Enter may come before the first has closed it."""
+        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()
+
+    @work(exclusive=True, group=CommandPalette._GATHER_COMMANDS_GROUP, exit_on_error=False)
+    async def _gather_commands(self, search_value: str) -> None:
+        """Search; a search that begins when the palette is just closed has nothing to fill."""
+        await CommandPalette._gather_commands.__wrapped__(self, search_value)

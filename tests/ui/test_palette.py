@@ -21,3 +21,16 @@ async def test_pages_are_turned_in_a_window_of_any_height(make_app: Callable[...
         assert app._exception is None
         await pilot.press("escape")
         await wait_until(pilot, lambda: not isinstance(app.screen, Palette))
+
+
+async def test_enter_twice_closes_it_once(make_app: Callable[..., SpectuiApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.press("ctrl+p")
+        await wait_until(pilot, lambda: isinstance(app.screen, Palette))
+        palette = app.screen
+        palette.dismiss()
+        palette.dismiss()
+        await wait_until(pilot, lambda: not isinstance(app.screen, Palette))
+        await pilot.press("a")
+        assert app._exception is None and app.is_running
