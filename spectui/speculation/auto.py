@@ -105,8 +105,8 @@ class AutoPolicy:
         self._knobs, self._context, self._limit = knobs, context, limit
         self._paused = True
         self._probing = False
-        if not economics.verify.known or not limit:
-            return  # one plain round tells what plain costs
+        if not economics.verify.known or not economics.elapsed or not limit:
+            return  # one plain round tells what plain costs, and how fast the machine is today
         stake = _STAKE * economics.elapsed + 4 * economics.verify(1, context)
         self._paused = economics.balance < -stake
         self._probing = not self._paused and self._idle >= self._patience

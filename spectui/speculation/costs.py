@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-_SPEED_RATE = 0.2
+_SPEED_RATE = 0.1
 """Weight of a new observation of how fast the machine is just now."""
 
 _RATE = 0.08
-"""Weight of a new observation of a cost, the machine's speed taken out."""
+"""Weight of a new observation of a draft's cost, the machine's speed taken out."""
+
+_SIZE_RATE = 0.25
+"""The same of a pass: more than the speed's, so that what is true of some sizes only is not believed of all."""
 
 _ROW_CONTEXT = 512.0
 """Context at which an error of T(n) is as likely the context's doing as the kernels'."""
@@ -31,6 +34,7 @@ class VerifyCost:
         self.table: dict[int, float] = dict(table or {})
         self.kappa = 0.0
         self.speed = 1.0
+        self._seen = False
         self._dense: list[float] = []
 
     def __call__(self, n: int, context: int) -> float:
@@ -53,6 +57,11 @@ class VerifyCost:
             self._dense = []
             return
         expected = self(n, context)
+        if not self._seen:
+            # The table may be another day's.
+            self._seen = True
+            self.speed *= min(max(seconds / expected, 0.5), 2.0)
+            return
         if n not in self.table:
             # A first look at this size: it gets an entry of its own, and half of the surprise.
             surprise = min(max(seconds / expected, 0.5), 2.0) ** 0.5
@@ -64,7 +73,7 @@ class VerifyCost:
         error = (min(max(ratio, 0.77), 1.3) - 1.0) * expected / self.speed
         self.speed *= 1 + _SPEED_RATE * (ratio - 1)
         share = context / (context + _ROW_CONTEXT)
-        self.table[n] += _RATE * (1 - share) * error
+        self.table[n] += _SIZE_RATE * (1 - share) * error
         if context:
             most = _MOST_KAPPA * min(self.table.values())
             self.kappa = min(max(0.0, self.kappa + _RATE * share * error / (n * context)), most)

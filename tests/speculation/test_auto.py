@@ -119,6 +119,7 @@ def auto_reply(draft_seconds: float, prompt: list[int], draft: bool = True) -> l
     def learn(round: Round, drafted: list) -> None:
         """Chances alone: a toy's passes take no time worth the name."""
         economics.calibration.observe(drafted, [token.fate for token in round.drafted])
+        economics.elapsed += 1.0
 
     economics.observe = learn
     strategy = Strategy(toy_drafter(1, 0.2, ends=False) if draft else None, economics)
@@ -135,6 +136,15 @@ def sources(rounds: list) -> list[str]:
 
 def test_a_draft_dearer_than_the_target_is_hardly_asked():
     assert sources(auto_reply(3.0, PROMPT)).count("model") <= 5  # one probe, at most
+
+
+def test_the_first_round_is_plain_and_shows_how_fast_the_machine_is_today():
+    """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
+    machine = Machine(lambda n: 1.4 * amx(n), 0.02, worthless)
+    economics = Economics(VerifyCost({n: amx(n) for n in (1, 2, 4, 8, 16)}))
+    machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), 1)
+    assert economics.verify(1, 0) == pytest.approx(1.4 * amx(1))
+    assert economics.verify(8, 0) == pytest.approx(1.4 * amx(8))
 
 
 def test_a_cheap_draft_is_asked():
