@@ -35,7 +35,13 @@ def finished(*rounds: Round) -> Finished:
 def test_the_object() -> None:
     found = json.loads(json.dumps(report(LOADED, [a_round()], finished(a_round())), allow_nan=False))
     assert found["schema"] == "spectui.run/1"
-    assert found["model"] == {"path": "big.gguf", "description": "llama 1B Q8_0", "parameters": 1e6, "bytes": 1.1e6, "remark": ""}
+    assert found["model"] == {
+        "path": "big.gguf",
+        "description": "llama 1B Q8_0",
+        "parameters": 1e6,
+        "bytes": 1.1e6,
+        "remark": "",
+    }
     assert found["draft"] is None
     names = {member.name for owner in (Knobs, Setup) for member in dataclasses.fields(owner)}
     assert set(found["settings"]) == names
