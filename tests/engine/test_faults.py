@@ -55,6 +55,7 @@ class ToyPair:
         self.target = SimpleNamespace(n_vocab=12, piece=lambda token: b"%d " % token, is_end=lambda token: token == END)
         self.template = SimpleNamespace(tokens=lambda messages: [int(part) for part in messages[-1][1].split()])
         self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), Economics())
+        self.replies = None
 
     def forget(self) -> None:
         self.memory.clear()
