@@ -30,7 +30,7 @@ from Enter (kitty's keyboard protocol).
 **Up** in an empty box brings the last prompt back, and **Down** goes forward again. **Escape** stops a reply.
 
 A large paste is shown by its size and sent whole. `@notes.txt` or `@src/main.py` attaches a text file; `\\@` is a plain @.
-**Ctrl+G** opens the prompt in `$EDITOR`.
+**Alt+O** opens the prompt in `$EDITOR`.
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,7 +40,8 @@ A large paste is shown by its size and sent whole. `@notes.txt` or `@src/main.py
             "shift+enter,ctrl+j,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
             tooltip="Begin a new line",
         ),
-        Binding("ctrl+g", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
+        # No control character: Textual reads pasted text that holds escapes as keys, and such text is full of them.
+        Binding("alt+o", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
     ]  # fmt: skip
 
     DEFAULT_CSS = """

@@ -170,11 +170,11 @@ async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.
     async with app.run_test() as pilot:
         box = app.query_one(PromptInput)
         box.text = "some"
-        await pilot.press("ctrl+g")
+        await pilot.press("alt+o")
         await pilot.pause()
         assert box.text == "some and more"
         for broken in ("false", str(tmp_path / "nowhere")):
             monkeypatch.setenv("VISUAL", broken)
-            await pilot.press("ctrl+g")
+            await pilot.press("alt+o")
             await pilot.pause()
         assert box.text == "some and more" and len(app._notifications) == 2
