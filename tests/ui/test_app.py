@@ -351,11 +351,11 @@ async def test_colours_and_ghosts_have_keys(make_app: Make, engine: FakeEngine) 
 
 
 async def test_keys_can_be_remapped_and_help_can_be_shown(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(keymap={"send": "f12", "newline": "enter"})
+    app = make_app(keymap={"send": "f11", "newline": "enter"})
     async with app.run_test() as pilot:
         await load(pilot, engine)
         await ask(pilot, "one")
-        await pilot.press("2", "f12")
+        await pilot.press("2", "f11")
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates[0][0].content == "one\n2"
         await pilot.press("f1")
