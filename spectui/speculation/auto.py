@@ -106,7 +106,7 @@ class AutoPolicy:
         self._paused = True
         self._probing = False
         if not economics.verify.known or not economics.elapsed or not limit:
-            return  # one plain round tells what plain costs, and how fast the machine is today
+            return
         stake = _STAKE * economics.elapsed + 4 * economics.verify(1, context)
         self._paused = economics.balance < -stake
         self._probing = not self._paused and self._idle >= self._patience
@@ -142,8 +142,8 @@ class AutoPolicy:
 
     def note(self, kept: Sequence[Candidate]) -> str:
         economics, context = self._economics, self._context
-        if not economics.verify.known:
-            return "measuring what a plain pass costs"
+        if not economics.verify.known or not economics.elapsed:
+            return "a plain round first: it tells how fast the machine is today"
         plain = economics.verify(1, context)
         if self._paused and self._limit:
             return "not drafting for a while: it has lost time against plain decoding"

@@ -52,14 +52,14 @@ class VerifyCost:
 
     def observe(self, n: int, context: int, seconds: float) -> None:
         """A real pass took this long. What the speed does not explain is shared between t_n and kappa."""
+        seen, self._seen = self._seen, True
         if not self.table:
             self.table[n] = seconds
             self._dense = []
             return
         expected = self(n, context)
-        if not self._seen:
+        if not seen:
             # The table may be another day's.
-            self._seen = True
             self.speed *= min(max(seconds / expected, 0.5), 2.0)
             return
         if n not in self.table:

@@ -147,6 +147,20 @@ def test_the_first_round_is_plain_and_shows_how_fast_the_machine_is_today():
     assert economics.verify(8, 0) == pytest.approx(1.4 * amx(8))
 
 
+def test_what_an_unknown_machine_showed_in_its_first_pass_is_not_believed_twice():
+    """T(6) is a guess until it is seen: a large surprise is its own, not the whole machine's."""
+    cost = VerifyCost()
+    cost.observe(1, 0, 1.0)
+    cost.observe(6, 0, 6 * cost(6, 0))
+    assert cost(1, 0) == pytest.approx(1.0)
+
+
+def test_the_first_round_says_why_it_is_plain():
+    first, *rest = auto_reply(0.01, PROMPT)
+    assert not first.drafted and first.note.startswith("a plain round first")
+    assert not any("plain round first" in round.note or "lost time" in round.note for round in rest)
+
+
 def test_a_cheap_draft_is_asked():
     assert sources(auto_reply(0.01, PROMPT)).count("model") > 60
 
