@@ -6,8 +6,9 @@ import codecs
 import re
 
 # C0 and C1 controls but newline and tab, the line separators that terminals and widgets act on, and the marks that turn
-# the direction of text around: none of them may reach a terminal out of a model.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+# the direction of text around: none of them may reach a terminal out of a model. Lone surrogates, as JSON may hold them,
+# can be encoded for nobody.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 def safe(text: str) -> str:

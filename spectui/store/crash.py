@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def take_crash(directory: Path) -> Crash | None:
             shutil.rmtree(home, ignore_errors=True)
             if doing:
                 crashes.append(_crash(doing, log))
-        except (OSError, TypeError, ValueError, KeyError):
+        except (OSError, TypeError, ValueError, KeyError, OverflowError):
             continue  # somebody else takes it just now, or it is no marker of ours
     _clear_old(directory)
     return max(crashes, key=lambda crash: crash.when, default=None)
@@ -172,7 +173,8 @@ class _Log(logging.Handler):
         self._last: deque[bytes] = deque(maxlen=LAST_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = self.format(record).encode("utf-8", "replace")[:4096] + b"\n"
+        # llama.cpp quotes model files, and a person may print this one on a terminal.
+        line = safe(self.format(record)).encode()[:4096] + b"\n"
         self._last.append(line)
         try:
             if os.fstat(self._file).st_size + len(line) > MOST_BYTES:
@@ -236,6 +238,7 @@ def _lives(pid: int, born: object) -> bool:
 
 
 def _clear_old(directory: Path) -> None:
-    logs = sorted(directory.glob("died-*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for log in logs[KEPT_LOGS:]:
-        log.unlink(missing_ok=True)
+    with suppress(OSError):  # another spectui clears up just now, or the directory cannot be written
+        logs = sorted(directory.glob("died-*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for log in logs[KEPT_LOGS:]:
+            log.unlink(missing_ok=True)

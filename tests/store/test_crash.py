@@ -105,6 +105,20 @@ def test_the_log_does_not_grow_beyond_its_limit_and_keeps_what_was_last(tmp_path
         run.end()
 
 
+def test_what_llama_cpp_quotes_of_a_file_does_nothing_to_the_terminal_that_prints_the_log(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    try:
+        logging.getLogger("spectui.llama.library").info("unknown architecture: %s", "\x1b]52;c;eA==\x07\udcffx")
+        assert (tmp_path / str(os.getpid()) / "log.txt").read_text() == "unknown architecture: ]52;c;eA==x\n"
+    finally:
+        run.end()
+
+
+def test_a_log_that_vanishes_while_it_is_looked_at_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "died-1-1.log").symlink_to(tmp_path / "cleared away by another spectui")
+    assert take_crash(tmp_path) is None
+
+
 def test_a_directory_that_cannot_be_made_costs_only_the_marker(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     run = Run(tmp_path / "runs")
@@ -117,7 +131,7 @@ def test_a_directory_that_cannot_be_made_costs_only_the_marker(tmp_path: Path) -
 
 @given(doing=st.binary(max_size=60) | st.dictionaries(
     st.sampled_from(["stage", "setup", "when", "born"]), st.none() | st.text() | st.floats() | st.lists(st.text()) |
-    st.dictionaries(st.sampled_from(["model", "ctx_size", "x"]), st.text()),
+    st.just(10**400) | st.dictionaries(st.sampled_from(["model", "ctx_size", "x"]), st.text() | st.integers()),
 ).map(lambda table: json.dumps(table).encode()))  # fmt: skip
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_made_up_marker_is_a_safe_sentence_or_nothing(tmp_path_factory: pytest.TempPathFactory, doing: bytes) -> None:
