@@ -226,4 +226,9 @@ def check(key: str, value: Any, spec: Spec) -> None:
     if isinstance(value, bool | str) or value is None or spec.low is None or spec.high is None:
         return
     if not spec.low <= value <= spec.high:
-        raise UsageError(f"{title(key)} must be between {spec.low:g} and {spec.high:g}, not {value:g}.")
+        raise UsageError(f"{title(key)} must be between {spec.low:g} and {spec.high:g}, not {_written(value)}.")
+
+
+def _written(value: float) -> str:
+    """A number, even one with more digits than a float can have."""
+    return f"{value:g}" if isinstance(value, float) or abs(value) < 10**9 else "so large a number"

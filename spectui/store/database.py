@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from spectui import paths
@@ -41,6 +42,10 @@ class StoreError(SpectuiError):
     """The conversations on disk cannot be read or changed."""
 
 
+class DamagedError(StoreError):
+    """The file is a database, but not one of conversations, or not a whole one."""
+
+
 def database_file() -> Path:
     """Where the conversations are, or would be."""
     return paths.data_directory() / "conversations.db"
@@ -59,7 +64,13 @@ def connect(file: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
+        # One byte that is no UTF-8 must not hide all conversations.
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        # A file may come from anywhere: its schema may call nothing that reaches out, its pages are looked at twice.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
         _migrate(connection)
+        _check_schema(connection)
     except BaseException:
         connection.close()
         raise
@@ -82,7 +93,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def is_damage(error: BaseException) -> bool:
     """Does this error say that the file is no sound database (and not that the disk is full, or busy)?"""
     words = str(error)
-    return isinstance(error, sqlite3.DatabaseError) and ("malformed" in words or "not a database" in words)
+    broken = isinstance(error, sqlite3.DatabaseError) and ("malformed" in words or "not a database" in words)
+    return broken or isinstance(error, DamagedError)
 
 
 def set_aside(file: Path) -> Path:
@@ -111,6 +123,36 @@ def _migrate(connection: sqlite3.Connection) -> None:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _check_schema(connection: sqlite3.Connection) -> None:
+    """Raise StoreError for what spectui never makes and SQLite would run by itself, and for tables that are missing."""
+    made = connection.execute(
+        "SELECT type FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
+    ).fetchone()
+    if made is not None:
+        raise StoreError(
+            f"The conversations' file holds a {made[0]} that spectui did not make: move the file away, or drop it."
+        )
+    if not _columns() <= _columns_of(connection):
+        raise DamagedError("The conversations' file lacks tables that spectui made: move it away.")
+
+
+@cache
+def _columns() -> frozenset[tuple[str, str]]:
+    """(table, column) of a sound database."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in (statement for statements in MIGRATIONS for statement in statements):
+            connection.execute(statement)
+        return _columns_of(connection)
+
+
+def _columns_of(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+    rows = connection.execute(
+        "SELECT made.name, info.name FROM sqlite_master AS made, pragma_table_info(made.name) AS info"
+        " WHERE made.type = 'table'"
+    )
+    return frozenset(rows.fetchall())
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -1,13 +1,17 @@
 """Reading the conversations back, and what a person may do to them: rename, delete, go on from an earlier message.
 
-Texts are made safe to show on their way out. Every function opens the file for a moment; all raise StoreError.
+Texts are made safe to show on their way out, and what is of another kind than spectui writes there, as SQLite allows, is
+made one that a reader can take. Every function opens the file for a moment; all raise StoreError.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from spectui.knobs import Setup
 from spectui.llama.text import safe
@@ -15,6 +19,7 @@ from spectui.store.database import StoreError, opened, transaction
 from spectui.store.packing import PackedError, unpack
 from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
 
+_LAST_TIME = 253_402_214_400  # the last day of the year 9999
 _COLUMNS = "id, title, created, updated, target"
 
 
@@ -30,7 +35,7 @@ def summaries(file: Path, words: str = "") -> list[Summary]:
             " (SELECT conversation FROM message WHERE text LIKE ?1 ESCAPE '\\') ORDER BY updated DESC, id",
             (pattern,),
         ).fetchall()
-    return [Summary(row[0], _line(row[1]), row[2], row[3], _line(row[4]), row[5]) for row in rows]
+    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _time(row[3]), _line(row[4]), row[5]) for row in rows]
 
 
 def last(file: Path) -> Conversation | None:
@@ -58,8 +63,10 @@ def open_conversation(file: Path, name: str) -> Conversation:
         while at in by_id:
             each = by_id.pop(at)
             at = each[1]
-            ordered.append(StoredMessage(each[0], at, each[2], safe(each[3]), each[4], _reply(connection, each[0])))
-    return Conversation(row[0], _line(row[1]), row[2], row[3], safe(row[5]), _line(row[4]), tuple(reversed(ordered)))
+            ordered.append(_message(each, _reply(connection, each[0])))
+    return Conversation(
+        identity, _line(row[1]), _time(row[2]), _time(row[3]), _text(row[5]), _line(row[4]), tuple(reversed(ordered))
+    )
 
 
 def ends(file: Path, name: str) -> list[StoredMessage]:
@@ -72,7 +79,7 @@ def ends(file: Path, name: str) -> list[StoredMessage]:
             " ORDER BY created DESC, id",
             (identity,),
         ).fetchall()
-    return [StoredMessage(row[0], row[1], row[2], safe(row[3]), row[4]) for row in rows]
+    return [_message(row) for row in rows]
 
 
 def rename(file: Path, name: str, title: str) -> None:
@@ -126,15 +133,37 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
         rounds = tuple(round for (packed,) in chunks for round in unpack(packed))
     except PackedError:
         rounds = ()  # the text stands in the message; only its colours and figures are lost
-    return Reply(_setup(row[0]), row[1], row[2], row[3], row[4], rounds)
+    stop = row[1] if isinstance(row[1], str) else None
+    prompt_tokens = row[2] if isinstance(row[2], int) else None
+    return Reply(_setup(row[0]), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds)
 
 
-def _setup(text: str) -> Setup:
+def _setup(text: object) -> Setup:
     try:
-        return setup_of(json.loads(text))
+        return setup_of(json.loads(_text(text)))
     except (ValueError, RecursionError):
         return Setup()
 
 
-def _line(text: str) -> str:
-    return " ".join(safe(text).split())
+def _message(row: Sequence[Any], reply: Reply | None = None) -> StoredMessage:
+    """Of its id, parent, role, text and time."""
+    parent = row[1] if isinstance(row[1], int) else None
+    role = "assistant" if row[2] == "assistant" else "user"
+    return StoredMessage(row[0], parent, role, _text(row[3]), _time(row[4]), reply)
+
+
+def _text(value: object) -> str:
+    return safe(value) if isinstance(value, str) else ""
+
+
+def _line(value: object) -> str:
+    return " ".join(_text(value).split())
+
+
+def _seconds(value: object) -> float | None:
+    return value if isinstance(value, int | float) and isfinite(value) else None
+
+
+def _time(value: object) -> float:
+    """Seconds since the epoch, up to the last year that a calendar has."""
+    return value if isinstance(value, int | float) and 0 <= value < _LAST_TIME else 0.0

@@ -11,11 +11,12 @@ import dataclasses
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from spectui.errors import SpectuiError
-from spectui.knobs import Knobs
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Knobs, check, specs
 from spectui.llama.text import safe
 from spectui.speculation.records import DraftToken, Likeliest, Round, Token
 
@@ -23,6 +24,7 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of a chunk, unpacked: far above a second's rounds, and what a made-up one cannot exceed."""
 
 _PARTS = ("knobs", "drafted", "tokens", "likeliest")  # of a round; they have rows of their own
+_LARGEST = 2**62  # of a number, so that none is infinite, or too large for what is calculated with it
 _Record = TypeVar("_Record", Knobs, DraftToken, Token)
 
 
@@ -51,7 +53,7 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
     """The rounds that `pack` made these bytes of; texts are made safe to show. Raises PackedError."""
     try:
         table = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
-        knobs = [_made(Knobs, list(each), list(each.values())) for each in table["knobs"]]
+        knobs = [_knobs(each) for each in table["knobs"]]
         return tuple(
             Round(
                 **_fields(Round, table["round"], values),
@@ -62,7 +64,9 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
             )
             for values, number, drafted, tokens, likeliest in table["rows"]
         )
-    except (zlib.error, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except (
+        zlib.error, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, UsageError
+    ) as error:  # fmt: skip
         raise PackedError(f"A part of this conversation's tokens is damaged ({type(error).__name__}).") from error
 
 
@@ -91,11 +95,45 @@ def _likeliest(row: list[Any] | None) -> Likeliest | None:
     return made
 
 
+def _knobs(table: Mapping[str, Any]) -> Knobs:
+    made = _made(Knobs, list(table), list(table.values()))
+    for key, _, spec in specs(Knobs):
+        check(key, getattr(made, key), spec)
+    return made
+
+
 def _made(kind: type[_Record], names: Sequence[str], values: Sequence[Any]) -> _Record:
     return kind(**_fields(kind, names, values))
 
 
 def _fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    known = _names(kind)
-    rows = zip(names, values, strict=True)
-    return {name: safe(value) if isinstance(value, str) else value for name, value in rows if name in known}
+    """The values by name, texts made safe. Raises ValueError for one that is not of its field's kind."""
+    allowed = _allowed(kind)
+    fields = {}
+    for name, value in zip(names, values, strict=True):
+        if name not in allowed:
+            continue
+        types, words = allowed[name]
+        if type(value) not in types or (words and value not in words):
+            raise ValueError(name)
+        if isinstance(value, str):
+            value = safe(value)
+        elif value is not None and not -_LARGEST < value < _LARGEST:
+            raise ValueError(name)
+        fields[name] = value
+    return fields
+
+
+@cache
+def _allowed(kind: type) -> Mapping[str, tuple[frozenset[type], tuple[str, ...]]]:
+    """name -> (the types that it may have, the only words that it may be) of each plain field of a record."""
+    hints = get_type_hints(kind)
+    fields = {}
+    for name in _names(kind):
+        if name in _PARTS:
+            continue
+        hint = hints[name]
+        words = get_args(hint) if get_origin(hint) is Literal else ()
+        types = {str} if words else set(get_args(hint) or (hint,))
+        fields[name] = (frozenset(types | {int} if float in types else types), words)
+    return fields

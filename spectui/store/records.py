@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.knobs import Knobs, Setup, specs
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup, check, specs
 from spectui.speculation.records import Round
 
 FAILED = "failed"
@@ -76,10 +78,12 @@ class Summary:
 
 
 def setup_of(table: object) -> Setup:
-    """The set-up that a table from disk describes; what another spectui called otherwise has its default."""
+    """The set-up that a table from disk describes; what another spectui called otherwise, or out of range, has its default."""
     values: dict[str, Any] = {}
-    for key, default, _ in specs(Setup):
+    for key, default, spec in specs(Setup):
         kind = str if default is None else type(default)
         if isinstance(table, dict) and isinstance(table.get(key), kind) and not isinstance(table[key], bool):
-            values[key] = table[key]
+            with suppress(UsageError):
+                check(key, table[key], spec)
+                values[key] = table[key]
     return Setup(**values)

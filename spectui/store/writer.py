@@ -69,6 +69,7 @@ class Writer:
         self._tokens = 0
         self._due: float | None = None
         self._connection: sqlite3.Connection | None = None
+        self._written: tuple[int, int] | None = None  # the file that has what is done
         # A daemon, because a disk that hangs must not keep the process from ending; `close` waits within bounds.
         self._thread = threading.Thread(target=self._run, name="spectui-store", daemon=True)
         self._thread.start()
@@ -138,13 +139,16 @@ class Writer:
                 self._keep_for_later(error)
 
     def _write(self) -> None:
-        cleared = not self._file.exists()  # set aside, or cleared away by a person: what is known is written once more
+        there = _identity(self._file)
+        # Set aside, by another spectui maybe, or cleared away by a person: what is known is written once more.
+        cleared = there is None or self._written not in (None, there)
         if self._connection is None or cleared:
             self._disconnect()
             if cleared:
                 self._pending[:0] = [Receipt(operation) for operation in self._done]
                 self._done.clear()
             self._connection = database.connect(self._file)
+            self._written = _identity(self._file)
         if not self._pending:
             return
         with database.transaction(self._connection):
@@ -188,7 +192,7 @@ class Writer:
             aside = database.set_aside(self._file)
             self.notices.append(f"The file of the conversations is damaged: it is now {aside}, and a new one is begun.")
             self._write()
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, StoreError) as error:
             self._keep_for_later(error)
 
     def _settle(self) -> None:
@@ -199,6 +203,15 @@ class Writer:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Which file stands there under this name; None if none does."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _reason(error: Exception) -> str:

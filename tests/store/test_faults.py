@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spectui.store import database, library, writer
+from spectui.store import database, export, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
 from tests.store.kept import SETUP, exchange, last, some_rounds, text_of, until, written
@@ -225,3 +225,94 @@ def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: 
     assert journal._writer is not None and not journal._writer._thread.is_alive()
     for path in file.parent.glob("*.db"):
         assert path.stat().st_size
+
+
+def test_two_that_meet_the_same_damage_go_on_in_one_new_file(file: Path) -> None:
+    """The first sets the file aside; the second must not take the first one's new file for the damaged one."""
+    journals = [Journal(file), Journal(file)]
+    for number, journal in enumerate(journals):
+        exchange(journal, f"before {number}", some_rounds())
+        journal.flush()
+    with file.open("r+b") as opened:
+        opened.write(b"\xff" * file.stat().st_size)
+    file.with_name(file.name + "-wal").write_bytes(b"\xff" * 4096)
+    for number, journal in enumerate(journals):
+        exchange(journal, f"after {number}", some_rounds())
+        journal.flush()
+    for journal in journals:
+        exchange(journal, "last", some_rounds())
+        journal.close()
+    assert len(list(file.parent.glob("conversations.damaged-*.db"))) == 1
+    kept = [library.open_conversation(file, each.id) for each in library.summaries(file)]
+    said = sorted([message.text for message in each.messages[::2]] for each in kept)
+    assert said == [[f"before {number}", f"after {number}", "last"] for number in (0, 1)]
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE chunk", "ALTER TABLE message RENAME COLUMN text TO words"])
+def test_a_database_that_lacks_something_is_set_aside(file: Path, change: str) -> None:
+    written(file)
+    connection = sqlite3.connect(file)
+    connection.execute(change)
+    connection.close()
+    with pytest.raises(StoreError, match="lacks tables"):
+        library.summaries(file)
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert "is damaged: it is now" in journal.notices[0]
+    assert [each.title for each in library.summaries(file)] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "planted"),
+    [
+        ("trigger", "CREATE TRIGGER x AFTER INSERT ON message BEGIN DELETE FROM conversation; END"),
+        ("view", "CREATE VIEW x AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT * FROM n"),
+        ("table", "CREATE VIRTUAL TABLE x USING fts4(y)"),
+    ],
+)
+def test_what_spectui_never_makes_is_not_run(file: Path, kind: str, planted: str) -> None:
+    written(file)
+    connection = sqlite3.connect(file)
+    connection.execute(planted)
+    connection.close()
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert f"holds a {kind} that spectui did not make" in journal.notices[0]
+    with pytest.raises(StoreError, match="did not make"):
+        library.summaries(file)
+    connection = sqlite3.connect(file)
+    assert connection.execute("SELECT count(*) FROM conversation").fetchone() == (1,)
+    connection.close()
+
+
+@pytest.mark.parametrize("value", ["x'1b5d30'", "1e999", "-1e300", "9223372036854775807", "'\x1b]0;x\x07'", "''"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        "conversation.title", "conversation.created", "conversation.updated", "conversation.target", "conversation.system",
+        "conversation.head", "message.parent", "message.role", "message.text", "message.created", "reply.setup",
+        "reply.stop", "reply.prompt_tokens", "reply.prompt_s", "chunk.rounds",
+    ],
+)  # fmt: skip
+def test_values_of_another_kind_are_read_as_some_or_none(file: Path, column: str, value: str) -> None:
+    """SQLite keeps anything in any column; whatever is made of a conversation must take what comes of it."""
+    written(file)
+    table, name = column.split(".")
+    connection = connect(file)
+    connection.execute(f"UPDATE {table} SET {name} = {value}")
+    connection.close()
+    for summary in library.summaries(file):
+        conversation = library.open_conversation(file, summary.id)
+        assert "\x1b" not in export.markdown(conversation) + export.document(conversation)
+        assert all(message.role in ("user", "assistant") for message in conversation.messages)
+        assert [*library.ends(file, summary.id)] or column == "message.parent"
+
+
+def test_a_byte_that_is_no_utf_8_costs_a_sign(file: Path) -> None:
+    written(file)
+    connection = connect(file)
+    connection.execute("UPDATE conversation SET title = CAST(x'61ff62' AS TEXT)")
+    connection.close()
+    assert [each.title for each in library.summaries(file)] == ["a\ufffdb"]

@@ -92,6 +92,27 @@ def test_made_up_tables_are_rounds_or_one_sentence(table: dict[str, Any]) -> Non
         assert all(isinstance(round, Round) for round in unpack(zlib.compress(json.dumps(table).encode())))
 
 
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("token", "text", 7), ("token", "origin", "nobody"), ("token", "id", "7"), ("token", "p_target", None),
+        ("token", "p_draft", float("nan")), ("token", "position", 10**300), ("draft", "fate", ""), ("draft", "p", True),
+        ("round", "seconds", float("inf")), ("round", "note", None), ("knobs", "temperature", "hot"),
+        ("knobs", "top_k", -5), ("knobs", "drafter", "x"),
+    ],
+)  # fmt: skip
+def test_values_that_no_reader_could_take_are_one_sentence(part: str, name: str, value: object) -> None:
+    table: dict[str, Any] = json.loads(zlib.decompress(pack(some_rounds(3))))
+    if part == "knobs":
+        table["knobs"][0][name] = value
+    else:
+        row = table["rows"][2]
+        values = row[0] if part == "round" else row[{"draft": 2, "token": 3}[part]][0]
+        values[table[part].index(name)] = value
+    with pytest.raises(PackedError):
+        unpack(zlib.compress(json.dumps(table).encode()))
+
+
 def test_a_bomb_does_not_unfold() -> None:
     with pytest.raises(PackedError):
         unpack(zlib.compress(b" " * (2 * MOST_BYTES) + b"{}"))
