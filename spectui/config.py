@@ -20,6 +20,9 @@ from spectui.knobs import Knobs, Setup, Spec, check, setting, title
 LARGEST_FILE = 1_000_000
 """Bytes. Whatever is larger was not written by a person."""
 
+LONGEST_QUOTED = 60
+"""Characters of a wrong value in a sentence about it."""
+
 SYNONYMS = {
     "gpu_layers": {"all": "-1", "auto": "-1"},
     "gpu_layers_draft": {"all": "-1", "auto": "-1"},
@@ -146,7 +149,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def _typed(row: Setting, value: Any, origin: str) -> Any:
     wanted = {int: "a whole number", float: "a number", str: "text"}[row.kind]
-    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {value!r}.")
+    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
     text = isinstance(value, str)
     if row.kind is str:
         if not text:
@@ -165,6 +168,15 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
         return row.kind(value)
     except (ValueError, OverflowError):
         raise problem from None
+
+
+def _quoted(value: object) -> str:
+    """A value as it stands in a sentence."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "so large a number"
+    return text if len(text) <= LONGEST_QUOTED else text[:LONGEST_QUOTED] + "…"
 
 
 def _encodable(text: str) -> bool:
@@ -245,6 +257,8 @@ def read(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not UTF-8 (line {line}): save it as UTF-8.") from None
     except tomli.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from None
+    except ValueError:
+        raise UsageError(f"{path} is not a configuration: a number in it has thousands of digits.") from None
     except RecursionError:
         raise UsageError(f"{path} is not a configuration: its tables are nested too deeply.") from None
 

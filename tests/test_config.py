@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui import paths
 from spectui.config import LARGEST_FILE, convert, load, nearest
 from spectui.errors import UsageError
 from spectui.knobs import Knobs
+from spectui.presets import Presets
 
 LAYERS = ("flag", "env", "profile", "file")
 
@@ -134,13 +136,53 @@ def test_llama_cpps_other_words_are_understood(key: str, text: str, value: objec
         ("[speculation]\np-min = 2\n", "p-min must be between 0 and 1, not 2"),
         ("[speculation]\ndraft-min = 20\n", "draft-min 20 is above draft-max 16"),
         ("a = " + "[" * 5000, "not valid TOML|nested too deeply"),
+        ("seed = " + "9" * 400, "seed must be between .*, not so large a number"),
+        ("temperature = " + "9" * 400, "temperature must be a number, not 9{60}…"),
+        ("seed = " + "9" * 5000, "a number in it has thousands of digits"),
+        ("seed = 0x" + "f" * 9000, "seed must be between .*, not so large a number"),
+        ("temperature = 0x" + "f" * 9000, "temperature must be a number, not so large a number"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_a_file_that_cannot_be_used_gets_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence) as caught:
         load(path=write(tmp_path, text), environ={})
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+lines = st.sampled_from([
+    "[sampling]", "[models]", "[ui]", "[ui.keys]", "[profiles.code]", "[profiles.'\x1b]0;x']", "[profiles]", "[[sampling]]",
+    "[profiles.code.sampling]", "top-k = 3", "temperature = 1e999", "temperature = -0.0", "model = 'a\u202eb'", "code = {}",
+    "model = \"\\u0000\"", "models-dir = '~,~nobody/x,\x7f'", "stop = 'escape'", "seed = 0b1", "seed = 1979-05-27",
+    "draft-max = 0", "draft_max = 4", "draft-min = 9", "profiles = [1]", "keys = 3", "\\", "= =", "a.b.c = 1", "top-k.x = 1",
+])  # fmt: skip
+contents = st.lists(lines, max_size=8).map(lambda chosen: "\n".join(chosen).encode()) | st.binary(max_size=80)
+
+
+@given(content=contents)
+@settings(deadline=None, max_examples=300)
+def test_any_file_is_a_configuration_or_one_sentence_and_so_are_its_presets(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_bytes(content)
+    presets = Presets(file)
+    for attempt in (
+        lambda: load(path=file, profile="code", environ={}),
+        presets.names,
+        lambda: presets.load("code"),
+        lambda: presets.save("code", Knobs(top_k=7)),
+    ):
+        with suppress(UsageError):
+            attempt()
+    try:
+        load(path=file, environ={})
+    except UsageError as error:
+        assert "\n" not in str(error)
+    else:
+        presets.save("code", Knobs(top_k=7))
+        assert presets.load("code")["top_k"] == 7
 
 
 def test_an_unknown_profile_gets_the_nearest(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
 
     Takes all flags, so that a line can be tried out.
     """
-    rows = [(key, _shown(value), origin) for key, value, origin in configuration(profile, config_path, values).rows()]
+    settings = configuration(profile, config_path, values)
+    rows = [tuple(_shown(each) for each in row) for row in settings.rows()]
     wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for key, value, origin in rows:
         click.echo(f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
@@ -59,5 +60,6 @@ def init() -> None:
 
 
 def _shown(value: Any) -> str:
-    """An empty text or a missing path is a dash, so that the columns stay columns."""
-    return "-" if value in (None, "") else str(value)
+    """An empty text or a missing path is a dash, so that the columns stay columns. Values and profiles' names come from a
+    file: what a terminal would act on is shown as ?."""
+    return "-" if value in (None, "") else "".join(sign if sign.isprintable() else "?" for sign in str(value))

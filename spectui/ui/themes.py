@@ -79,6 +79,8 @@ def _read(path: Path) -> Theme:
         raise _ThemeError("it is not UTF-8") from error
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise _ThemeError(f"it is not TOML ({error})") from error
+    except ValueError as error:
+        raise _ThemeError("a number in it has thousands of digits") from error
     return _theme(table)
 
 

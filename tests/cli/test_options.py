@@ -104,6 +104,15 @@ def test_control_characters_in_a_complaint_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in invoke("\x1b[31mchat").stderr
 
 
+def test_what_a_file_says_is_shown_without_what_a_terminal_would_act_on(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[ui.keys]\n"\\u001b]0;x\\u0007" = "\\u001b[2J\\n"\n[profiles."\\u001bc"]\nmodel = "\\u009b1m"\n')
+    result = invoke("config", "show", "--config", str(file), "-P", "\x1bc")
+    assert result.exit_code == 0
+    assert result.output.replace("\n", "").isprintable()
+    assert "ui.keys.?]0;x?" in result.output
+
+
 def test_each_of_two_sources_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[profiles.code]\ntop-k = 5\n[sampling]\ntop-p = 0.5\n", encoding="utf-8")

@@ -69,7 +69,7 @@ def test_high_contrast_is_higher_and_mono_is_grey() -> None:
         GOOD + '[variables]\nborder = "red; } * { display: none"', GOOD + '[variables]\nborder = "bold"',
         GOOD + '[variables]\nbutton-focus-text-style = "#ffffff"', GOOD + '[variables]\nlink-style = "sparkling"',
         "a=" + "[" * 5000, GOOD + "#" * MAX_BYTES, GOOD + 'accent = "\x1b[31m"', GOOD + 'accent = "auto 87%"',
-        'name = "bad\\u001b[31m"\nprimary = "red"',
+        'name = "bad\\u001b[31m"\nprimary = "red"', GOOD + "accent = " + "9" * 5000,
     ],
 )  # fmt: skip
 def test_a_broken_theme_is_left_out_with_one_line(tmp_path: Path, text: str) -> None:
