@@ -47,12 +47,14 @@ class Devices:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`done` of `total` prompt tokens are in the target's memory; `reused` of them were there before."""
+    """`done` of `total` prompt tokens are in the target's memory; `reused` of them were there before. `thinking`: the template
+    has opened the model's thinking, which the reply goes on with."""
 
     done: int
     total: int
     reused: int
     seconds: float
+    thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

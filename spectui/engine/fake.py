@@ -102,10 +102,12 @@ class FakeEngine:
         self.devices = devices
         self.events.append(Devices(devices))
 
-    def read_prompt(self, done: int, total: int, *, reused: int = 0, seconds: float = 0.5) -> None:
-        """`done` of `total` tokens of the prompt are read."""
+    def read_prompt(
+        self, done: int, total: int, *, reused: int = 0, seconds: float = 0.5, thinking: bool = False
+    ) -> None:
+        """`done` of `total` tokens of the prompt are read, which has opened the model's thinking or not."""
         self._position = done
-        self.events.append(Prompt(done, total, reused, seconds))
+        self.events.append(Prompt(done, total, reused, seconds, thinking))
 
     def emit_round(
         self,

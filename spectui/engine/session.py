@@ -21,6 +21,9 @@ from spectui.speculation.decoder import Decoder
 from spectui.speculation.model import common_prefix
 from spectui.speculation.statistics import Statistics
 
+_MARK_TOKENS = 12
+"""Tokens that hold `<think>` and what a template writes behind it, in any vocabulary."""
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -83,8 +86,11 @@ class Session:
             notice=lambda text: self._emit(Notice(text, draft_failed=True)),
         )
 
+        end = b"".join(target.piece(token) for token in prompt[-_MARK_TOKENS:]).rstrip()
+        thinking = end.endswith((b"<think>", b"<thinking>"))
+
         def fed(done: int) -> None:
-            self._emit(Prompt(done, len(prompt), reused, perf_counter() - started))
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, thinking))
 
         def knobs() -> Knobs:
             return replace(self.knobs, seed=drawn) if self.knobs.seed < 0 else self.knobs

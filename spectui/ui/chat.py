@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from time import monotonic
 from typing import ClassVar
 
 from textual import on
@@ -22,12 +23,14 @@ from spectui.engine.events import (
     Loading,
     Message,
     Notice,
+    Prompt,
     RoundDone,
 )
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.compare_page import ComparePage
+from spectui.ui.compositor import RowCompositor
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.inspector import Inspector
@@ -84,6 +87,9 @@ class ChatScreen(PanelScreen):
         super().__init__(engine, Session(setup))
         self._monitor = monitor
         self._notices = notices
+        self._moved = False  # the engine has said something that the figures do not show yet
+        self._figures_due = 0.0
+        self._compositor = RowCompositor()
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
@@ -113,8 +119,7 @@ class ChatScreen(PanelScreen):
         else:
             self.transcript.add_notice(NO_MODEL)
         self._show_figures()
-        self.set_interval(DRAIN_S, self._drain)
-        self.set_interval(FIGURES_S, self._show_figures)
+        self.set_interval(DRAIN_S, self._tick)
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
@@ -127,9 +132,20 @@ class ChatScreen(PanelScreen):
 
     # Events of the engine
 
+    def _tick(self) -> None:
+        """Take what the engine says, and now and then show figures, in one frame: each frame costs."""
+        due = monotonic() >= self._figures_due
+        if self.engine.events or due:
+            with self.app.batch_update():
+                self._drain()
+                if due:
+                    self._figures_due = monotonic() + FIGURES_S
+                    self._show_what_moved()
+
     def _drain(self) -> None:
         if not self.engine.events:
             return
+        self._moved = True
         with self.app.batch_update():
             while self.engine.events:
                 self._take(self.engine.events.popleft())
@@ -147,6 +163,8 @@ class ChatScreen(PanelScreen):
                 self.transcript.append_round(round)
                 self.panel.add_round(round)
                 return
+            case Prompt(thinking=True):
+                self.transcript.begin_thinking()
             case Loading():
                 self.query_one(LoadingLine).update_loading(event)
             case Loaded():
@@ -210,11 +228,16 @@ class ChatScreen(PanelScreen):
     # Figures and state
 
     def _show_figures(self) -> None:
+        self._moved = False
         figures = self.session.figures()
         self.query_one(TitleLine).update_figures(figures)
         self.query_one(Legend).update_figures(figures)
         self.query_one(StatusLine).update_figures(figures)
         self.panel.update_figures(figures)
+
+    def _show_what_moved(self) -> None:
+        if self._moved:
+            self._show_figures()
         if self._monitor is not None:
             self.panel.update_telemetry(self._monitor.snapshot)
 
@@ -312,6 +335,8 @@ class ChatScreen(PanelScreen):
         if isinstance(event, RoundDone):
             plain.append_round(event.round)
             return
+        if isinstance(event, Prompt) and event.thinking:
+            plain.begin_thinking()
         if isinstance(event, Finished | Failed):
             self.return_knobs()
             plain.finish_reply()

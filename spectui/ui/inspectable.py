@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,9 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from spectui.speculation.records import Round, Token
-from spectui.ui.blocks import CURSOR, Block
+from spectui.ui.blocks import CURSOR, Block, index_at
+from spectui.ui.restyling import restyled
 from spectui.ui.token_cursor import TokenCursor
-from spectui.ui.transcript import Transcript, restyled
+from spectui.ui.transcript import Transcript
 
 
 class InspectableTranscript(Transcript):
@@ -26,8 +27,9 @@ class InspectableTranscript(Transcript):
 
 A click on a token, or **F4**, puts the cursor on it: the lines below say where it came from. **Left**, **Right**, **Up** and
 **Down** move it, **[** and **]** go from round to round, **Home** and **End** to the ends, **Escape** leaves. A click
-on a message's heading lists the messages, to edit one or branch from it. Text is selected
-with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
+on a message's heading lists the messages, to edit one or branch from it; on a heading *thinking* it unfolds what the model
+thought, as **Alt+T** does for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is seen; rejected drafts
+are never in it.
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -80,6 +82,16 @@ with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
         """The token under the cursor."""
         return self._cursor.token
 
+    def place_at(self, y: int) -> int | None:
+        """Which message of the conversation is headed at a row of the content; None: none."""
+        if not 0 <= y < self._height:
+            return None
+        at = index_at(self._blocks, y)
+        starts = (message for message in reversed(self._messages) if message.first <= at)
+        message = next(starts, None)
+        heading = message is not None and at == message.first + (message.first > 0)
+        return message.place if message is not None and heading else None
+
     def inspect_last(self) -> bool:
         """Put the cursor on the last token of all. False if there is none."""
         return self._move(self._cursor.put_last)
@@ -123,6 +135,8 @@ with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
         if self._pressed != (event.screen_x, event.screen_y) or event.button != 1 or event.chain > 1:
             return
         row = event.y + self.scroll_offset.y
+        if self.fold_at(event.x, row):
+            return
         token = self.token_at(event.x, row)
         if token is not None:
             self._move(lambda: self._cursor.put(self._block_at(row), token))
@@ -130,6 +144,11 @@ with the mouse and copied with **Ctrl+C**; rejected drafts are never in it.
             self._lose_cursor()
             if (place := self.place_at(row)) is not None:
                 self.post_message(self.HeadingClicked(self, place))
+
+    def _rewrite(self, blocks: Sequence[Block]) -> None:
+        super()._rewrite(blocks)
+        if self._cursor.is_folded:
+            self._lose_cursor()
 
     def _lose_cursor(self) -> None:
         lost = self._cursor.token is not None

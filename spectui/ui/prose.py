@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-_MARK = re.compile(r"<(/?)think(?:ing)?>")
+from spectui.ui.thinking import MARK, Thinking
 
 
 class Part(NamedTuple):
@@ -18,17 +17,14 @@ class Part(NamedTuple):
 
 
 def parts(text: str) -> list[Part]:
-    """The reply in order. A section that is not closed lasts to the end; one that is only closed began before the reply,
-    as in templates that open it for the model."""
-    marks = list(_MARK.finditer(text))
-    found: list[Part] = []
-    thinking = bool(marks) and marks[0][1] == "/"
+    """The reply in order, without the marks; what is not closed lasts to the end."""
+    found = []
     at = 0
-    for mark in marks:
-        if (mark[1] == "/") == thinking:
-            found.append(Part(thinking, text[at : mark.start()]))
-            thinking, at = not thinking, mark.end()
-    found.append(Part(thinking, text[at:]))
+    for section in Thinking(text).sections:
+        end = len(text) if section.end is None else section.end
+        found += [Part(False, text[at : section.start]), Part(True, MARK.sub("", text[section.start : end]))]
+        at = end
+    found.append(Part(False, text[at:]))
     return [Part(part.thinking, part.text.strip("\n")) for part in found if part.text.strip()]
 
 

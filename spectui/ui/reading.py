@@ -18,6 +18,7 @@ from spectui.ui.actions import ActionLine
 from spectui.ui.exporting import ExportingChatScreen
 from spectui.ui.figures import printable
 from spectui.ui.prose import code_blocks, parts
+from spectui.ui.transcript import Transcript
 
 LONGEST = 200_000
 """Characters of a reply that are laid out; the token view has all."""
@@ -120,6 +121,8 @@ class ReadingChatScreen(ExportingChatScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("alt+v", "read", "Read", id="read", show=False, priority=True,
                 tooltip="See the reply as Markdown, with code highlighted and thinking folded"),
+        Binding("alt+t", "thinking", "Thinking", id="thinking", show=False, priority=True,
+                tooltip="Unfold what the model thought, or fold it"),
         Binding("alt+k", "copy_code", "Copy code", id="copy-code", show=False, priority=True,
                 tooltip="Copy the last reply's last code block"),
     ]  # fmt: skip
@@ -130,6 +133,12 @@ class ReadingChatScreen(ExportingChatScreen):
             self.app.push_screen(ReadingScreen(tuple(self.session.messages)))
         else:
             self.notify("There is no finished reply to read yet.", severity="warning", markup=False)
+
+    def action_thinking(self) -> None:
+        """Unfold what was thought in all replies, or fold it."""
+        shown = not self.transcript.show_thinking
+        for transcript in self.query(Transcript):
+            transcript.show_thinking = shown
 
     def action_copy_code(self) -> None:
         """Copy the last code block of the last reply that is finished."""

@@ -18,6 +18,14 @@ class TokenCursor:
         self.token: Token | None = None
         self.round: Round | None = None
 
+    @property
+    def is_folded(self) -> bool:
+        """The token under it is not drawn any more."""
+        if self._block is None or self.token is None:
+            return False
+        pieces = self._block.pieces_of(self._block.round_of(self.token))
+        return all(self._block.tokens[piece] is not self.token for piece in pieces)
+
     def put(self, block: Block, token: Token) -> None:
         """Stand on this token."""
         self._block, self.token, self.round = block, token, block.round_of(token)

@@ -6,7 +6,7 @@ frame does not depend on how long the conversation is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -22,20 +22,22 @@ from textual.widget import Widget
 
 from spectui.speculation.records import Round, Token
 from spectui.ui.blocks import (
+    ASIDE,
     CURSOR,
     ERROR,
-    GHOST,
     HEADING,
     INDENT,
     KINDS,
     NOTICE,
     ORIGINS,
     TEXT,
+    THOUGHT,
     USER,
     Block,
     MessageStart,
     index_at,
 )
+from spectui.ui.restyling import dimmed, restyled
 from spectui.ui.wrap import Flow
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
@@ -67,6 +69,7 @@ class Transcript(ScrollView, can_focus=True):
         & > .transcript--notice { color: $text-muted; text-style: italic; }
         & > .transcript--error { color: $error; text-style: bold; }
         & > .transcript--cursor { color: $foreground; }
+        & > .transcript--fold { color: $text-muted; text-style: bold italic; }
     }
     """
 
@@ -75,6 +78,9 @@ class Transcript(ScrollView, can_focus=True):
 
     show_ghosts: reactive[bool] = reactive(False)
     """Draw rejected drafted tokens where they stood. They are never part of the text."""
+
+    show_thinking: reactive[bool] = reactive(False)
+    """Leave what the model thinks unfolded when it has ended to think. A click on its heading turns a single one."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -118,7 +124,20 @@ class Transcript(ScrollView, can_focus=True):
         """Append a round's tokens to the reply. One that arrives after the transcript was cleared has no place."""
         if self._reply is not None:
             block = self._blocks[self._reply]
-            self._changed(self._reply, block.add(round, self.show_ghosts))
+            row, ended = block.add(round, self.show_ghosts)
+            for section in ended:
+                section.folded = (
+                    not self.show_thinking and self._following
+                )  # not under the eyes of who reads back in it
+            if ended:
+                self._rewrite([block])
+            else:
+                self._changed(self._reply, row)
+
+    def begin_thinking(self) -> None:
+        """The prompt has opened a section of thinking for the reply that was begun."""
+        if self._reply is not None:
+            self._blocks[self._reply].thinking.begin()
 
     def finish_reply(self, note: str = "") -> None:
         """End the reply, with a note under it. Nothing happens if none was begun."""
@@ -145,16 +164,15 @@ class Transcript(ScrollView, can_focus=True):
     def truncate_last_reply(self) -> None:
         """Take back the last message, and the notices under it, if it is a reply."""
         if self._messages and self._messages[-1].is_reply:
-            first = self._messages.pop().first
-            del self._blocks[first:]
-            self._reply = None
-            self._changed(first)
+            self._drop_last()
 
     def cut(self, length: int) -> None:
         """Take back all messages after the conversation's first so many, and the notices under them."""
-        first = len(self._blocks)
         while self._messages and self._messages[-1].place >= length:
-            first = self._messages.pop().first
+            self._drop_last()
+
+    def _drop_last(self) -> None:
+        first = self._messages.pop().first
         del self._blocks[first:]
         self._reply = None
         self._changed(first)
@@ -171,7 +189,7 @@ class Transcript(ScrollView, can_focus=True):
     @property
     def text(self) -> str:
         """All messages with their headings, as a person would copy them: no ghosts, no notices, no wrapping."""
-        return "\n".join(block.flow.extract(skip=GHOST) for block in self._blocks if block.copied)
+        return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
 
     @property
     def last_rounds(self) -> list[Round]:
@@ -188,21 +206,22 @@ class Transcript(ScrollView, can_focus=True):
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
-        if not 0 <= y < self._height:
-            return None
-        block = self._block_at(y)
-        piece = block.flow.piece_at(y - block.top, x - block.indent) if block.tokens else None
-        return None if piece is None else block.tokens[piece]
+        drawn = self._drawn_at(x, y)
+        return drawn[0].tokens[drawn[1]] if drawn and drawn[0].tokens else None
 
-    def place_at(self, y: int) -> int | None:
-        """Which message of the conversation is headed at a row of the content; None: none."""
-        if not 0 <= y < self._height:
-            return None
-        at = index_at(self._blocks, y)
-        starts = (message for message in reversed(self._messages) if message.first <= at)
-        message = next(starts, None)
-        heading = message is not None and at == message.first + (message.first > 0)
-        return message.place if message is not None and heading else None
+    def fold_at(self, x: int, y: int) -> bool:
+        """Unfold what was thought, or fold it, by its heading at a cell of the content. False if there is none."""
+        drawn = self._drawn_at(x, y)
+        section = drawn[0].folds.get(drawn[1]) if drawn else None
+        if drawn and section:
+            section.folded = not section.folded
+            self._rewrite([drawn[0]])
+        return section is not None
+
+    def _drawn_at(self, x: int, y: int) -> tuple[Block, int] | None:
+        block = self._block_at(y) if 0 <= y < self._height else None
+        piece = block.flow.piece_at(y - block.top, x - block.indent) if block is not None else None
+        return None if block is None or piece is None else (block, piece)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
@@ -217,7 +236,7 @@ class Transcript(ScrollView, can_focus=True):
                 start = block.flow.offset_at(first - block.top, selection.start.x - block.indent)
             if selection.end and selection.end.y == last < block.top + block.flow.height:
                 end = block.flow.offset_at(last - block.top, selection.end.x - block.indent)
-            parts.append(block.flow.extract(start, end, skip=GHOST))
+            parts.append(block.flow.extract(start, end, skip=ASIDE))
         return "\n".join(parts), "\n"
 
     # How it is drawn
@@ -255,10 +274,15 @@ class Transcript(ScrollView, can_focus=True):
         return segments
 
     def _style(self, kind: int) -> Style:
-        if kind in ORIGINS and not self.show_colours:
-            kind = TEXT
+        if kind & ~THOUGHT in ORIGINS and not self.show_colours:
+            kind = TEXT | kind & THOUGHT
         if (style := self._styles_by_kind.get(kind)) is None:
-            style = self.rich_style if kind == TEXT else self.get_component_rich_style(f"transcript--{KINDS[kind]}")
+            if kind >= THOUGHT:
+                style = dimmed(self._style(kind - THOUGHT))
+            elif kind == TEXT:
+                style = self.rich_style
+            else:
+                style = self.get_component_rich_style(f"transcript--{KINDS[kind]}")
             self._styles_by_kind[kind] = style
         return style
 
@@ -285,10 +309,15 @@ class Transcript(ScrollView, can_focus=True):
 
     def watch_show_ghosts(self) -> None:
         """Wrap those replies again in which ghosts appear or vanish."""
-        for block in self._blocks:
-            if any(round.count("rejected") for round in block.rounds):
-                block.rewrite(self._text_width, self.show_ghosts)
-        self._changed(0)
+        self._rewrite([block for block in self._blocks if any(round.count("rejected") for round in block.rounds)])
+
+    def watch_show_thinking(self) -> None:
+        """Unfold all, or fold all."""
+        thought = [block for block in self._blocks if block.thinking.sections]
+        for block in thought:
+            for section in block.thinking.sections:
+                section.folded = not self.show_thinking
+        self._rewrite(thought)
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap everything again if the width has changed, keeping the row on top of the window."""
@@ -311,6 +340,18 @@ class Transcript(ScrollView, can_focus=True):
     def _text_width(self) -> int:
         return self._width - INDENT - _MARGIN
 
+    @property
+    def _following(self) -> bool:
+        """The view is at the end. Where a person is heading counts, not where an animation has brought it so far."""
+        return round(self.scroll_target_y) >= self._end_y
+
+    def _rewrite(self, blocks: Sequence[Block]) -> None:
+        """Write these replies again, as ghosts and folds are to be seen now."""
+        for block in blocks:
+            block.rewrite(self._text_width, self.show_ghosts)
+        if blocks:
+            self._changed(self._blocks.index(blocks[0]))
+
     def _begin(self, heading: str, *, is_reply: bool, place: int) -> int:
         """Start a message with an empty row and its heading. Returns its first block."""
         first = len(self._blocks)
@@ -330,8 +371,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _changed(self, index: int, row: int = 0) -> bool:
         """Take notice that all may differ from a row of a block on. Returns whether the view follows the end."""
-        # Where the user is heading counts, not where an animation has brought the view so far.
-        following = round(self.scroll_target_y) >= self._end_y
+        following = self._following
         top = self._blocks[index - 1].top + self._blocks[index - 1].flow.height if index else 0
         first = top + row
         for block in self._blocks[index:]:
@@ -355,15 +395,3 @@ class Transcript(ScrollView, can_focus=True):
         # Where the view has moved it is drawn as a whole anyhow.
         self.refresh_lines(first, max(1, changed - first))
         return following
-
-
-def restyled(segments: Iterable[Segment], start: int, end: int, style: Style) -> Iterator[Segment]:
-    """The segments, with the characters from `start` to `end` (-1: all the rest) in this style besides their own."""
-    drawn = 0
-    for text, own, _ in segments:
-        first = min(len(text), max(0, start - drawn))
-        last = len(text) if end == -1 else max(first, min(len(text), end - drawn))
-        for part, selected in ((text[:first], False), (text[first:last], True), (text[last:], False)):
-            if part:
-                yield Segment(part, own + style if selected and own else own)
-        drawn += len(text)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from rich.cells import get_character_cell_size, split_graphemes
 
@@ -157,16 +157,16 @@ class Flow:
             return row, min(offset, end) - start
         return row, sum(width for first, _, width in self._cells(start, end) if first < offset)
 
-    def extract(self, start: int = 0, end: int | None = None, *, skip: int | None = None) -> str:
-        """The text from one offset to another, without the pieces of kind `skip`."""
+    def extract(self, start: int = 0, end: int | None = None, *, skip: Set[int] = frozenset()) -> str:
+        """The text from one offset to another, without the pieces of the kinds in `skip`."""
         end = len(self.text) if end is None else min(end, len(self.text))
-        if skip is None or skip not in self._kinds:
+        if not any(kind in self._kinds for kind in skip):
             return self.text[start:end]
         parts = []
         piece = bisect_right(self._ends, start)
         while start < end:
             stop = min(end, self._ends[piece])
-            if self._kinds[piece] != skip:
+            if self._kinds[piece] not in skip:
                 parts.append(self.text[start:stop])
             start, piece = stop, piece + 1
         return "".join(parts)

@@ -108,6 +108,7 @@ def test_thinking_is_told_from_speech() -> None:
     assert parts("a") == [Part(False, "a")]
     assert parts("<think>\n\n</think>\n\na") == [Part(False, "a")]
     assert parts("b\n</think>\na") == [Part(True, "b"), Part(False, "a")]
-    assert parts("a<think>b") == [Part(False, "a"), Part(True, "b")]
+    assert parts("a\n<think>b") == [Part(False, "a"), Part(True, "b")]
+    assert parts("write <think> and </think>") == [Part(False, "write <think> and </think>")]
     assert said(REPLY).startswith("# Title")
     assert code_blocks(REPLY) == ["first = 1", "second\nlines"]

@@ -1,0 +1,153 @@
+"""What a model thinks: found while it is written, shown dim, folded when it ends, unfolded at a key or a click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import SELECT_ALL
+
+from spectui.engine.events import Message
+from spectui.engine.fake import FakeEngine
+from spectui.ui.app import SpectuiApp
+from spectui.ui.thinking import Thinking
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import ask, load, wait_until
+
+Make = Callable[..., SpectuiApp]
+FOLDED = "   ▸ thinking: 6 tokens, 0.6 s"
+THOUGHT = ("<think>", "\n", "let", " me", " see", "</think>")
+SPOKEN = "\n\nIt is four."
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "<thinking>", "</thinking>", "\n", " ", "a"])), st.data())
+def test_sections_do_not_depend_on_how_the_text_is_cut_into_tokens(words: list[str], data: st.DataObject) -> None:
+    text = "".join(words)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
+    grown = Thinking()
+    closed = [
+        section
+        for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
+        for section in grown.feed(text[start:end])
+    ]
+    whole = Thinking(text)
+    assert [(each.start, each.end) for each in grown.sections] == [(each.start, each.end) for each in whole.sections]
+    assert len(closed) == sum(each.end is not None for each in whole.sections)
+
+
+def drawn(pilot: Pilot[None]) -> list[str]:
+    transcript = pilot.app.screen.query_one(Transcript)
+    return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
+
+
+async def think(pilot: Pilot[None], engine: FakeEngine, *, opened: bool = False) -> None:
+    """Have a prompt answered up to the end of the thinking."""
+    await load(pilot, engine)
+    await ask(pilot, "2+2")
+    await wait_until(pilot, lambda: engine.generates)
+    engine.read_prompt(3, 3, thinking=opened)
+    for text in THOUGHT[1 if opened else 0 :]:
+        engine.emit_round(plain=text, seconds=0.1)
+        await wait_until(pilot, lambda: not engine.events)
+        if "see" in text:
+            shown = drawn(pilot)
+            assert "   let me see█" in shown, "unfolded while it lasts"
+            kinds = pilot.app.screen.query_one(Transcript).render_line(shown.index("   let me see█"))
+            assert all(segment.style.italic for segment in kinds if "let" in segment.text and segment.style), "and dim"
+
+
+@pytest.mark.parametrize("opened", [False, True])
+async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(
+    make_app: Make, engine: FakeEngine, opened: bool
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await think(pilot, engine, opened=opened)
+        heading = FOLDED.replace("6 tokens, 0.6", "5 tokens, 0.5") if opened else FOLDED
+        assert any(row.startswith(heading) for row in drawn(pilot))
+        assert not any("let me see" in row for row in drawn(pilot))
+        engine.emit_round(plain=SPOKEN, seconds=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        rows = drawn(pilot)
+        at = rows.index(heading)
+        assert rows[at + 1 : at + 3] == ["", "   It is four."], rows
+
+
+async def test_a_key_or_a_click_unfolds_and_folds(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await think(pilot, engine)
+        engine.emit_round(plain="It", seconds=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        folded = drawn(pilot)
+        assert folded[folded.index(FOLDED) + 1] == "   It", "a line of its own"
+        await pilot.press("alt+t")
+        rows = drawn(pilot)
+        at = rows.index(FOLDED.replace("▸", "▾"))
+        assert rows[at + 1 : at + 4] == ["   <think>", "   let me see</think>It", ""]
+        await pilot.press("alt+t")
+        assert drawn(pilot) == folded
+        for expected in (rows, folded):
+            await pilot.click(Transcript, offset=Offset(6, at))
+            await wait_until(pilot, lambda expected=expected: drawn(pilot) == expected)  # type: ignore[misc]
+
+
+async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await think(pilot, engine)
+        engine.emit_round(plain=SPOKEN, seconds=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        transcript = app.screen.query_one(Transcript)
+        assert transcript.text.endswith("target\n" + SPOKEN), transcript.text
+        assert transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
+        await pilot.press("alt+t")
+        assert transcript.text.endswith("target\n" + "".join(THOUGHT) + SPOKEN)
+        await ask(pilot, "and 3+3")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1][1] == Message("assistant", "".join(THOUGHT) + SPOKEN), (
+            "the template leaves it out, or not"
+        )
+
+
+async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await think(pilot, engine)
+        engine.emit_round(plain="It", seconds=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        transcript = app.screen.transcript  # type: ignore[attr-defined]
+        await pilot.press("f4", "left")
+        assert transcript.inspected.text == "It", "nothing is drawn before it"
+        await pilot.press("alt+t", "left")
+        assert transcript.inspected.text == "</think>"
+        await pilot.press("f3")
+        assert transcript.inspected.text == "</think>", "ghosts do not move it"
+        await pilot.press("alt+t")
+        assert transcript.inspected is None
+
+
+async def test_nothing_folds_under_the_eyes_of_who_reads_back(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(100, 12)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "2+2")
+        await wait_until(pilot, lambda: engine.generates)
+        engine.emit_round(plain="<think>\n" + "so\n" * 50)
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("pageup")
+        transcript = app.screen.query_one(Transcript)
+        await wait_until(pilot, lambda: transcript.scroll_offset.y < transcript.max_scroll_y)
+        engine.emit_round(plain="</think>")
+        await wait_until(pilot, lambda: not engine.events)
+        assert "   so" in drawn(pilot)
