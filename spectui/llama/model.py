@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 
 from spectui.errors import SpectuiError
@@ -10,6 +11,7 @@ from spectui.llama import devices
 from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.records import Device
+from spectui.llama.tokenizing import Tokenizer
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
 
@@ -62,13 +64,14 @@ class Model:
 
         params.progress_callback = report
         forget_errors()
-        self._model = llama.llama_model_load_from_file(self.path.encode(), params)
+        self._model = llama.llama_model_load_from_file(os.fsencode(self.path), params)
         if cancelled:
             self.close()
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
             raise ModelFileError(_why(self.path, role, first_error()))
         self.vocab = llama.llama_model_get_vocab(self._model)
+        self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
         causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal")
         if causal == "false" or not llama.llama_model_has_decoder(self._model) or self.has_encoder:
@@ -135,15 +138,8 @@ class Model:
         return text.decode("utf-8", "replace") if text else None
 
     def tokenize(self, text: str, *, special: bool, add_special: bool = False) -> list[int]:
-        """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name."""
-        data = text.encode("utf-8", "replace")
-        room = len(data) + 16
-        while True:
-            tokens = (llama.llama_token * room)()
-            n = llama.llama_tokenize(self.vocab, data, len(data), tokens, room, add_special, special)
-            if n >= 0:
-                return list(tokens[:n])
-            room = -n
+        """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name. Raises TextError."""
+        return self._tokenizer.tokenize(text, special=special, add_special=add_special)
 
     def piece(self, token: int) -> bytes:
         """The token's bytes; empty for control tokens."""

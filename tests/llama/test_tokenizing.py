@@ -1,0 +1,83 @@
+"""No text ends the process: neither a long word in a vocabulary that is split by regex, nor a character without a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import gguf
+import pytest
+
+from spectui.llama.model import Model
+from spectui.llama.template import ChatTemplate
+from spectui.llama.tokenizing import LONGEST_RUN, SHALLOW, TextError
+from tests.llama.ggufs import write_model
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+WORDS = ["<unk>", "<|im_start|>", "<|im_end|>", "▁", "a", "b", "ab", "▁ab", "ü"]
+
+
+@contextmanager
+def made(path: Path, kind: str, pre: str = "default", words: Sequence[str] | None = None) -> Iterator[Model]:
+    """A model with a vocabulary of this kind: of bytes, or of these words."""
+
+    def keys(writer: gguf.GGUFWriter) -> None:
+        writer.kv_data[0]["tokenizer.ggml.model"].value = kind
+        writer.kv_data[0]["tokenizer.ggml.pre"].value = pre
+        if words is not None:
+            writer.add_token_scores([-float(number) for number in range(len(words))])
+
+    types = [2, 3, 3, *(6 if word in BYTES else 1 for word in words[3:])] if words is not None else None
+    model = Model(str(write_model(path, tokens=words, types=types, keys=keys)), extra_buffers=False)
+    yield model
+    model.close()
+
+
+@pytest.mark.parametrize("pre", ["gpt-4o", "deepseek-llm", "tekken"])
+@pytest.mark.parametrize("sign", ["a", " ", "中"])
+def test_a_word_that_would_fill_the_stack_is_read(tmp_path: Path, pre: str, sign: str):
+    """A thread's usual stack ends at about 20,000 characters, and the process with it."""
+    with made(tmp_path / "model.gguf", "gpt2", pre) as model:
+        tokens = model.tokenize(sign * LONGEST_RUN, special=True)
+        assert b"".join(map(model.piece, tokens)).decode() == sign * LONGEST_RUN
+
+
+@pytest.mark.parametrize("run", ["a" * (LONGEST_RUN + 1), "\n" * (LONGEST_RUN + 1), " \u3000" * LONGEST_RUN])
+def test_one_that_would_fill_any_stack_gets_a_sentence(tmp_path: Path, run: str):
+    with made(tmp_path / "model.gguf", "gpt2", "gpt-4o") as model:
+        with pytest.raises(TextError, match="characters in a row, with no space between them, are more than"):
+            model.tokenize(run, special=True)
+        assert model.tokenize("a " * LONGEST_RUN, special=True)
+
+
+def test_a_long_text_is_the_tokens_of_its_parts(tmp_path: Path):
+    with made(tmp_path / "model.gguf", "gpt2", "gpt-4o") as model:
+        assert model.tokenize("word\n" * SHALLOW, special=True) == model.tokenize("word\n", special=True) * SHALLOW
+
+
+def test_a_character_without_a_token_gets_a_sentence(tmp_path: Path):
+    with made(tmp_path / "model.gguf", "llama", words=WORDS) as model:
+        assert b"".join(map(model.piece, model.tokenize("ab aü", special=False))) == b" ab a\xc3\xbc"
+        assert model.tokenize("", special=False) == []
+        with pytest.raises(TextError, match="The model's vocabulary has no token for 'c': write without it"):
+            model.tokenize("abc", special=False)
+
+
+def test_names_of_tokens_are_not_spelled(tmp_path: Path):
+    with made(tmp_path / "model.gguf", "llama", words=WORDS) as model:
+        assert 1 in model.tokenize("<|im_start|>ab", special=True)
+        with pytest.raises(TextError, match="no token for '<'"):
+            model.tokenize("<|im_start|>ab", special=False)
+        with pytest.raises(TextError, match=r"no token for '\\n'"):  # which ChatML writes
+            ChatTemplate(model).tokens([("user", "ab")])
+
+
+def test_a_vocabulary_with_the_bytes_of_a_character_spells_it(tmp_path: Path):
+    half = [*WORDS, *BYTES[:0x80], "<0xC3>", "<0xA9>"]
+    with made(tmp_path / "half.gguf", "llama", words=half) as model:
+        assert b"".join(map(model.piece, model.tokenize("é\n!", special=False))) == " é\n!".encode()
+        with pytest.raises(TextError, match="'è'"):
+            model.tokenize("è", special=False)
+    with made(tmp_path / "whole.gguf", "llama", words=[*WORDS, *BYTES]) as model:
+        assert b"".join(map(model.piece, model.tokenize("è𝄞", special=False))) == " è𝄞".encode()
