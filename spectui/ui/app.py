@@ -28,12 +28,15 @@ from spectui.ui.palette import Palette
 from spectui.ui.panel import SWITCHES
 from spectui.ui.presets import PresetStore
 from spectui.ui.reading import ReadingChatScreen
-from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, load_themes
+from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class SpectuiApp(App[None]):
+THEMES_S = 0.5
+"""How often the themes' files are looked at."""
+
     """Chat with the engine's models. It never computes and never waits for the engine."""
 
     TITLE = "spectui"
@@ -77,7 +80,8 @@ class SpectuiApp(App[None]):
         self._offer = offer
         self._presets = presets
         self._shelf = shelf or Shelf()
-        themes, problems = load_themes(theme_directories)
+        self._theme_files = ThemeFiles(theme_directories)
+        themes, problems = self._theme_files.news()
         for each in themes:
             self.register_theme(each)
         self._notices += problems
@@ -153,6 +157,17 @@ class SpectuiApp(App[None]):
         """Show or hide the help panel."""
         if self.screen.query(HelpPanel):
             self.action_hide_help_panel()
+        self.set_interval(THEMES_S, self._renew_themes)
+
+    def _renew_themes(self) -> None:
+        """Wear a theme as its file is now."""
+        themes, problems = self._theme_files.news()
+        for theme in themes:
+            self.register_theme(theme)
+            if theme.name == self.theme:
+                self.mutate_reactive(App.theme)
+        for problem in problems:
+            self.notify(problem, severity="warning", markup=False)
         else:
             self.action_show_help_panel()
 

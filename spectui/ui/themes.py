@@ -35,31 +35,66 @@ _SHARE = re.compile(r" (100|\d{1,2})%$")
 _STYLE_WORDS = frozenset(("bold", "dim", "italic", "none", "not", "reverse", "strike", "underline"))
 
 
+_File = tuple[int, Path]
+"""The directory's number and the file's path: in the order in which they count."""
+_Stamp = tuple[int, int, int]
+
+
 class _ThemeError(ValueError):
     """What is wrong with a theme, as the end of a sentence."""
 
 
-def load_themes(directories: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """The themes in the directories' `*.toml` files, and one line for each file left out. Of two themes with one name
-    the one from the later directory counts; a directory that does not exist has none."""
-    themes: dict[str, Theme] = {}
-    errors = []
-    for directory in directories:
-        try:
-            paths = sorted(path for path in directory.iterdir() if path.suffix == ".toml")
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            errors.append(f"Themes in {_shown(str(directory))} are left out: {error.strerror}.")
-            continue
-        for path in paths:
+class ThemeFiles:
+    """The `*.toml` files of some directories, which need not exist. Of two themes with one name that of the later directory
+    counts; what was damaged or cleared away since it was read stays as it was."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._directories = tuple(directories)
+        self._seen: dict[_File, _Stamp] | None = None  # as at the last call
+        self._read: dict[_File, _Stamp] = {}
+        self._good: dict[_File, Theme] = {}
+        self._given: dict[str, Theme] = {}
+        self._told: set[str] = set()
+
+    def news(self) -> tuple[list[Theme], list[str]]:
+        """The themes that are new or other than at the last call, and a sentence for each file that is wrong since then."""
+        errors = []
+        before, self._seen = self._seen, self._stamps(errors)
+        for file, stamp in sorted(self._seen.items()):
+            # What an editor is just writing is not yet what it will be: it is read when it has stopped changing.
+            if stamp == self._read.get(file) or (before is not None and stamp != before.get(file)):
+                continue
+            self._read[file] = stamp
             try:
-                theme = _read(path)
+                self._good[file] = _read(file[1])
             except _ThemeError as error:
-                errors.append(f"The theme {_shown(path.name)} is left out: {_shown(str(error))}.")
-            else:
-                themes[theme.name] = theme
-    return list(themes.values()), errors
+                fate = "stays as it was" if file in self._good else "is left out"
+                errors.append(f"The theme {_shown(file[1].name)} {fate}: {_shown(str(error))}.")
+        themes = {self._good[file].name: self._good[file] for file in sorted(self._good)}
+        news = [theme for name, theme in themes.items() if theme != self._given.get(name)]
+        self._given = themes
+        return news, errors
+
+    def _stamps(self, errors: list[str]) -> dict[_File, _Stamp]:
+        stamps = {}
+        for number, directory in enumerate(self._directories):
+            try:
+                paths = [path for path in directory.iterdir() if path.suffix == ".toml"]
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                sentence = f"Themes in {_shown(str(directory))} are left out: {error.strerror}."
+                errors += [sentence] if sentence not in self._told else []
+                self._told.add(sentence)
+                continue
+            for path in paths:
+                try:
+                    stat = path.stat()
+                except OSError:  # reading it says why
+                    stamps[number, path] = (0, 0, 0)
+                else:
+                    stamps[number, path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return stamps
 
 
 def _read(path: Path) -> Theme:

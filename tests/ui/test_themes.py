@@ -11,10 +11,15 @@ from textual.color import Color
 from textual.theme import Theme
 from textual.widgets import Input
 
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Knobs
 from spectui.paths import shipped
-from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, load_themes
+from spectui.ui.app import SpectuiApp
+from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import PAIR, THEMES, wait_until
 
-SHIPPED, PROBLEMS = load_themes([shipped("themes")])
+SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()
 GOOD = 'name = "mine"\nprimary = "#123456"\n'
 
 
@@ -75,7 +80,7 @@ def test_high_contrast_is_higher_and_mono_is_grey() -> None:
 def test_a_broken_theme_is_left_out_with_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "broken.toml").write_text(text)
     (tmp_path / "good.toml").write_text(GOOD)
-    themes, problems = load_themes([tmp_path])
+    themes, problems = ThemeFiles([tmp_path]).news()
     assert [theme.name for theme in themes] == ["mine"]
     assert len(problems) == 1
     assert problems[0].startswith("The theme broken.toml is left out: ")
@@ -89,7 +94,7 @@ def test_what_is_no_readable_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "nowhere.toml").symlink_to(tmp_path / "missing")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
     (tmp_path / "notes.txt").write_text("not a theme")
-    themes, problems = load_themes([tmp_path, tmp_path / "absent"])
+    themes, problems = ThemeFiles([tmp_path, tmp_path / "absent"]).news()
     assert themes == []
     assert len(problems) == 4
     assert "The theme endless.toml is left out: it is not a file." in problems
@@ -99,7 +104,7 @@ def test_the_later_directory_wins(tmp_path: Path) -> None:
     for name, colour in (("a", "#111111"), ("b", "#222222")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "t.toml").write_text(f'name = "mine"\nprimary = "{colour}"')
-    themes, _ = load_themes([tmp_path / "a", tmp_path / "b"])
+    themes, _ = ThemeFiles([tmp_path / "a", tmp_path / "b"]).news()
     assert [theme.primary for theme in themes] == ["#222222"]
 
 
@@ -114,7 +119,7 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
             f'name = "t{number}"\n{fields}[variables]\n"border" = "{colour}"\n"origin-plain" = "{colour} 50%"\n'
             f'"scrollbar" = "{colour} 10%"\n"link-style" = "bold not underline"\n"button-focus-text-style" = "none"\n'
         )
-    themes, problems = load_themes([tmp_path])
+    themes, problems = ThemeFiles([tmp_path]).news()
     assert problems == []
     assert len(themes) == len(colours)
 
@@ -134,3 +139,41 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
             app.theme = theme.name
             await until(pilot, lambda theme=theme: app.current_theme.name == theme.name)
             await pilot.pause()
+
+
+def test_an_edit_counts_when_it_is_finished_and_a_damaged_one_leaves_the_theme(tmp_path: Path) -> None:
+    theme = tmp_path / "mine.toml"
+    theme.write_text(GOOD)
+    files = ThemeFiles([shipped("themes"), tmp_path])
+    assert "mine" in {theme.name for theme in files.news()[0]}
+    assert files.news() == ([], [])
+    theme.write_text('name = "mine"\n')
+    assert files.news() == ([], []), "the editor may still be writing"
+    assert files.news() == ([], ["The theme mine.toml stays as it was: 'primary' is missing."])
+    assert files.news() == ([], []), "said once"
+    theme.write_text(GOOD + 'accent = "#654321"\n')
+    files.news()
+    (changed,), problems = files.news()
+    assert (changed.accent, problems) == ("#654321", [])
+    theme.unlink()
+    assert (files.news(), files.news()) == (([], []), ([], []))
+
+
+async def test_an_edited_theme_is_worn_at_once(engine: FakeEngine, tmp_path: Path) -> None:
+    theme = tmp_path / "mine.toml"
+    theme.write_text(GOOD)
+    app = SpectuiApp(engine, PAIR, Knobs(), theme="mine", theme_directories=(THEMES, tmp_path))
+    async with app.run_test() as pilot:
+        transcript = app.screen.query_one(Transcript)
+
+        def is_red() -> bool:
+            drawn = next(iter(transcript.render_line(0))).style
+            return drawn is not None and drawn.bgcolor is not None and drawn.bgcolor.get_truecolor()[1:] == (0, 0)
+
+        assert not is_red()
+        theme.write_text(GOOD + 'background = "#400000"\n')
+        await wait_until(pilot, is_red, 600)
+        theme.write_text("damaged")
+        await wait_until(pilot, lambda: app._notifications, 600)
+        assert "stays as it was" in next(iter(app._notifications)).message
+        assert is_red()
