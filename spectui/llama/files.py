@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import struct
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +29,8 @@ def check_file(path: str, role: str) -> Path:
         if file.is_dir():
             raise ModelFileError(f"The {role} model {name} is a directory: name the .gguf file in it.")
         found = file.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+            raise ModelFileError(f"The {role} model {name} is not a file: name one that ends in .gguf.")
         size = found.st_size
         with file.open("rb") as opened:
             head = opened.read(HEADER)
@@ -37,11 +40,11 @@ def check_file(path: str, role: str) -> Path:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ModelFileError(f"The {role} model {name} cannot be read: {reason}.") from None
     try:
-        keys = key_count(head, size)
+        tensors, keys = counts(head, size)
     except metadata.Damaged as damage:
         raise ModelFileError(f"The {role} model {name} {damage}.") from None
     try:
-        problem = _problem(file, size, found.st_mtime_ns, keys)
+        problem = _problem(file, size, found.st_mtime_ns, tensors, keys)
     except (metadata.Damaged, OSError):
         raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.") from None
     if problem:
@@ -49,8 +52,8 @@ def check_file(path: str, role: str) -> Path:
     return file
 
 
-def key_count(head: bytes, size: int) -> int:
-    """How many keys follow the header, the file's first 24 bytes; `size` is the whole file's.
+def counts(head: bytes, size: int) -> tuple[int, int]:
+    """How many tensors and keys follow the header, the file's first 24 bytes; `size` is the whole file's.
 
     Raises metadata.Damaged with the end of "The model ..." for what is no whole GGUF file.
     """
@@ -66,11 +69,11 @@ def key_count(head: bytes, size: int) -> int:
     # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
     if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or HEADER + 32 * tensors + 13 * keys > size:
         raise metadata.Damaged("is damaged or cut short: download it again")
-    return int(keys)
+    return int(tensors), int(keys)
 
 
 @lru_cache(maxsize=8)  # each file is looked at more than once, and a large vocabulary takes a while
-def _problem(file: Path, size: int, changed: int, keys: int) -> str:
+def _problem(file: Path, size: int, changed: int, tensors: int, keys: int) -> str:
     with file.open("rb") as opened:
         opened.seek(HEADER)
-        return metadata.problem(opened, size, keys)
+        return metadata.problem(opened, size, tensors, keys)

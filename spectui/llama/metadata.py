@@ -12,7 +12,12 @@ from typing import BinaryIO
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+LARGEST = 1 << 28
+"""Bytes of all keys and of the list of tensors: ten times the largest real ones, and what an absurd file can cost."""
+
 _LONGEST_KEY = 65_535
+_LONGEST_TENSOR_NAME = 63  # GGML_MAX_NAME, GGML_MAX_DIMS
+_MOST_DIMENSIONS = 4
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _MOST_LAYERS = _MOST_EXPERTS = 512  # LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
@@ -83,18 +88,22 @@ class Strings:
             yield _string(self._read)
 
 
-def problem(file: BinaryIO, size: int, keys: int) -> str:
+def problem(file: BinaryIO, size: int, tensors: int, keys: int) -> str:
     """What makes the model unusable, as the end of "The model ..."; "" if nothing does. Raises Damaged, OSError.
 
-    `file` stands behind the header, `size` is the whole file's in bytes, `keys` the count in the header.
+    `file` stands behind the header, `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the header.
     """
     values: dict[str, Value] = {}
-    for name, value in entries(reader(file, size), keys):
+    read = reader(file, min(size, LARGEST))
+    for name, value in entries(read, keys):
         if not isinstance(value, Strings):
             values[name] = value
         elif name == "tokenizer.ggml.tokens" and (twice := _first_double(value)):
             return f"has the token {_shown(twice)} more than once in its vocabulary"
-    return problem_of(values)
+    found = problem_of(values)
+    if not found:
+        _check_tensors(read, tensors, size)
+    return found
 
 
 def problem_of(values: Mapping[str, Value]) -> str:
@@ -119,6 +128,20 @@ def problem_of(values: Mapping[str, Value]) -> str:
     if isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
         return f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
     return ""
+
+
+def _check_tensors(read: Read, tensors: int, size: int) -> None:
+    """Raise Damaged for one of more dimensions or numbers than there can be, or that begins behind the file's end."""
+    for _ in range(tensors):
+        _string(read, _LONGEST_TENSOR_NAME)
+        dimensions = int(_number(read, "I"))
+        if dimensions > _MOST_DIMENSIONS:
+            raise Damaged(f"a tensor of {dimensions} dimensions")
+        numbers = math.prod(int(_number(read, "Q")) for _ in range(dimensions))
+        _number(read, "I")  # its type, of which llama.cpp knows more than we
+        offset = int(_number(read, "Q"))
+        if offset > size or numbers > 8 * size:  # no type has less than a bit for each
+            raise Damaged(f"a tensor of {numbers} numbers at {offset}")
 
 
 def _shown(text: bytes) -> str:

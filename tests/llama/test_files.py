@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from spectui.llama import selftest
+from spectui.llama import metadata, selftest
 from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.model import Model
 from spectui.llama.text import safe
@@ -59,6 +59,19 @@ def test_missing(tmp_path: Path):
 
 def test_directory(tmp_path: Path):
     assert refused(tmp_path).endswith("is a directory: name the .gguf file in it.")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_what_would_be_waited_for_or_never_ends(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "endless.gguf").symlink_to("/dev/zero")
+    for name in ("pipe.gguf", "endless.gguf"):
+        assert refused(tmp_path / name).endswith("is not a file: name one that ends in .gguf.")
+
+
+def test_a_name_that_is_no_utf_8(tmp_path: Path):
+    path = write_model(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.gguf")))
+    Model(str(path), extra_buffers=False).close()
 
 
 def test_a_name_that_no_file_can_have():
@@ -193,6 +206,34 @@ def test_what_llama_cpp_would_end_the_process_over(tmp_path: Path, changes: dict
 def test_empty_tokens_may_stand_twice(tmp_path: Path):
     path = write_model(tmp_path / "model.gguf", tokens=["", "", "a"], types=[1] * 3)
     assert check_file(str(path), "target") == path
+
+
+NAME = struct.pack("<Q", 17) + b"token_embd.weight"
+
+
+@pytest.mark.parametrize(
+    ("at", "new"),
+    [
+        (0, 2**63), (len(NAME), 5), (len(NAME) + 4, 2**62), (len(NAME) + 4, 2**32),
+        (len(NAME) + 4 + 2 * 8 + 4, 2**40),
+    ],
+    ids=["name", "dimensions", "numbers", "more numbers than bytes", "offset"],
+)  # fmt: skip
+def test_an_absurd_tensor_is_found_before_llama_cpp_reads_it(tmp_path: Path, at: int, new: int):
+    content = bytearray(small())
+    place = content.index(NAME) + at
+    number = struct.pack("<I" if at == len(NAME) else "<Q", new)
+    content[place : place + len(number)] = number
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="is damaged or cut short: download it again"):
+        check_file(str(path), "target")
+
+
+def test_keys_without_an_end_cost_no_more_than_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "LARGEST", 1000)
+    with pytest.raises(ModelFileError, match="is damaged or cut short"):
+        check_file(str(write_model(tmp_path / "model.gguf")), "target")
 
 
 @given(data=st.data())
