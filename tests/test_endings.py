@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,13 +36,17 @@ def scripted(*arguments: str) -> Iterator[Terminal]:
         yield terminal
 
 
+def replying(terminal: Terminal, prompt: str = "count") -> None:
+    open_window(terminal)
+    ask(terminal, prompt)
+    terminal.wait("a reply", lambda: "40 - 41" in terminal.text)
+
+
 @contextmanager
 def writing(prompt: str = "count") -> Iterator[Terminal]:
     """A window in which a reply is being written."""
     with scripted() as terminal:
-        open_window(terminal)
-        ask(terminal, prompt)
-        terminal.wait("a reply", lambda: "40 - 41" in terminal.text)
+        replying(terminal, prompt)
         yield terminal
 
 
@@ -75,11 +79,47 @@ def test_a_signal_ends_it_as_ctrl_q_does(number: signal.Signals) -> None:
     assert left_behind() == []
 
 
-def test_the_terminal_is_closed() -> None:
-    with writing() as terminal:
+def loading(terminal: Terminal) -> None:
+    terminal.wait("the loading", lambda: "loading" in terminal.text)
+
+
+def asking(terminal: Terminal) -> None:
+    replying(terminal)
+    terminal.type("\x10")
+    terminal.wait("the command palette", lambda: "Search for commands" in terminal.text)
+
+
+def comparing(terminal: Terminal) -> None:
+    replying(terminal)
+    terminal.press("escape")
+    terminal.wait("the end of the reply", lambda: "stopped" in terminal.text)
+    terminal.press("f5")
+    terminal.wait(
+        "the second decoding", lambda: terminal.text.count("40 - 41") > 1 or "without drafts" in terminal.text
+    )
+
+
+def suspended(terminal: Terminal) -> None:
+    replying(terminal)
+    terminal.press("ctrl+z")
+    process = psutil.Process(terminal.child.pid)
+    terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("state", [loading, replying, asking, comparing, suspended])
+def test_the_terminal_is_closed(state: Callable[[Terminal], None], told: bool) -> None:
+    """Whether or not the hangup is passed on: a shell may keep it for itself."""
+    if state is suspended and not told:
+        pytest.skip("what is stopped can end only when it is told to go on")
+    module = "tests.scripted" if told else "tests.under_a_shell"
+    with Terminal("chat", "-m", f"/models/{state.__name__}.gguf", module=module) as terminal:
+        state(terminal)
         terminal.child.ptyproc.fileobj.close()
         until(lambda: not terminal.child.isalive())
-    assert "40" in last().messages[1].text.split()
+        assert terminal.child.exitstatus == 128 + signal.SIGHUP
+    if state is not loading:
+        assert "40" in last().messages[1].text.split()
     assert left_behind() == []
 
 
@@ -101,12 +141,26 @@ def test_suspended_and_resumed() -> None:
         restored(terminal)
 
 
+def test_stopped_without_a_word_and_resumed() -> None:
+    """SIGSTOP cannot be caught: whoever had the terminal meanwhile may have left it in any state."""
+    with writing() as terminal:
+        process = psutil.Process(terminal.child.pid)
+        threads = process.num_threads()
+        os.kill(terminal.child.pid, signal.SIGSTOP)
+        terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        terminal.wait("the window anew", lambda: terminal.raw.count(b"\x1b[?1049h") == 2)
+        terminal.wait("the reply that goes on", lambda: "80 - 81" in terminal.text)
+        assert process.num_threads() == threads, "one reads the keys, not two"
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+
+
 def test_its_parent_is_killed() -> None:
     """A shell that dies takes its terminal with it, and the kernel sends the hangup."""
-    with Terminal(module="tests.under_a_shell") as terminal:
-        open_window(terminal)
-        ask(terminal, "count")
-        terminal.wait("a reply", lambda: "40 - 41" in terminal.text)
+    with Terminal(*MODEL, module="tests.under_a_shell") as terminal:
+        replying(terminal)
         (child,) = psutil.Process(terminal.child.pid).children()
         os.kill(terminal.child.pid, signal.SIGKILL)
         child.wait(30)

@@ -1,7 +1,12 @@
-"""A shell in the shell's place: it leads the terminal's session and waits for `tests.scripted chat`, its child."""
+"""A shell in the shell's place: it leads the terminal's session and waits for `tests.scripted`, its child.
 
+When the terminal is hung up it tells nobody, and lives on.
+"""
+
+import signal
 import subprocess
 import sys
 
 if __name__ == "__main__":
-    subprocess.run([sys.executable, "-m", "tests.scripted", "chat", "-m", "/models/some.gguf"], check=False)
+    signal.signal(signal.SIGHUP, lambda *_: None)  # not SIG_IGN, which the child would inherit
+    sys.exit(subprocess.run([sys.executable, "-m", "tests.scripted", *sys.argv[1:]], check=False).returncode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,6 +14,7 @@ from typing import ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.widgets import HelpPanel
 
@@ -32,11 +34,11 @@ from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-
-class SpectuiApp(App[None]):
 THEMES_S = 0.5
 """How often the themes' files are looked at."""
 
+
+class SpectuiApp(App[None]):
     """Chat with the engine's models. It never computes and never waits for the engine."""
 
     TITLE = "spectui"
@@ -94,6 +96,15 @@ THEMES_S = 0.5
         if keymap:
             self.set_keymap(dict(keymap))
 
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's, but for a terminal spectui's own."""
+        chosen = super().get_driver_class()
+        if sys.platform == "win32" or chosen.__name__ != "LinuxDriver":
+            return chosen
+        from spectui.ui.driver import TerminalDriver  # Windows has nothing that it could be made of
+
+        return TerminalDriver
+
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
         screen = ReadingChatScreen(
@@ -146,17 +157,6 @@ THEMES_S = 0.5
                     asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         if self._monitor is not None:
             self._monitor.start()
-
-    def on_unmount(self) -> None:
-        """However the window closes, the engine ends with it."""
-        self._engine.close()
-        if self._monitor is not None:
-            self._monitor.stop()
-
-    def action_help(self) -> None:
-        """Show or hide the help panel."""
-        if self.screen.query(HelpPanel):
-            self.action_hide_help_panel()
         self.set_interval(THEMES_S, self._renew_themes)
 
     def _renew_themes(self) -> None:
@@ -168,6 +168,17 @@ THEMES_S = 0.5
                 self.mutate_reactive(App.theme)
         for problem in problems:
             self.notify(problem, severity="warning", markup=False)
+
+    def on_unmount(self) -> None:
+        """However the window closes, the engine ends with it."""
+        self._engine.close()
+        if self._monitor is not None:
+            self._monitor.stop()
+
+    def action_help(self) -> None:
+        """Show or hide the help panel."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
         else:
             self.action_show_help_panel()
 
