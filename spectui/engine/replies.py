@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from spectui import paths
 from spectui.speculation.suffix import SuffixAutomaton
 
 MOST = 32_768
-"""Tokens kept per model, the latest. The automaton over them takes about 20 MB and a quarter of a second."""
+"""Tokens kept per model, the latest, and in memory up to twice as many. An automaton over so many takes about 20 MB and a
+quarter of a second."""
 
 _BREAK = -1
 """Stands between replies, so that no match reaches from one into the next."""
@@ -28,13 +29,15 @@ class Replies:
         self._file = paths.state_directory() / f"replies-{name}.tokens"
         self._n_vocab = n_vocab
         self.automaton = SuffixAutomaton()
-        for token in self._read():
-            self.automaton.extend(token)
+        self._extend(self._read())
 
     def add(self, reply: Sequence[int]) -> None:
         """A reply is finished. The file is read again first: another spectui may have written meanwhile."""
-        for token in (*reply, _BREAK):
-            self.automaton.extend(token)
+        self._extend((*reply, _BREAK))
+        if len(self.automaton.tokens) > 2 * MOST:  # it cannot forget its beginning alone
+            latest = self.automaton.tokens[-MOST:]
+            self.automaton.clear()
+            self._extend(latest)
         kept = [*self._read(), *reply, _BREAK][-MOST:]
         part = self._file.with_suffix(f".{os.getpid()}.part")
         try:
@@ -46,10 +49,17 @@ class Replies:
             with suppress(OSError):
                 part.unlink()
 
+    def _extend(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self.automaton.extend(token)
+
     def _read(self) -> list[int]:
         """The tokens on disk; none if there is no file, or it is damaged."""
         try:
-            data = self._file.read_bytes()
+            if not self._file.is_file():  # a pipe would be waited for
+                return []
+            with self._file.open("rb") as file:
+                data = file.read(4 * MOST + 1)
         except OSError:
             return []
         if len(data) % 4 or len(data) > 4 * MOST:

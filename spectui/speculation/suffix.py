@@ -27,6 +27,10 @@ class SuffixAutomaton:
     """States are numbers; state 0 is the empty string."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the text. What was matched in it before no longer counts."""
         self.tokens: list[int] = []
         self._next: list[dict[int, int]] = [{}]
         self._link = [-1]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from spectui import paths
 from spectui.cli import root
 from spectui.engine import replies
 from spectui.engine.replies import Replies
 from spectui.knobs import Knobs
+from spectui.speculation.suffix import Match
 from tests.smollm2 import SNAKE, alone, ask, opened
 
 
@@ -63,6 +68,46 @@ def test_the_file_is_private_bounded_and_of_one_model(model: Path, state: Path, 
     other = model.with_name("other.gguf")
     other.write_bytes(b"GGUF")
     assert Replies(other, 100).automaton.tokens == []
+
+
+def test_what_is_in_memory_is_bounded_too_and_the_latest_is_found(model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(replies, "MOST", 10)
+    remembered = Replies(model, 100)
+    automaton = remembered.automaton
+    for reply in range(20):
+        remembered.add([reply, reply + 1, reply + 2])
+        assert len(automaton.tokens) <= 20
+    assert remembered.automaton is automaton, "the drafter has it"
+    assert automaton.tokens[-4:] == [19, 20, 21, -1]
+    match = Match(automaton)
+    for token in (19, 20):
+        match.advance(token)
+    assert next(match.candidates()).id == 21
+    assert Replies(model, 100).automaton.tokens == automaton.tokens[-10:]
+
+
+@given(
+    data=st.binary(max_size=64)
+    | st.lists(st.integers(-2, 100), max_size=12).map(lambda n: np.array(n, "<i4").tobytes())
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_replies_or_none(model: Path, state: Path, data: bytes):
+    Replies(model, 100).add([1])
+    [file] = state.glob("replies-*.tokens")
+    file.write_bytes(data)
+    remembered = Replies(model, 100)
+    assert all(-1 <= token < 100 for token in remembered.automaton.tokens)
+    remembered.add([4])
+    assert Replies(model, 100).automaton.tokens == [*remembered.automaton.tokens[:-2], 4, -1]
+
+
+def test_a_file_without_an_end_and_a_pipe_are_none(model: Path, state: Path):
+    Replies(model, 100).add([1])
+    [file] = state.glob("replies-*.tokens")
+    for make in (lambda: file.symlink_to("/dev/zero"), lambda: os.mkfifo(file)):
+        file.unlink()
+        make()
+        assert Replies(model, 100).automaton.tokens == []
 
 
 @pytest.mark.parametrize("damage", [b"abc", b"\xff\xff\xff\x7f", b"\xfe\xff\xff\xff"])
