@@ -26,10 +26,10 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
+from spectui.ui.main_screen import MainScreen
 from spectui.ui.palette import Palette
 from spectui.ui.panel import SWITCHES
 from spectui.ui.presets import PresetStore
-from spectui.ui.reading import ReadingChatScreen
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -107,7 +107,7 @@ class SpectuiApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
-        screen = ReadingChatScreen(
+        screen = MainScreen(
             self._engine,
             self._setup,
             self._journal,

@@ -15,12 +15,12 @@ from spectui.store import library
 from spectui.store.records import Conversation, StoredMessage
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
-from spectui.ui.library_screen import LibraryChatScreen
 from spectui.ui.messages import MessagesScreen, Way
+from spectui.ui.resuming import Resuming
 from spectui.ui.system_prompt import SystemPromptScreen
 
 
-class EditingChatScreen(LibraryChatScreen):
+class Editing(Resuming):
     """A chat screen whose conversation can be changed and branched. What was said before stays on disk, as a branch."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

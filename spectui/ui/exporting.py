@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from spectui.errors import SpectuiError
 from spectui.store import export, library
 from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.ui.chat import ChatScreen
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
-from spectui.ui.editing import EditingChatScreen
 from spectui.ui.figures import printable
 
 
@@ -29,7 +29,7 @@ class ExportScreen(LineScreen):
         return "Enter writes Markdown, the text alone (.json: origins and figures too)"
 
 
-class ExportingChatScreen(EditingChatScreen):
+class Exporting(ChatScreen):
     """A chat screen whose conversation can be written to a file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

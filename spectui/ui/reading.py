@@ -9,13 +9,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Collapsible, Label, Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
 from spectui.engine.events import Message
 from spectui.ui.actions import ActionLine
-from spectui.ui.exporting import ExportingChatScreen
+from spectui.ui.chat import ChatScreen
 from spectui.ui.figures import printable
 from spectui.ui.prose import code_blocks, parts
 from spectui.ui.transcript import Transcript
@@ -115,7 +115,7 @@ class ReadingScreen(ModalScreen[None]):
                 return
 
 
-class ReadingChatScreen(ExportingChatScreen):
+class Reading(ChatScreen):
     """A chat screen whose replies can be read as they are meant, and their code taken along."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -147,7 +147,7 @@ class ReadingChatScreen(ExportingChatScreen):
         _copy(self, blocks, len(blocks) - 1)
 
 
-def _copy(screen: ReadingScreen | ReadingChatScreen, blocks: Sequence[str], at: int) -> None:
+def _copy(screen: Screen[None], blocks: Sequence[str], at: int) -> None:
     if not 0 <= at < len(blocks):
         screen.notify("There is no code block in the reply.", severity="warning", markup=False)
         return

@@ -25,7 +25,7 @@ CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: Ctrl+R asks it again."
 
 
-class ResumingChatScreen(ChatScreen):
+class Resuming(ChatScreen):
     """A chat screen over a journal. `conversation` is the one to go on with.
 
     After a `crash` nothing is loaded that a person has not asked for again: the same models may end spectui the same way.

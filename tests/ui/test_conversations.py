@@ -17,7 +17,7 @@ from spectui.ui.actions import ActionLine
 from spectui.ui.app import SpectuiApp
 from spectui.ui.conversations import ConversationsScreen
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
-from spectui.ui.library_screen import LibraryChatScreen
+from spectui.ui.main_screen import MainScreen
 from spectui.ui.transcript import Transcript
 from tests.store.kept import exchange, some_rounds
 from tests.ui.driving import ask, load, wait_until, write_reply
@@ -49,8 +49,8 @@ async def listed(pilot: Pilot[None], number: int) -> None:
     await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count == number)
 
 
-def chat(app: SpectuiApp) -> LibraryChatScreen:
-    (screen,) = (screen for screen in app.screen_stack if isinstance(screen, LibraryChatScreen))
+def chat(app: SpectuiApp) -> MainScreen:
+    (screen,) = (screen for screen in app.screen_stack if isinstance(screen, MainScreen))
     return screen
 
 
@@ -70,7 +70,7 @@ async def test_the_latest_is_first_and_opens(
         assert ["third" in line for line in lines(app)] == [True, False, False]
         await pilot.press("down", "down", "enter")
         await wait_until(pilot, lambda: "first question" in said(app))
-        assert isinstance(app.screen, LibraryChatScreen)
+        assert isinstance(app.screen, MainScreen)
         await ask(pilot, "more")
         await wait_until(pilot, lambda: engine.generates)
         assert [message.content for message in engine.generates[0]][1::2] == ["first question", "more"]
@@ -90,7 +90,7 @@ async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine
         await pilot.press("enter")
         assert isinstance(app.screen, ConversationsScreen), "nothing to open"
         await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, LibraryChatScreen))
+        await wait_until(pilot, lambda: isinstance(app.screen, MainScreen))
 
 
 async def test_rename(make_app: Make, file: Path) -> None:
@@ -164,7 +164,7 @@ async def test_no_history_no_list(make_app: Make) -> None:
     async with app.run_test() as pilot:
         await pilot.press("f12")
         await wait_until(pilot, lambda: app._notifications)
-        assert isinstance(app.screen, LibraryChatScreen)
+        assert isinstance(app.screen, MainScreen)
 
 
 async def test_hostile_titles_reach_no_screen(make_app: Make, file: Path) -> None:

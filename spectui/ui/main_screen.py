@@ -1,0 +1,13 @@
+"""The one screen of the window."""
+
+from __future__ import annotations
+
+from spectui.ui.conversations import Conversations
+from spectui.ui.editing import Editing
+from spectui.ui.exporting import Exporting
+from spectui.ui.reading import Reading
+
+
+class MainScreen(Reading, Exporting, Editing, Conversations):
+    """The chat and what can be done with it. Each part adds one subject's keys and actions to `ChatScreen` and knows of no
+    other, but for those about conversations, which rest on `Resuming`: the chat with a memory."""
