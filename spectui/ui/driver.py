@@ -92,7 +92,10 @@ class Screen:
 
 
 class PasteParser(XTermParser):
-    """Makes one event of all that stands between a paste's two markers, however they are cut. Nothing in it is a key."""
+    """Makes one event of all that stands between a paste's two markers, however they are cut. Nothing in it is a key.
+
+    What cannot be known is whether a second marker is the terminal's or was pasted; terminals take it out.
+    """
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -104,7 +107,10 @@ class PasteParser(XTermParser):
         while data:
             if self._pasted is None:
                 character, data = data[0], data[1:]
-                yield from super().feed(character)
+                try:
+                    yield from super().feed(character)
+                except (ValueError, ArithmeticError):  # a character or a size that there is not
+                    self._forget()
                 self._before = (self._before + character)[-len(BRACKETED_PASTE_START) :]
                 if self._before == BRACKETED_PASTE_START:
                     self._pasted = ""
@@ -119,7 +125,7 @@ class PasteParser(XTermParser):
                     yield events.Paste(printable(pasted))
 
     def _forget(self) -> None:
-        """Begin anew behind the first marker, which Textual would follow with keys."""
+        """Begin anew: behind a paste's first marker, which Textual would follow with keys, or after a fault."""
         self._gen = self.parse(self._tokens.append)
         self._awaiting = next(self._gen)
         self._timeout_time = None

@@ -40,7 +40,7 @@ A large paste is shown by its size and sent whole. `@notes.txt` or `@src/main.py
             "shift+enter,ctrl+j,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
             tooltip="Begin a new line",
         ),
-        # No control character: Textual reads pasted text that holds escapes as keys, and such text is full of them.
+        # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
         Binding("alt+o", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
     ]  # fmt: skip
 
