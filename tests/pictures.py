@@ -95,7 +95,7 @@ def write_reply(engine: FakeEngine) -> None:
             plain_s=PASS_S + REST_S,
             note=f"drafting {size} of 16: pays {expected * PASS_S / (draft_s + verify_s):.1f}x"
             if size
-            else "a plain round first: it tells how fast the machine is today",
+            else "measuring what a plain pass costs",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -46,10 +46,12 @@ class Profile:
     tried: int = 1
     noisy: bool = False
     """Passes of one size took very different times: something else runs, so it is not worth keeping."""
+    speed: float | None = 1.0
+    """How much longer passes take now than when they were measured; None if that was not looked at."""
 
     def costs(self) -> tuple[VerifyCost, DraftCost]:
         """For the policy to start from."""
-        return VerifyCost(self.verify), DraftCost(self.draft_first, self.draft_next)
+        return VerifyCost(self.verify, self.speed), DraftCost(self.draft_first, self.draft_next)
 
 
 def profile(
@@ -68,7 +70,7 @@ def profile(
     file = paths.state_directory() / f"profile-{name}.json"
     remembered = _read(file)
     if remembered is not None:
-        return remembered
+        return replace(remembered, speed=_speed(target, remembered, cancelled))
     if target.tokens and not must:
         return Profile()  # measuring would cost the conversation its cells; the rounds will tell
     measured = _measure(target, draft, progress, cancelled)
@@ -89,9 +91,24 @@ def _read(file: Path) -> Profile | None:
         found = Profile(verify=verify, **raw)
         numbers = [*verify.values(), found.draft_first, found.draft_next]
         sound = 1 in verify and all(0 <= number < 1e4 for number in numbers) and 1 <= found.equal_up_to <= found.tried
+        sound = sound and verify[1] > 0
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return found if sound else None
+
+
+def _speed(target: Context, remembered: Profile, cancelled: Callable[[], bool]) -> float | None:
+    """How fast the machine is today: a few single passes against those that were measured once."""
+    if target.tokens:
+        return None
+    seconds: list[float] = []
+    while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
+        begun = perf_counter()
+        target.evaluate([5], 1)
+        seconds.append(perf_counter() - begun)
+    target.truncate(0)
+    # The first pass sets things up.
+    return min(seconds[1:]) / remembered.verify[1] if len(seconds) > 1 else None
 
 
 def _measure(
@@ -137,19 +154,21 @@ def _measure(
     found.verify[1] = float(np.median(seconds_of_one))
     found.noisy = bool(np.quantile(seconds_of_one, 0.8) > 1.5 * min(seconds_of_one))
 
+    # One size after the other, and all of them once more if there is time: a pass of another size than the last one's costs
+    # more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
     alike: dict[int, bool] = {}
-    for number, n in enumerate(size for size in (*SIZES, *EQUAL_SIZES) if size <= largest):
-        if n in found.verify or over():
-            continue
+    sizes = [size for size in dict.fromkeys((*SIZES, *EQUAL_SIZES)) if size <= largest]
+    for number, n in enumerate(sizes * 2):
+        if over():
+            break
         target.truncate(0)
         begun = perf_counter()
         rows = target.evaluate(tokens[:n], n)
         seconds = perf_counter() - begun
-        if n in EQUAL_SIZES and n <= len(singles):
+        if n in EQUAL_SIZES and n <= len(singles) and n not in alike:
             alike[n] = all(np.array_equal(rows[place], singles[place]) for place in range(n))
-        again = timed(target, n, n) if not over() else seconds
-        found.verify[n] = min(seconds, again)
-        progress(0.4 + 0.6 * number / len(SIZES))
+        found.verify[n] = min(seconds, found.verify.get(n, seconds))
+        progress(0.4 + 0.3 * number / len(sizes))
     target.truncate(0)
     for n in sorted(alike):
         found.tried = n

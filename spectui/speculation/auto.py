@@ -24,8 +24,8 @@ _LIKELY = 0.6
 _PROBE = 4
 """Most tokens drafted to see whether drafting pays again."""
 
-_PATIENCE = 16, 256
-"""Rounds without a draft before a probe: at first, and at most."""
+_PATIENCE = 16
+"""Rounds without a draft before a probe."""
 
 
 class AutoDrafter:
@@ -91,26 +91,32 @@ class AutoPolicy:
     """Rate-optimal stopping, within a bound on what speculation may cost.
 
     The ledger: seconds gained against plain decoding. When it falls below a hundredth of the time, drafting pauses until
-    time has passed; while nothing is drafted, a few tokens are drafted now and then to see whether the text has changed.
+    time has passed; while nothing is drafted, a few tokens are drafted now and then to see whether the text has changed:
+    again when a hundredth of the time since has made up for what that lost.
     """
 
     def __init__(self, economics: Economics) -> None:
         self._economics = economics
         self._idle = 0
-        self._patience = _PATIENCE[0]
+        self._probing = False
+        self._due = 0.0
+        self._before = 0.0
         self._first: float | None = None
 
     def begin(self, knobs: Knobs, context: int, limit: int) -> None:
         economics = self._economics
         self._knobs, self._context, self._limit = knobs, context, limit
+        if self._probing:
+            self._due = economics.elapsed + max(0.0, self._before - economics.balance) / (_STAKE / 2)
         self._paused = True
         self._probing = False
-        if not economics.verify.known or not economics.elapsed or not limit:
+        if not economics.verify.known or not limit:
             return
         stake = _STAKE * economics.elapsed + 4 * economics.verify(1, context)
         self._paused = economics.balance < -stake
-        self._probing = not self._paused and self._idle >= self._patience
+        self._probing = not self._paused and self._idle >= _PATIENCE and economics.elapsed >= self._due
         if self._probing:
+            self._before = economics.balance
             self._probe = economics.best_extension((), "model", context, min(limit, _PROBE)).length
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
@@ -131,19 +137,16 @@ class AutoPolicy:
     def keep(self, drafted: Sequence[Candidate]) -> int:
         if self._probing:
             kept = len(drafted)
-            self._patience = min(2 * self._patience, _PATIENCE[1])
         else:
             kept = self._economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT).length
-            if kept:
-                self._patience = _PATIENCE[0]
         self._first = self._economics.calibration.chance(drafted[0]) if drafted else None
         self._idle = 0 if kept else self._idle + 1
         return kept
 
     def note(self, kept: Sequence[Candidate]) -> str:
         economics, context = self._economics, self._context
-        if not economics.verify.known or not economics.elapsed:
-            return "a plain round first: it tells how fast the machine is today"
+        if not economics.verify.known:
+            return "measuring what a plain pass costs"
         plain = economics.verify(1, context)
         if self._paused and self._limit:
             return "not drafting for a while: it has lost time against plain decoding"

@@ -29,12 +29,15 @@ class VerifyCost:
     mood: when something else runs, every pass is slower, and what is not measured meanwhile must not look cheap or dear.
     """
 
-    def __init__(self, table: Mapping[int, float] | None = None) -> None:
-        """`table`: seconds for a pass over n tokens with an empty context, for some n."""
+    def __init__(self, table: Mapping[int, float] | None = None, speed: float | None = None) -> None:
+        """`table`: seconds for a pass over n tokens with an empty context, for some n.
+
+        `speed`: how much longer passes take today; None lets the first one tell.
+        """
         self.table: dict[int, float] = dict(table or {})
         self.kappa = 0.0
-        self.speed = 1.0
-        self._seen = False
+        self.speed = _surprise(speed or 1.0)
+        self._seen = speed is not None
         self._dense: list[float] = []
 
     def __call__(self, n: int, context: int) -> float:
@@ -60,12 +63,11 @@ class VerifyCost:
         expected = self(n, context)
         if not seen:
             # The table may be another day's.
-            self.speed *= min(max(seconds / expected, 0.5), 2.0)
+            self.speed *= _surprise(seconds / expected)
             return
         if n not in self.table:
             # A first look at this size: it gets an entry of its own, and half of the surprise.
-            surprise = min(max(seconds / expected, 0.5), 2.0) ** 0.5
-            self.table[n] = surprise * (expected / self.speed - self.kappa * n * context)
+            self.table[n] = _surprise(seconds / expected) ** 0.5 * (expected / self.speed - self.kappa * n * context)
             self._dense = []
             return
         ratio = min(max(seconds / expected, 0.25), 4.0)
@@ -95,6 +97,11 @@ class VerifyCost:
         rise = (self.table[high] - self.table[low]) / (high - low) if high > low else 0.1 * self.table[high] / high
         self._slope = max(rise, 0.01 * self.table[high] / high)
         return dense
+
+
+def _surprise(ratio: float) -> float:
+    """What is believed of a single look: at most a factor of two."""
+    return min(max(ratio, 0.5), 2.0)
 
 
 class DraftCost:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,8 @@ def test_it_is_measured_once_per_build_and_model():
     first = measured(Target(), draft=draft)
     assert first.draft_next > 0
     again = Target()
-    assert measured(again, draft=draft) == first
-    assert again.passes == []
+    assert replace(measured(again, draft=draft), speed=1.0) == first
+    assert len(again.passes) == 4 and not again.tokens  # a few looks at how fast the machine is today
     other = Target()
     measured(other, ("another build", "model"), draft)
     assert other.passes
@@ -124,9 +125,21 @@ def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: p
     assert len(found.verify) < 1 + len(room.SIZES)
 
 
+@pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
+def test_the_machine_is_looked_at_again_each_time(monkeypatch: pytest.MonkeyPatch, slower: float):
+    """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
+    first = measured(Clocked(repeat(0.01), monkeypatch))
+    again = measured(Clocked(repeat(0.01 * slower), monkeypatch))
+    verify, _ = again.costs()
+    assert again.verify == first.verify
+    assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
+
+
 @pytest.mark.usefixtures("quiet")
 def test_a_conversation_in_memory_is_not_thrown_away_for_it():
     target = Target()
     target.evaluate([1, 2, 3], 1)
     assert measured(target) == Profile()
+    measured(Target())
+    assert measured(target).speed is None
     assert target.tokens == [1, 2, 3]

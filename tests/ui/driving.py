@@ -40,7 +40,7 @@ async def ask(pilot: Pilot[None], text: str) -> None:
 def write_reply(engine: FakeEngine) -> None:
     """A few rounds with every origin in them."""
     engine.read_prompt(1204, 1204, reused=400, seconds=2.5)
-    engine.emit_round(plain="def", seconds=0.08, note="a plain round first: it tells how fast the machine is today")
+    engine.emit_round(plain="def", seconds=0.08, note="measuring what a plain pass costs")
     engine.emit_round(" add", "(a", ", b", bonus="):", seconds=0.16, note="drafting 3 of 16: pays 1.5x")
     engine.emit_round("\n    ", correction="return", rejected=[" pass", "\n"], seconds=0.15)
     engine.emit_round(" a", " +", " b", bonus="\n", seconds=0.16, source="suffix", note="drafting 3 of 16: pays 1.7x")
