@@ -24,7 +24,7 @@ USUAL_QUANT = "Q4_K_M"
 
 NO_CLIENT = "{flag} needs the hub's client: pip install 'spectui[hub]'."
 
-_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")
+_NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w.-]+))?")
 _QUANT = re.compile(
     r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE
 )
@@ -75,7 +75,7 @@ def fetched(settings: Configuration, target: str | None, draft: str | None) -> S
 def named(value: str, flag: str) -> Named:
     """What the flag names. Raises UsageError."""
     found = _NAME.fullmatch(value)
-    if found is None:
+    if found is None or ".." in value:
         raise UsageError(f"{flag} takes USER/REPO or USER/REPO:QUANT, not {value!r}.")
     return Named(found[1], found[2] or "")
 

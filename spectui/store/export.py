@@ -8,11 +8,13 @@ import math
 import os
 import re
 import tempfile
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError
+from spectui.llama.text import safe
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import Conversation, Reply, StoredMessage
 
@@ -95,24 +97,34 @@ def save(conversation: Conversation, directory: Path, name: str, *, replace: boo
 
     Raises ExistsError unless it may `replace` what is there, and ExportError.
     """
-    if _UNFIT.search(name) or name.startswith(".") or not name.strip() or _RESERVED.fullmatch(name):
+    if (
+        _UNFIT.search(name)
+        or name != safe(name)
+        or name.startswith(".")
+        or not name.strip()
+        or _RESERVED.fullmatch(name)
+    ):
         raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
     file = directory / name
     text = document(conversation) if file.suffix.lower() == ".json" else markdown(conversation)
     data = text.encode("utf-8", "replace")
+    part: str | Path | None = None
     try:
         if replace:
             # Complete before it has its name, which may be a link: that is replaced, not followed.
             handle, part = tempfile.mkstemp(dir=directory, prefix=".spectui-")
-            with open(handle, "wb") as out:
-                out.write(data)
-            os.replace(part, file)
         else:
-            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                out.write(data)
+            handle, part = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), file
+        with open(handle, "wb") as out:
+            out.write(data)
+        if replace:
+            os.replace(part, file)
     except FileExistsError as error:
         raise ExistsError(f"{file} is there already.") from error
     except OSError as error:
+        if part is not None:  # half of it is no export
+            with suppress(OSError):
+                os.unlink(part)
         raise ExportError(f"{file} cannot be written: {error.strerror or error}.") from error
     return file
 

@@ -130,7 +130,21 @@ def test_no_such_file(quant: str, files: Sequence[str], says: str):
 
 
 @pytest.mark.parametrize(
-    "value", ["", "big", "user/", "user/repo:", "a/b/c", "user/re po", "../../etc", "user/repo:a/b"]
+    "value",
+    [
+        "",
+        "big",
+        "user/",
+        "user/repo:",
+        "a/b/c",
+        "user/re po",
+        "../../etc",
+        "../..",
+        "a/..",
+        "a/b..c",
+        ".a/b",
+        "user/repo:a/b",
+    ],
 )
 def test_what_is_no_name_of_a_repository(value: str):
     with pytest.raises(UsageError, match="-hf takes USER/REPO or USER/REPO:QUANT"):

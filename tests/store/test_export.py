@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,21 @@ def test_json_has_origins_and_figures(conversation: Conversation) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x.md", "/tmp/x.md", "a/b.md", "a\\b.md", "..", ".hidden", "C:x", "con.md", "x\n.md", " "]
+    "name",
+    [
+        "../x.md",
+        "/tmp/x.md",
+        "a/b.md",
+        "a\\b.md",
+        "..",
+        ".hidden",
+        "C:x",
+        "con.md",
+        "x\n.md",
+        " ",
+        "x\u202edm.",
+        "\x9b2J.md",
+    ],
 )
 def test_a_name_leads_nowhere_else(conversation: Conversation, tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
@@ -71,6 +86,28 @@ def test_nothing_is_replaced_unasked(conversation: Conversation, tmp_path: Path)
     save(conversation, tmp_path, "x.md", replace=True)
     assert victim.read_text() == "precious" and "# first" in (tmp_path / "x.md").read_text()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".spectui")]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_cannot_be_written_whole_leaves_nothing(conversation: Conversation, tmp_path: Path, replace: bool) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, old[1]))
+    try:
+        with pytest.raises(ExportError, match="cannot be written: File too large"):
+            save(conversation, home, "x.md", replace=replace)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert list(home.iterdir()) == []
+
+
+def test_a_directory_of_that_name_is_not_replaced(conversation: Conversation, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "x.md").mkdir(parents=True)
+    with pytest.raises(ExportError, match="cannot be written"):
+        save(conversation, home, "x.md", replace=True)
+    assert [path.name for path in home.iterdir()] == ["x.md"]
 
 
 def test_a_directory_that_cannot_be_written_is_said(conversation: Conversation, tmp_path: Path) -> None:
