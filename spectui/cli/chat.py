@@ -56,7 +56,8 @@ def command(
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
 
-    setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft)), settings.knobs
+    # In the window a model can be chosen.
+    setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain), settings.knobs
     if demo.is_demo(setup):
         knobs = demo.drafting(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     if conversation is not None:

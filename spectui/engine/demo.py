@@ -23,13 +23,19 @@ NO_MODEL = (
 )
 
 
-def default_setup(setup: Setup) -> Setup:
-    """The set-up as it is if it names a model, else with the demo pair. Raises SpectuiError if there is neither."""
+_SHOWN: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
+
+
+def default_setup(setup: Setup, *, required: bool = True) -> Setup:
+    """The set-up as it is if it names a model, else with the demo pair. Where there is neither: raises SpectuiError, or, where
+    a model is not required yet, the set-up as it is."""
     if setup.model is not None:
         return setup
     target = _packaged()
     if target is None:
-        raise SpectuiError(NO_MODEL)
+        if required:
+            raise SpectuiError(NO_MODEL)
+        return setup
     return replace(setup, model=str(target), draft=setup.draft or str(demo_draft()))
 
 
@@ -45,8 +51,12 @@ def is_demo(setup: Setup) -> bool:
 
 def drafting(knobs: Knobs, chosen: Collection[str]) -> Knobs:
     """Fixed settings that draft, where nothing else was chosen: of so small a pair the automatic policy drafts little."""
-    shown: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
-    return replace(knobs, **{key: value for key, value in shown.items() if key not in chosen})
+    return replace(knobs, **{key: value for key, value in _SHOWN.items() if key not in chosen})
+
+
+def forgotten(knobs: Knobs) -> Knobs:
+    """The knobs with defaults where they still are as `drafting` sets them."""
+    return replace(knobs, **{key: getattr(Knobs(), key) for key, value in _SHOWN.items() if getattr(knobs, key) == value})
 
 
 def make_draft(target: Path, progress: Callable[[float], None]) -> None:

@@ -191,7 +191,7 @@ class ChatScreen(PanelScreen):
     @on(PromptInput.Submitted)
     def _submit(self, event: PromptInput.Submitted) -> None:
         if self.session.state in ("no model", "failed"):
-            self.notify("There is no model to answer: Ctrl+L chooses one. The prompt is kept.", severity="warning", markup=False)
+            self.notify("No model can answer yet: Ctrl+L chooses one. The prompt is kept.", severity="warning", markup=False)
             return
         self.session.waiting.append(event.text)
         event.control.accept(event.text)

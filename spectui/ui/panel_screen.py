@@ -174,9 +174,13 @@ class PanelScreen(Screen[None]):
 
         def chosen(setup: Setup | None) -> None:
             if setup is not None:
-                self.load(replace(self.session.setup, model=setup.model, draft=setup.draft))
+                self.choose(setup)
 
         self.app.push_screen(ModelsScreen(self.shelf, self.session.setup), chosen)
+
+    def choose(self, setup: Setup) -> None:
+        """Load this set-up's target and draft."""
+        self.load(replace(self.session.setup, model=setup.model, draft=setup.draft))
 
     def action_switch(self, key: str) -> None:
         """Turn a switch on by one, and say so where the panel is hidden."""
