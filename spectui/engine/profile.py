@@ -22,7 +22,7 @@ from spectui.speculation.costs import DraftCost, VerifyCost
 BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
 
-SIZES = (2, 16, 4, 8, 32, 3, 6, 24, 33, 12, 48)
+SIZES = (2, 16, 4, 8, 6, 32), (3, 24, 33, 12, 48)
 """Pass sizes, the most telling first. Size 1 comes before all of them."""
 
 EQUAL_SIZES = (2, 4, 6, 8, 16)
@@ -127,7 +127,7 @@ def _measure(
         return perf_counter() - begun
 
     # Any tokens do: the kernels do the same work for each.
-    tokens = [(7 * n + 5) % target.n_vocab for n in range(max(SIZES))]
+    tokens = [(7 * n + 5) % target.n_vocab for n in range(max(map(max, SIZES)))]
     largest = min(target.rows, target.n_ctx)
     timed(target, 1, 1)  # the first pass sets things up
     if draft is not None:
@@ -154,11 +154,11 @@ def _measure(
     found.verify[1] = float(np.median(seconds_of_one))
     found.noisy = bool(np.quantile(seconds_of_one, 0.8) > 1.5 * min(seconds_of_one))
 
-    # One size after the other, and all of them once more if there is time: a pass of another size than the last one's costs
-    # more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
+    # The lower of two looks at each size, because what disturbs only adds. In turns: a pass of another size than the last
+    # one's costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
     alike: dict[int, bool] = {}
-    sizes = [size for size in dict.fromkeys((*SIZES, *EQUAL_SIZES)) if size <= largest]
-    for number, n in enumerate(sizes * 2):
+    sizes = [size for group in SIZES for size in group * 2 if size <= largest]
+    for number, n in enumerate(sizes):
         if over():
             break
         target.truncate(0)
@@ -168,7 +168,7 @@ def _measure(
         if n in EQUAL_SIZES and n <= len(singles) and n not in alike:
             alike[n] = all(np.array_equal(rows[place], singles[place]) for place in range(n))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
-        progress(0.4 + 0.3 * number / len(sizes))
+        progress(0.4 + 0.6 * number / len(sizes))
     target.truncate(0)
     for n in sorted(alike):
         found.tried = n
