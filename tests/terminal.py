@@ -22,13 +22,18 @@ KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "tab": "\t", "left": 
 
 
 class Terminal:
-    """`spectui` with these arguments, on a screen of `columns` x `rows`. `module` is run in its place."""
+    """`spectui` with these arguments, on a screen of `columns` x `rows`. `module` is run in its place.
 
-    def __init__(self, *arguments: str, columns: int = 120, rows: int = 40, module: str = "spectui") -> None:
+    Not `emulated`: what it writes is taken and counted, and the screen stays empty, since emulation takes part of a core.
+    """
+
+    def __init__(
+        self, *arguments: str, columns: int = 120, rows: int = 40, module: str = "spectui", emulated: bool = True
+    ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self.raw = b""
         """All that the program has written."""
-        self._stream = pyte.ByteStream(self.screen)
+        self._stream = pyte.ByteStream(self.screen) if emulated else None
         environment = {
             name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")
         }
@@ -71,7 +76,8 @@ class Terminal:
         except (pexpect.TIMEOUT, pexpect.EOF):
             return False
         self.raw += chunk
-        self._stream.feed(chunk)
+        if self._stream is not None:
+            self._stream.feed(chunk)
         return True
 
     def wait(self, what: str, seen: Callable[[], object], seconds: float = 120) -> None:

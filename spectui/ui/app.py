@@ -37,6 +37,8 @@ ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 THEMES_S = 0.5
 """How often the themes' files are looked at."""
 
+SWITCH_S = 0.0005
+
 
 class SpectuiApp(App[None]):
     """Chat with the engine's models. It never computes and never waits for the engine."""
@@ -155,6 +157,8 @@ class SpectuiApp(App[None]):
             for number in ENDINGS:
                 with suppress(NotImplementedError):  # Windows
                     asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
+        # The engine's thread gives the interpreter away in each call and waits this long to have it back from a frame.
+        sys.setswitchinterval(SWITCH_S)
         if self._monitor is not None:
             self._monitor.start()
         self.set_interval(THEMES_S, self._renew_themes)

@@ -46,7 +46,15 @@ from spectui.ui.title import TitleLine
 from spectui.ui.transcript import Transcript
 
 DRAIN_S = 1 / 30
-FIGURES_S = 1 / 4
+"""Between two looks at what the engine says, and at least between two frames."""
+
+FRAME_S = 1 / 10
+"""At most between a round and its frame: each frame is taken from the cores that decode."""
+
+FRAME_TOKENS = 24
+"""Or until so many tokens wait: a fast reply runs, it does not jump."""
+
+FIGURES_S = 1 / 2
 
 
 class ChatScreen(PanelScreen):
@@ -82,7 +90,8 @@ class ChatScreen(PanelScreen):
         self._monitor = monitor
         self._notices = notices
         self._moved = False  # the engine has said something that the figures do not show yet
-        self._figures_due = 0.0
+        self._frame_due = self._figures_due = 0.0
+        self._drawn = 0  # tokens in the context when the last frame was drawn
         self._compositor = ChangesCompositor()
 
     def compose(self) -> ComposeResult:
@@ -126,13 +135,22 @@ class ChatScreen(PanelScreen):
 
     def _tick(self) -> None:
         """Take what the engine says, and now and then show figures, in one frame: each frame costs."""
-        due = monotonic() >= self._figures_due
-        if self.engine.events or due:
+        now, events = monotonic(), self.engine.events
+        due = now >= self._figures_due
+        if due or (events and self._worth_a_frame(events[-1], now)):
+            if events and isinstance(events[-1], RoundDone):
+                self._drawn = events[-1].context
+            self._frame_due = now + FRAME_S
             with self.app.batch_update():
                 self._drain()
                 if due:
-                    self._figures_due = monotonic() + FIGURES_S
+                    self._figures_due = now + FIGURES_S
                     self._show_what_moved()
+
+    def _worth_a_frame(self, latest: Event, now: float) -> bool:
+        """Something else than tokens has come, or many of them, or the last frame was a while ago."""
+        waiting = latest.context - self._drawn if isinstance(latest, RoundDone) else FRAME_TOKENS
+        return waiting >= FRAME_TOKENS or now >= self._frame_due
 
     def _drain(self) -> None:
         if not self.engine.events:

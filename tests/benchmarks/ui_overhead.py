@@ -1,0 +1,193 @@
+"""What the window costs the engine: the same reply without a window and in one, in alternation.
+
+    python -m tests.benchmarks.ui_overhead [--pairs 6] [-m TARGET -md DRAFT] [more arguments of spectui chat]
+
+Without models the demo pair is measured. Two processes have the models loaded: `spectui chat` in a pseudo-terminal of 120x40,
+out of which everything is read, and the same engine thread without window, journal and monitor. They answer the same prompt
+in turns, and while one does the other is frozen. Drafts are of fixed length and greedy, so both write the same text in the
+same rounds. Speed is over the time from the first round to the last, as the engine's thread sees it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from statistics import median, stdev
+from typing import Any
+
+import click
+
+from spectui.cli import root
+from spectui.cli.options import Command, configuration, setting_options
+from spectui.engine import demo, worker
+from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
+from tests.benchmarks.versus_llama_cpp import busy
+from tests.terminal import Terminal
+
+PROMPT = "Write a long story about a lighthouse keeper and the sea."
+FIXED = ("--temp", "0", "--policy", "fixed", "--drafter", "model", "--draft-max", "8", "--p-min", "0.4")
+RESULTS = "UI_OVERHEAD_RESULTS"
+"""The environment variable that names the file into which a process writes a line for each reply."""
+
+FRAMES_S = 30
+"""The window looks for news so often in a second."""
+
+TYPED = {"window": f"\x0e{PROMPT}\r", "bare": "\n"}
+"""What has each of the two answer: a new chat and the prompt, or any line."""
+
+
+class Recorder(deque[Event]):
+    """The engine's events, with a note of when each reply's rounds came. The engine's thread fills it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rounds: list[tuple[float, int]] = []
+        self._others_s = 0.0
+
+    def append(self, event: Event) -> None:
+        super().append(event)
+        if isinstance(event, RoundDone):
+            if not self._rounds:
+                self._others_s = seconds_of_others()
+            self._rounds.append((time.perf_counter(), len(event.round.tokens)))
+        elif isinstance(event, Finished):
+            rounds, self._rounds = self._rounds, []
+            seconds = rounds[-1][0] - rounds[0][0]
+            speed = sum(tokens for _, tokens in rounds[1:]) / seconds
+            self._note(seconds=seconds, speed=speed, others_s=seconds_of_others() - self._others_s, text=event.text)
+        elif isinstance(event, Loaded):
+            self._note(loaded=True)
+
+    @staticmethod
+    def _note(**line: object) -> None:
+        with Path(os.environ[RESULTS]).open("a") as file:
+            print(json.dumps(line), file=file)
+
+
+def seconds_of_others() -> float:
+    """CPU time that this process's Python threads have had so far, but for the one that asks."""
+    others = [thread.ident for thread in threading.enumerate() if thread is not threading.current_thread()]
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(each)) for each in others if each is not None)
+
+
+class RecordingWorker(worker.Worker):
+    """The engine, recorded."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.events = Recorder()
+
+
+@click.command("bare", cls=Command)
+@setting_options("ui")
+def bare(profile: str | None, config_path: Path | None, **values: Any) -> None:
+    """The engine alone: it answers whenever a line comes in."""
+    settings = configuration(profile, config_path, values)
+    engine = RecordingWorker(settings.knobs)
+    engine.load(demo.default_setup(settings.setup))
+    for _ in sys.stdin:
+        engine.generate([Message("user", PROMPT)])
+
+
+def be(side: str, arguments: list[str]) -> None:
+    """Be one of the two processes."""
+    if side == "window":
+        from textual.drivers.linux_driver import LinuxDriver
+
+        worker.Worker = RecordingWorker
+        # On waking the driver would set up a terminal that is as it was.
+        LinuxDriver._sigcont_application = lambda *_: None
+    root.add_command(bare)
+    root.main([{"window": "chat"}.get(side, side), *arguments])
+
+
+class Side:
+    """One of the two processes, from outside."""
+
+    def __init__(self, name: str, results: Path, arguments: list[str]) -> None:
+        self._name = name
+        self._results = results
+        self._seen = 0
+        os.environ[RESULTS] = str(results)
+        self.terminal = Terminal("--be", name, *arguments, module="tests.benchmarks.ui_overhead", emulated=False)
+        self._next("the models")
+        self.reply()  # to be warm
+
+    def reply(self) -> dict[str, Any]:
+        """Wake it, have it answer, and freeze it."""
+        os.kill(self.terminal.child.pid, signal.SIGCONT)
+        before = len(self.terminal.raw)
+        self.terminal.type(TYPED[self._name])
+        result = self._next("the reply") | {"written": len(self.terminal.raw) - before}
+        while self.terminal.read(0.3):  # until it is at rest
+            pass
+        os.kill(self.terminal.child.pid, signal.SIGSTOP)
+        return result
+
+    def _next(self, what: str) -> dict[str, Any]:
+        lines: list[str] = []
+
+        def come() -> bool:
+            lines[:] = self._results.read_text().splitlines() if self._results.exists() else []
+            return len(lines) > self._seen
+
+        self.terminal.wait(what, come)
+        self._seen += 1
+        result: dict[str, Any] = json.loads(lines[self._seen - 1])
+        return result
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=6, help="of replies, one without a window and one in it")
+    parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
+    options, extra = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as directory:
+        for kind in ("CONFIG", "DATA", "STATE"):
+            os.environ[f"SPECTUI_{kind}_DIR"] = f"{directory}/{kind}"
+        sides: dict[str, Side] = {}
+        try:
+            for name in TYPED:
+                sides[name] = Side(name, Path(directory) / name, [*FIXED, "-n", "256", *extra])
+            replies: dict[str, list[dict[str, Any]]] = {name: [] for name in TYPED}
+            for number in range(options.pairs):
+                if not options.noisy and (other := busy()):
+                    raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
+                for name in (TYPED, reversed(TYPED))[number % 2]:
+                    replies[name].append(sides[name].reply())
+        finally:
+            for side in sides.values():
+                side.terminal.child.close(force=True)
+    report(replies["bare"], replies["window"])
+
+
+def report(bare: list[dict[str, Any]], window: list[dict[str, Any]]) -> None:
+    """Both speeds, the loss, and what a frame costs."""
+    if len({reply["text"] for reply in (*bare, *window)}) > 1:
+        print("The texts differ, so the speeds are not of the same work.")
+    losses = [100 * (1 - b["speed"] / a["speed"]) for a, b in zip(bare, window, strict=True)]
+    spread = stdev(losses) if len(losses) > 1 else 0.0
+    others, seconds = (sum(reply[key] for reply in window) for key in ("others_s", "seconds"))
+    print(f"without a window {median(reply['speed'] for reply in bare):7.1f} t/s")
+    print(f"in the window    {median(reply['speed'] for reply in window):7.1f} t/s")
+    print(f"lost             {median(losses):7.1f} %, standard deviation {spread:.1f}, of {len(losses)} pairs: "
+          f"{' '.join(f'{loss:.1f}' for loss in losses)}")  # fmt: skip
+    print(f"the window's threads take {100 * others / seconds:.1f} % of a core, "
+          f"{1000 * others / seconds / FRAMES_S:.2f} ms for 1/{FRAMES_S} s, and write "
+          f"{sum(reply['written'] for reply in window) / seconds / 1000:.0f} kB/s")  # fmt: skip
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--be"]:
+        be(sys.argv[2], sys.argv[3:])
+    else:
+        main()
