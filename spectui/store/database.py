@@ -46,13 +46,17 @@ class DamagedError(StoreError):
     """The file is a database, but not one of conversations, or not a whole one."""
 
 
+FAULTS = (sqlite3.Error, OSError, StoreError, UnicodeDecodeError)
+"""What using the file may raise. The last comes where SQLite's own words quote a damaged schema that is no UTF-8."""
+
+
 def database_file() -> Path:
     """Where the conversations are, or would be."""
     return paths.data_directory() / "conversations.db"
 
 
 def connect(file: Path) -> sqlite3.Connection:
-    """Open the file, making it and its tables where they are missing. Raises sqlite3.Error, OSError or StoreError."""
+    """Open the file, making it and its tables where they are missing. Raises one of FAULTS."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Made here and not by SQLite, so that it is never readable to others; its -wal and -shm take over the mode.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
@@ -94,7 +98,7 @@ def is_damage(error: BaseException) -> bool:
     """Does this error say that the file is no sound database (and not that the disk is full, or busy)?"""
     words = str(error)
     broken = isinstance(error, sqlite3.DatabaseError) and ("malformed" in words or "not a database" in words)
-    return broken or isinstance(error, DamagedError)
+    return broken or isinstance(error, DamagedError | UnicodeDecodeError)
 
 
 def set_aside(file: Path) -> Path:
@@ -165,5 +169,7 @@ def opened(file: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(connect(file)) as connection:
             yield connection
-    except (sqlite3.Error, OSError) as error:
+    except StoreError:
+        raise
+    except FAULTS as error:
         raise StoreError(f"The conversations in {file} cannot be used: {error}.") from error

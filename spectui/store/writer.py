@@ -132,7 +132,7 @@ class Writer:
         self._due = None
         try:
             self._write()
-        except (sqlite3.Error, OSError, StoreError) as error:
+        except database.FAULTS as error:
             if database.is_damage(error):
                 self._begin_anew()
             else:
@@ -192,7 +192,7 @@ class Writer:
             aside = database.set_aside(self._file)
             self.notices.append(f"The file of the conversations is damaged: it is now {aside}, and a new one is begun.")
             self._write()
-        except (sqlite3.Error, OSError, StoreError) as error:
+        except database.FAULTS as error:
             self._keep_for_later(error)
 
     def _settle(self) -> None:

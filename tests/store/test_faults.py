@@ -310,6 +310,21 @@ def test_values_of_another_kind_are_read_as_some_or_none(file: Path, column: str
         assert [*library.ends(file, summary.id)] or column == "message.parent"
 
 
+def test_a_schema_that_is_no_utf_8_is_damage(file: Path) -> None:
+    """SQLite quotes it in its complaint, which Python cannot decode: no error of sqlite3's, and it must not end the writer."""
+    written(file)
+    content = file.read_bytes()
+    place = content.index(b"CREATE TABLE conversation")
+    file.write_bytes(content[:place] + b"\x80" + content[place + 1 :])
+    with pytest.raises(StoreError, match="cannot be used"):
+        library.summaries(file)
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert "is damaged: it is now" in journal.notices[0]
+    assert [each.title for each in library.summaries(file)] == ["one"]
+
+
 def test_a_byte_that_is_no_utf_8_costs_a_sign(file: Path) -> None:
     written(file)
     connection = connect(file)
