@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from spectui.llama.heads import Cancelled, Head, Vocabulary, is_later_part, read_head
+from spectui.llama.text import safe
 
 DEEPEST = 8
 """Directories below a place that are looked into: Hugging Face's cache needs 4."""
@@ -138,4 +139,9 @@ def _restored(row: dict[str, Any]) -> Head:
     if vocabulary is not None:
         digests = tuple((int(count), str(digest)) for count, digest in vocabulary["digests"])
         vocabulary = Vocabulary(str(vocabulary["kind"]), int(vocabulary["count"]), digests)
-    return Head(**row, vocabulary=vocabulary)
+    head = Head(**row, vocabulary=vocabulary)
+    for name, kind in get_type_hints(Head).items():
+        value = getattr(head, name)
+        if not isinstance(value, kind) or (isinstance(value, str) and name != "path" and value != safe(value)):
+            raise ValueError(name)
+    return head
