@@ -51,7 +51,7 @@ def likeliest(row: Row, k: int) -> NDArray[np.intp]:
 
 def probability(row: Row, token: int) -> float:
     """The token's probability at temperature 1 over the whole vocabulary."""
-    return float(1.0 / np.exp(row - row[token]).sum(dtype=np.float64))
+    return 1.0 / float(np.exp(row - row[token]).sum())
 
 
 def confidence(row: Row, token: int) -> float:
