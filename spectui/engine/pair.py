@@ -262,7 +262,7 @@ class Pair:
             self.draft_memory.close()
         if self.draft is not None:
             self.draft.close()
-        self.draft = self.draft_memory = self.drafter = None
+        self.draft = self.draft_memory = self.drafter = self.strategy = None  # the strategy asks the drafter
         self._loaded.pop("draft", None)
 
 

@@ -91,6 +91,7 @@ class Context:
         Raises Interrupted, or EvaluationError; the memory then holds what it held before.
         """
         before = len(self.tokens)
+        forget_errors()
         # A memory that cannot be cut back is saved before a draft goes in, so what is certain goes in first, by itself.
         saves = self.model.recurrent and rows > 1
         certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
@@ -101,14 +102,20 @@ class Context:
                 self._checkpoint = _Checkpoint(self._context, len(self.tokens))
             if certain < len(tokens):
                 self._decode(tokens[certain:], rows)
+            return self._logits(rows)
         except (Interrupted, EvaluationError):
             # What an interrupted or failed pass left behind must go, so that the memory agrees with `tokens`.
             self.truncate(before)
             raise
+
+    def _logits(self, rows: int) -> NDArray[np.float32]:
+        """Those of the last pass."""
         if not rows:
             return np.empty((0, self.n_vocab), np.float32)
         address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
-        memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address or 0)
+        if not address:
+            raise EvaluationError("llama.cpp evaluated tokens and has no logits of them.")
+        memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
         view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
         return view
 

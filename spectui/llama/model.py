@@ -11,7 +11,10 @@ from spectui.llama import devices
 from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.records import Device
-from spectui.llama.tokenizing import Tokenizer
+from spectui.llama.tokenizing import TextError, Tokenizer
+
+MOST_BYTES = 1 << 20
+"""Of a token."""
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
 
@@ -142,14 +145,15 @@ class Model:
         return self._tokenizer.tokenize(text, special=special, add_special=add_special)
 
     def piece(self, token: int) -> bytes:
-        """The token's bytes; empty for control tokens."""
+        """The token's bytes; empty for control tokens. Raises TextError."""
         room = 64
-        while True:
+        for _ in range(2):  # the first answer may be how much room is needed
             buffer = ctypes.create_string_buffer(room)
             n = llama.llama_token_to_piece(self.vocab, token, buffer, room, 0, False)
             if n >= 0:
                 return bytes(buffer.raw[:n])
-            room = -n
+            room = min(-n, MOST_BYTES)
+        raise TextError(f"llama.cpp cannot spell token {token}.")
 
     def token_text(self, token: int) -> str:
         """The token as the vocabulary spells it; "" for the token -1."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from spectui.errors import SpectuiError
 from spectui.llama.library import llama
@@ -61,27 +62,26 @@ class Tokenizer:
 
     def _deeply(self, data: bytes, special: bool, add_special: bool) -> list[int]:
         """In a thread with a deep stack. It computes nothing in parallel, so the worker's threads stay warm."""
-        tokens: list[int] = []
-        thread = threading.Thread(target=lambda: tokens.extend(self._tokens(data, special, add_special)))
-        with _one_at_a_time:
-            usual = threading.stack_size(DEEP_STACK)
-            try:
-                thread.start()
-            except RuntimeError as error:
-                raise TextError("There is no memory left to read so long a text with: shorten it.") from error
-            finally:
-                threading.stack_size(usual)
-        thread.join()
-        return tokens
+        with ThreadPoolExecutor(1) as pool:
+            with _one_at_a_time:
+                usual = threading.stack_size(DEEP_STACK)
+                try:
+                    tokens = pool.submit(self._tokens, data, special, add_special)  # which starts the thread
+                except RuntimeError as error:
+                    raise TextError("There is no memory left to read so long a text with: shorten it.") from error
+                finally:
+                    threading.stack_size(usual)
+            return tokens.result()
 
     def _tokens(self, data: bytes, special: bool, add_special: bool) -> list[int]:
         room = len(data) + 16
-        while True:
+        for _ in range(2):  # the first answer may be how much room is needed
             tokens = (llama.llama_token * room)()
             n = llama.llama_tokenize(self._vocab, data, len(data), tokens, room, add_special, special)
             if n >= 0:
                 return list(tokens[:n])
-            room = -n
+            room = min(-n, 8 * room)
+        raise TextError("llama.cpp's tokenizer does not take this text: shorten it, or write it in other words.")
 
 
 class _Lacks:
