@@ -82,12 +82,12 @@ class FakeEngine:
         """Tell how far loading is: `progress` in 0..1, `size` in bytes."""
         self.events.append(Loading(what, progress, size))
 
-    def finish_loading(self) -> None:
-        """The last set-up that was asked for is loaded."""
+    def finish_loading(self, draft_remark: str = "") -> None:
+        """The last set-up that was asked for is loaded; `draft_remark` is how the draft's vocabulary differs."""
         setup = self.loads[-1]
         self._loading = False
         self._n_ctx = setup.ctx_size or 4096
-        draft = self._model(setup.draft, 500_000_000, 400_000_000) if setup.draft else None
+        draft = self._model(setup.draft, 500_000_000, 400_000_000, draft_remark) if setup.draft else None
         found = "passes of up to 16 tokens round as single ones do, in an empty context"
         target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000, found)
         self.events.append(Loaded(setup, target, draft, self.devices))
@@ -167,9 +167,9 @@ class FakeEngine:
         self._replying = False
         self.events.append(Failed(message))
 
-    def notify(self, message: str) -> None:
+    def notify(self, message: str, *, draft_failed: bool = False) -> None:
         """A line to show, in passing."""
-        self.events.append(Notice(message))
+        self.events.append(Notice(message, draft_failed))
 
     def _model(self, path: str, parameters: int, size: int, remark: str = "") -> ModelInfo:
         return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768, remark)

@@ -181,7 +181,7 @@ def _now(figures: Figures, width: int) -> list[Line]:
 
 def two_lines(text: str, width: int) -> tuple[str, str]:
     """Text in two lines of `width` cells, broken between words, with … where it had to be cut."""
-    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…") or [""]
+    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False) or [""]
     return lines[0], lines[1] if len(lines) > 1 else ""
 
 

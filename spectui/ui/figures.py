@@ -25,8 +25,8 @@ class Figures:
 
     `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target, `rounds` are the
     latest ones, oldest first. `origins` and `sources` count the reply's tokens: by who had them first, and accepted ones
-    by who drafted them. `has_draft`: a draft model is loaded; `draft_failed`: it gave up in this reply; `draft_problem`: why
-    there is none.
+    by who drafted them. `has_draft`: a draft model is loaded; `translated`: it has another vocabulary than the target;
+    `draft_failed`: it gave up in this reply; `draft_problem`: why there is none.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -42,6 +42,7 @@ class Figures:
     context: int | None = None
     n_ctx: int | None = None
     has_draft: bool = False
+    translated: bool = False
     draft_failed: bool = False
     draft_problem: str = ""
 

@@ -137,6 +137,8 @@ class Session:
 
     def load(self, setup: Setup) -> None:
         """Note that these models are being loaded."""
+        if setup.model != self.setup.model:
+            self.draft_problem = ""
         self.setup = setup
         self._model = "loading"
         self._loads += 1
@@ -254,6 +256,7 @@ class Session:
             context=self.context,
             n_ctx=self.n_ctx,
             has_draft=self.draft is not None,
+            translated=self.draft is not None and self.draft.remark != "",
             draft_failed=self.draft_failed,
             draft_problem=self.draft_problem,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 from spectui.ui.figures import Figures
 
@@ -20,7 +21,9 @@ def why_no_drafts(figures: Figures) -> str:
     if any(round.count("accepted") for round in rounds):
         return ""
     if any(round.count("rejected") for round in rounds):
-        return "all drafts are rejected: this text cannot be guessed" if len(rounds) >= _LATELY // 2 else ""
+        if len(rounds) < _LATELY // 2:
+            return ""
+        return "all drafts are rejected" + (_besides(figures, knobs) or ": this text cannot be guessed")
     return _cause(figures, rounds)
 
 
@@ -40,15 +43,19 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         if any(round.drafted for round in rounds):
             return f"all drafts are shorter than draft-min {knobs.draft_min}"
         if knobs.drafter == "suffix" or not figures.has_draft:
-            return "nothing here stood in the conversation before" + _without(figures)
-        return f"every first token is under p-min {knobs.p_min:.2f}: lower it"
+            return "nothing here stood in the conversation before" + _besides(figures, knobs)
+        return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
     note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ")
-    return (note or "the policy says that it does not pay") + _without(figures)
+    return (note or "the policy says that it does not pay") + _besides(figures, knobs)
 
 
-def _without(figures: Figures) -> str:
-    """What else keeps drafts away: there is no model that could make them."""
-    return "" if figures.has_draft else f"; {figures.draft_problem or 'no draft model (-md)'}"
+def _besides(figures: Figures, knobs: Knobs) -> str:
+    """What else keeps drafts away: there is no model that could make them, or it speaks other tokens."""
+    if knobs.drafter == "suffix":
+        return ""
+    if figures.has_draft:
+        return "; the draft has another vocabulary" if figures.translated else ""
+    return f"; {figures.draft_problem or 'no draft model (-md)'}"
 
 
 def _room(figures: Figures) -> int | None:

@@ -196,7 +196,7 @@ async def test_the_machine_page_shows_each_gpu_and_the_host(make_app: Make, engi
         (Knobs(draft_max=0), {"has_draft": True}, "draft-max is 0"),
         (Knobs(drafter="model"), {}, "no draft model"),
         (Knobs(drafter="model"), {"draft_problem": "The draft has another vocabulary."}, "another vocabulary"),
-        (Knobs(policy="fixed"), {"has_draft": True}, "under p-min 0.75"),
+        (Knobs(policy="fixed"), {"has_draft": True}, "reaches p-min 0.75"),
         (Knobs(policy="fixed", drafter="suffix"), {"has_draft": True}, "nothing here stood"),
         (Knobs(), {"has_draft": True, "context": 4095, "n_ctx": 4096}, "context is nearly full"),
         (Knobs(), {"has_draft": True, "draft_failed": True}, "draft model failed"),

@@ -1,0 +1,129 @@
+"""Why nothing is drafted: each cause as it comes about in the window, and what the panel then says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from textual.pilot import Pilot
+
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Setup
+from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard import Dashboard
+from tests.ui.driving import PAIR, ask, wait_until
+
+Make = Callable[..., SpectuiApp]
+ALONE = replace(PAIR, draft=None)
+FIXED = {"policy": "fixed", "drafter": "model"}
+REFUSED = "The draft has another vocabulary: token 777 is 'a'."
+
+
+def plainly(engine: FakeEngine) -> None:
+    engine.emit_round(plain="a")
+
+
+def with_a_short_draft(engine: FakeEngine) -> None:
+    engine.emit_round(plain="a", ignored=[" x"])
+
+
+def when_it_does_not_pay(engine: FakeEngine) -> None:
+    engine.emit_round(plain="a", note="not drafting: the draft costs 0.45 of a target pass, needs 0.92, has 0.61")
+
+
+def without_a_match(engine: FakeEngine) -> None:
+    engine.emit_round(plain="a", note="not drafting: no match for the last words")
+
+
+def in_vain(engine: FakeEngine) -> None:
+    engine.emit_round(correction="a", rejected=[" x", " y"])
+
+
+def after_the_draft_failed(engine: FakeEngine) -> None:
+    engine.notify("The draft model failed.", draft_failed=True)
+    engine.emit_round(plain="a")
+
+
+def said(pilot: Pilot[None]) -> str:
+    """The two lines in which the panel tells why, as one."""
+    lines = ["".join(text for text, _ in line) for line in pilot.app.screen.query_one(Dashboard).written()]
+    at = next((at for at, line in enumerate(lines) if line.startswith("no drafts")), None)
+    return "" if at is None else " ".join(f"{lines[at].removeprefix('no drafts')} {lines[at + 1]}".split())
+
+
+@pytest.mark.parametrize(
+    ("setup", "knobs", "context", "write", "why"),
+    [
+        (ALONE, FIXED, 9, plainly, "there is no draft model: give one with -md"),
+        (ALONE, {}, 9, without_a_match, "no match for the last words; no draft model (-md)"),
+        (PAIR, FIXED | {"p_min": 0.9}, 9, plainly, "no first token reaches p-min 0.90: lower it"),
+        (PAIR, FIXED | {"draft_min": 3}, 9, with_a_short_draft, "all drafts are shorter than draft-min 3"),
+        (PAIR, {}, 9, when_it_does_not_pay, "the draft costs 0.45 of a target pass"),
+        (PAIR, {}, 4095, plainly, "the context is nearly full: no room for a draft"),
+        (PAIR, {}, 9, after_the_draft_failed, "the draft model failed; the next reply tries it again"),
+        (PAIR, {"drafter": "off"}, 9, plainly, "the drafter is off (F8)"),
+        (PAIR, {"draft_max": 0}, 9, plainly, "draft-max is 0"),
+        (PAIR, FIXED, 9, in_vain, "all drafts are rejected: this text cannot be guessed"),
+        (PAIR, {"policy": "fixed", "drafter": "suffix"}, 9, plainly, "nothing here stood in the conversation before"),
+    ],
+)
+async def test_each_cause_is_named_when_it_comes_about(
+    make_app: Make,
+    engine: FakeEngine,
+    setup: Setup,
+    knobs: dict[str, object],
+    context: int,
+    write: Callable[[FakeEngine], None],
+    why: str,
+) -> None:
+    app = make_app(setup)
+    async with app.run_test(size=(120, 40)) as pilot:
+        engine.knobs = replace(engine.knobs, **knobs)  # type: ignore[arg-type]
+        await wait_until(pilot, lambda: engine.loads)
+        engine.finish_loading()
+        await asked(pilot, engine, context, write)
+        await wait_until(pilot, lambda: why in said(pilot))
+        engine.read_prompt(9, 9)
+        engine.knobs = replace(engine.knobs, drafter="auto", policy="auto", draft_max=16, draft_min=0)
+        engine.emit_round(" b", " c", bonus=" d")
+        await wait_until(pilot, lambda: said(pilot) == "")
+
+
+async def asked(pilot: Pilot[None], engine: FakeEngine, context: int, write: Callable[[FakeEngine], None]) -> None:
+    await ask(pilot, "hi")
+    await wait_until(pilot, lambda: engine.generates)
+    engine.read_prompt(context, context)
+    for _ in range(8):
+        write(engine)
+
+
+async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(PAIR)
+    async with app.run_test(size=(120, 40)) as pilot:
+        engine.knobs = replace(engine.knobs, drafter="model")
+        await wait_until(pilot, lambda: engine.loads)
+        engine.fail_loading(REFUSED, without_draft=True)
+        await wait_until(pilot, lambda: app.screen.session.without_draft)  # type: ignore[attr-defined]
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: engine.loads[1:] == [ALONE])
+        engine.finish_loading()
+        await asked(pilot, engine, 9, plainly)
+        await wait_until(pilot, lambda: said(pilot) == REFUSED)
+        app.screen.load(replace(ALONE, model="/models/other.gguf"))  # type: ignore[attr-defined]
+        engine.finish_loading()
+        await asked(pilot, engine, 9, plainly)
+        await wait_until(pilot, lambda: said(pilot).startswith("there is no draft model"))
+
+
+@pytest.mark.parametrize("write", [plainly, in_vain])
+async def test_a_draft_of_another_vocabulary_that_is_translated(
+    make_app: Make, engine: FakeEngine, write: Callable[[FakeEngine], None]
+) -> None:
+    app = make_app(PAIR)
+    async with app.run_test(size=(120, 40)) as pilot:
+        engine.knobs = replace(engine.knobs, drafter="model", policy="fixed")
+        await wait_until(pilot, lambda: engine.loads)
+        engine.finish_loading("Token 777 is 'x' in the draft and 'y' in the target. It drafts by text.")
+        await asked(pilot, engine, 9, write)
+        await wait_until(pilot, lambda: "the draft has another vocabulary" in said(pilot))
