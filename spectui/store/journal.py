@@ -74,6 +74,11 @@ class Journal:
         """Go back to the first so many messages; what is said next is a branch from there."""
         del self.path[length:]
 
+    def turn_here(self) -> None:
+        """Whoever opens the conversation next finds it as it is cut now."""
+        if self._writer is not None and self.path:
+            self._writer.post(partial(_turn, conversation=self._conversation, message=self.path[-1]))
+
     def prompt(self, text: str, system: str, target: str) -> None:
         """A prompt, which is on disk when this returns, or else a notice says why not."""
         if self._writer is None:
@@ -187,6 +192,10 @@ def _end_reply(
     connection.execute(
         "UPDATE conversation SET updated = ? WHERE id = (SELECT conversation FROM message WHERE id = ?)", (now, message)
     )
+
+
+def _turn(connection: sqlite3.Connection, *, conversation: str, message: int) -> None:
+    connection.execute("UPDATE conversation SET head = ? WHERE id = ?", (message, conversation))
 
 
 def _new_id() -> int:

@@ -118,6 +118,7 @@ class Editing(Resuming):
                     self._edit(place)
                 case Way("back", length):
                     self._back_to(length)
+                    self.session.journal.turn_here()
                     self._show_figures()
                     self._show_state()
                 case Way("branch", identity):

@@ -105,6 +105,32 @@ async def test_an_edit_behind_a_prompt_that_failed(make_app: Make, engine: FakeE
         assert [each.content for each in engine.generates[-1]] == ["one", REPLY, "two!"]
 
 
+async def test_where_a_person_turned_to_is_where_the_conversation_is_opened_again(
+    make_app: Make, engine: FakeEngine, file: Path
+) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one", "first reply")
+        await exchange(pilot, engine, "two", "old end")
+        await turn(pilot, "up", "up")
+        await wait_until(pilot, lambda: "two" not in said(app))
+    assert [message.text for message in last(file).messages] == ["one", "first reply"], "no prompt was needed"
+    app = make_app(journal=Journal(file), conversation=last(file))
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: "first reply" in said(app))
+        await turn(pilot, "down")
+        await wait_until(pilot, lambda: "old end" in said(app))
+    assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
+
+
+async def turn(pilot: Pilot[None], *keys: str) -> None:
+    """Choose a message or a branch, from the last message on."""
+    await pilot.press("alt+l")
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, MessagesScreen))
+    await pilot.press(*keys, "enter")
+
+
 async def test_branches_are_listed_and_turned_to(make_app: Make, engine: FakeEngine, file: Path) -> None:
     app = make_app(journal=Journal(file))
     async with app.run_test() as pilot:
