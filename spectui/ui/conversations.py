@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
@@ -26,6 +25,7 @@ from spectui.store.records import Summary
 from spectui.ui.actions import ActionLine
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.figures import MUTED, printable
+from spectui.ui.list_window import ListWindow
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.resuming import Resuming
 
@@ -40,40 +40,16 @@ class Choice(NamedTuple):
     id: str
 
 
-class ConversationsScreen(ModalScreen[Choice | None]):
+class ConversationsScreen(ListWindow[Choice]):
     """Answers with what to go on with, or None."""
 
-    # Priority, because the search box keeps the focus and would take most of them.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
+        Binding("enter", "choose", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
         Binding("f2", "rename", "Rename", id="conversations.rename", priority=True, tooltip="Give it another title"),
         Binding("ctrl+d", "delete", "Delete", id="conversations.delete", priority=True,
                 tooltip="Forget this conversation, on disk too"),
         Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
-        Binding("escape", "dismiss(None)", "Close", id="conversations.close", priority=True, tooltip="Back to the chat"),
-        Binding("up", "move('cursor_up')", "Up", id="conversations.up", show=False, priority=True),
-        Binding("down", "move('cursor_down')", "Down", id="conversations.down", show=False, priority=True),
-        Binding("pageup", "move('page_up')", "Page up", id="conversations.page-up", show=False, priority=True),
-        Binding("pagedown", "move('page_down')", "Page down", id="conversations.page-down", show=False, priority=True),
     ]  # fmt: skip
-    DEFAULT_CSS = """
-    ConversationsScreen { align: center middle; }
-    ConversationsScreen > Vertical {
-        width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
-        background: $surface; border: round $accent; border-title-color: $foreground;
-    }
-    ConversationsScreen Input, ConversationsScreen Input:focus {
-        border: none; height: 1; padding: 0; margin: 0 0 1 0; background: $foreground 10%;
-    }
-    ConversationsScreen OptionList {
-        height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
-        scrollbar-size-vertical: 1;
-    }
-    ConversationsScreen OptionList:focus { border: none; }
-    ConversationsScreen Label { color: $foreground 60%; }
-    ConversationsScreen ActionLine { margin-top: 1; }
-    .-tiny ConversationsScreen > Vertical { border: none; height: 100%; }
-    """
 
     def __init__(self, journal: Journal, file: Path, leave: Callable[[], None]) -> None:
         """`file` is the journal's; `leave` is called before the conversation that is open is deleted."""
@@ -90,8 +66,8 @@ class ConversationsScreen(ModalScreen[Choice | None]):
             yield Input(placeholder="Search titles and what was said")
             yield OptionList(markup=False)
             yield Label("", markup=False)
-            yield ActionLine([("open", "open"), ("rename", "rename"), ("delete", "delete"), ("new", "new"),
-                              ("close", "dismiss(None)")])  # fmt: skip
+            yield ActionLine([("open", "choose"), ("rename", "rename"), ("delete", "delete"), ("new", "new"),
+                              ("close", "back")])  # fmt: skip
 
     def on_mount(self) -> None:
         """Show all."""
@@ -140,8 +116,7 @@ class ConversationsScreen(ModalScreen[Choice | None]):
 
     # Actions
 
-    @on(OptionList.OptionSelected)
-    def action_open(self) -> None:
+    def action_choose(self) -> None:
         """Answer with the one under the bar."""
         if self._chosen is not None:
             self.dismiss(Choice("open", self._chosen.id))
@@ -149,10 +124,6 @@ class ConversationsScreen(ModalScreen[Choice | None]):
     def action_new(self) -> None:
         """Answer that a new one is wanted."""
         self.dismiss(Choice("new", ""))
-
-    def action_move(self, action: str) -> None:
-        """Move the bar without leaving the search box."""
-        getattr(self.query_one(OptionList), f"action_{action}")()
 
     def action_rename(self) -> None:
         """Ask for another title."""

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar, Literal, NamedTuple
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -19,6 +17,7 @@ from spectui.engine.events import Message
 from spectui.store.records import StoredMessage
 from spectui.ui.actions import ActionLine
 from spectui.ui.figures import MUTED, printable
+from spectui.ui.list_window import ListWindow
 
 _SHOWN = 200  # characters of a message: more than a line has
 
@@ -31,27 +30,13 @@ class Way(NamedTuple):
     number: int
 
 
-class MessagesScreen(ModalScreen[Way | None]):
+class MessagesScreen(ListWindow[Way]):
     """Answers with where to go on, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Edit or branch", id="messages.choose", priority=True,
                 tooltip="Edit this prompt, go on from this reply, or turn to this branch"),
-        Binding("escape", "dismiss(None)", "Close", id="messages.close", priority=True, tooltip="Back to the chat"),
     ]  # fmt: skip
-    DEFAULT_CSS = """
-    MessagesScreen { align: center middle; }
-    MessagesScreen > Vertical {
-        width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
-        background: $surface; border: round $accent; border-title-color: $foreground;
-    }
-    MessagesScreen OptionList, MessagesScreen OptionList:focus {
-        height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
-        scrollbar-size-vertical: 1;
-    }
-    MessagesScreen ActionLine { margin-top: 1; }
-    .-tiny MessagesScreen > Vertical { border: none; height: 100%; min-height: 1; }
-    """
 
     def __init__(self, messages: Sequence[Message], branches: Sequence[StoredMessage], at: int | None = None) -> None:
         """`branches` are the last messages of the conversation's other branches; the bar is put on message `at`."""
@@ -73,7 +58,7 @@ class MessagesScreen(ModalScreen[Way | None]):
         with Vertical() as box:
             box.border_title = "messages: edit a prompt, go on from a reply"
             yield OptionList(*(Option(line) for _, line in self._lines), markup=False)
-            yield ActionLine([("edit or go on from there", "choose"), ("close", "dismiss(None)")])
+            yield ActionLine([("edit or go on from there", "choose"), ("close", "back")])
 
     def on_mount(self) -> None:
         """Begin at the end, where a person most likely wants to go on, or where they clicked."""
@@ -82,7 +67,6 @@ class MessagesScreen(ModalScreen[Way | None]):
         listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._lines) - 1))
         listed.focus()
 
-    @on(OptionList.OptionSelected)
     def action_choose(self) -> None:
         """Answer with what the bar is on."""
         at = self.query_one(OptionList).highlighted

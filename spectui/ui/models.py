@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
@@ -24,6 +23,7 @@ from spectui.llama.matching import Match, drafts_for, match
 from spectui.llama.shelf import Shelf
 from spectui.ui.actions import ActionLine
 from spectui.ui.figures import MUTED, UNKNOWN, count, printable, size
+from spectui.ui.list_window import ListWindow
 from spectui.ui.title import shorten
 
 MOST_SHOWN = 500
@@ -36,35 +36,18 @@ NO_DRAFT = ""
 _MARKS = {"same": "✓", "translated": "~", "never": "·"}
 
 
-class ModelsScreen(ModalScreen[Setup | None]):
+class ModelsScreen(ListWindow[Setup]):
     """Answers with the set-up to load, or None. Looks for files in a thread of its own while it is open."""
 
-    # Priority, because the filter's box keeps the focus and would take most of them.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model"),
-        Binding("escape", "back", "Back", id="models.back", priority=True, tooltip="One step back, or to the chat"),
-        Binding("up", "move('cursor_up')", "Up", id="models.up", show=False, priority=True),
-        Binding("down", "move('cursor_down')", "Down", id="models.down", show=False, priority=True),
-        Binding("pageup", "move('page_up')", "Page up", id="models.page-up", show=False, priority=True),
-        Binding("pagedown", "move('page_down')", "Page down", id="models.page-down", show=False, priority=True),
-    ]  # fmt: skip
+    ]
     DEFAULT_CSS = """
-    ModelsScreen { align: center middle; }
-    ModelsScreen > Vertical {
-        width: 112; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
-        background: $surface; border: round $accent; border-title-color: $foreground;
-        border-subtitle-color: $foreground 60%;
+    ModelsScreen {
+        & > Vertical { width: 112; }
+        Label { height: 3; margin-top: 1; }
+        &.-tiny Label { display: none; }
     }
-    ModelsScreen Input, ModelsScreen Input:focus {
-        border: none; height: 1; padding: 0; margin: 0 0 1 0; background: $foreground 10%;
-    }
-    ModelsScreen OptionList {
-        height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
-        scrollbar-size-vertical: 1;
-    }
-    ModelsScreen Label { width: 1fr; height: 3; margin-top: 1; color: $foreground 80%; }
-    .-tiny ModelsScreen > Vertical { border: none; height: 100%; }
-    .-tiny ModelsScreen Label { display: none; }
     """
 
     def __init__(self, shelf: Shelf, setup: Setup) -> None:
@@ -233,17 +216,11 @@ class ModelsScreen(ModalScreen[Setup | None]):
     def action_move(self, action: str) -> None:
         """Move the bar without leaving the filter."""
         self._moved = True
-        getattr(self.query_one(OptionList), f"action_{action}")()
-
-    @on(OptionList.OptionSelected)
-    def _click(self, event: OptionList.OptionSelected) -> None:
-        self._choose(event.option.id)
+        super().action_move(action)
 
     def action_choose(self) -> None:
         """Take the model under the bar: as the target, then as the draft."""
-        self._choose(self._chosen_id)
-
-    def _choose(self, chosen: str | None) -> None:
+        chosen = self._chosen_id
         head = self._found.get(chosen or "")
         if self._target is None:
             if head is None:

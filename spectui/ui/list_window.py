@@ -1,0 +1,60 @@
+"""A list in a window over the chat: what the lists of conversations, messages and models have in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+
+Answer = TypeVar("Answer")
+
+
+class ListWindow(ModalScreen[Answer | None]):
+    """A box with an OptionList, and above it perhaps an Input that keeps the focus. Answers None if a person leaves it."""
+
+    # Priority, because the box above the list would take most of them.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Close", id="list.close", priority=True, tooltip="Back to where you were"),
+        Binding("up", "move('cursor_up')", "Up", id="list.up", show=False, priority=True),
+        Binding("down", "move('cursor_down')", "Down", id="list.down", show=False, priority=True),
+        Binding("pageup", "move('page_up')", "Page up", id="list.page-up", show=False, priority=True),
+        Binding("pagedown", "move('page_down')", "Page down", id="list.page-down", show=False, priority=True),
+    ]
+    DEFAULT_CSS = """
+    ListWindow {
+        align: center middle;
+        & > Vertical {
+            width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
+            background: $surface; border: round $accent; border-title-color: $foreground;
+            border-subtitle-color: $foreground 60%;
+        }
+        Input, Input:focus { border: none; height: 1; padding: 0; margin: 0 0 1 0; background: $foreground 10%; }
+        OptionList, OptionList:focus {
+            height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
+            scrollbar-size-vertical: 1;
+        }
+        Label { width: 1fr; color: $foreground 70%; }
+        ActionLine { margin-top: 1; }
+        &.-tiny > Vertical { border: none; height: 100%; min-height: 1; }
+        &.-tiny Input, &.-tiny ActionLine { margin: 0; }
+    }
+    """
+
+    def action_back(self) -> None:
+        """Leave."""
+        self.dismiss(None)
+
+    def action_move(self, action: str) -> None:
+        """Move the bar, whatever has the focus."""
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    @on(OptionList.OptionSelected)
+    def _click(self) -> None:
+        self.action_choose()
+
+    def action_choose(self) -> None:
+        """Take what the bar is on."""
+        raise NotImplementedError
