@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,9 @@ def make_app(engine: FakeEngine) -> Callable[..., SpectuiApp]:
         return SpectuiApp(engine, setup, Knobs(), theme_directories=(THEMES,), **arguments)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where chats can be kept."""
+    return tmp_path / "conversations.db"

@@ -19,24 +19,9 @@ from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+from tests.ui.seeing import one_line, said, screen_text
 
 Make = Callable[..., SpectuiApp]
-
-
-def screen_text(app: SpectuiApp) -> str:
-    """What a person can read now, row by row."""
-    width, height = app.size
-    update = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip)[:width] for strip in update[:height])
-
-
-def one_line(app: SpectuiApp) -> str:
-    """What a person can read, wherever it is wrapped."""
-    return " ".join(screen_text(app).split())
-
-
-def said(app: SpectuiApp) -> str:
-    return app.screen.query_one(Transcript).text
 
 
 async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(

@@ -14,7 +14,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.comparison import Comparison
 from spectui.ui.slider import Slider
 from tests.ui.driving import answer, ask, load, wait_until
-from tests.ui.test_app import one_line, said, screen_text
+from tests.ui.seeing import one_line, said, screen_text
 
 Make = Callable[..., SpectuiApp]
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]

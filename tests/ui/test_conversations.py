@@ -18,9 +18,9 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.conversations import ConversationsScreen
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.main_screen import MainScreen
-from spectui.ui.transcript import Transcript
 from tests.store.kept import exchange, some_rounds
 from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.seeing import said
 
 Make = Callable[..., SpectuiApp]
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
@@ -52,10 +52,6 @@ async def listed(pilot: Pilot[None], number: int) -> None:
 def chat(app: SpectuiApp) -> MainScreen:
     (screen,) = (screen for screen in app.screen_stack if isinstance(screen, MainScreen))
     return screen
-
-
-def said(app: SpectuiApp) -> str:
-    return chat(app).query_one(Transcript).text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])

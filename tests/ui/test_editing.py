@@ -14,31 +14,15 @@ from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation
 from spectui.ui.app import SpectuiApp
 from spectui.ui.messages import MessagesScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.system_prompt import SystemPromptScreen
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.seeing import REPLY, last, said
 
 Make = Callable[..., SpectuiApp]
-REPLY = "def add(a, b):\n    return a + b\n"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "conversations.db"
-
-
-def said(app: SpectuiApp) -> str:
-    return app.screen_stack[0].query_one(Transcript).text
-
-
-def last(file: Path) -> Conversation:
-    conversation = library.last(file)
-    assert conversation is not None
-    return conversation
 
 
 async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: str = "") -> None:

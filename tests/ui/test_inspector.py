@@ -19,7 +19,7 @@ from spectui.ui.prompt_input import PromptInput
 from spectui.ui.token_cursor import TokenCursor
 from spectui.ui.wrap import Flow
 from tests.ui.driving import ask, load, wait_until, write_reply
-from tests.ui.test_app import screen_text
+from tests.ui.seeing import screen_text
 
 Make = Callable[..., SpectuiApp]
 

@@ -19,7 +19,7 @@ from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import PAIR, ask, load, wait_until, write_reply
-from tests.ui.test_app import one_line, said, screen_text
+from tests.ui.seeing import one_line, said, screen_text
 
 Make = Callable[..., SpectuiApp]
 

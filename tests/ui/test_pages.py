@@ -27,7 +27,7 @@ from spectui.ui.plot import columns, nice_top, resampled
 from spectui.ui.rounds import RoundsPage, detail, stacks
 from spectui.ui.why import why_no_drafts
 from tests.ui.driving import ask, load, wait_until, write_reply
-from tests.ui.test_app import screen_text
+from tests.ui.seeing import screen_text
 
 Make = Callable[..., SpectuiApp]
 

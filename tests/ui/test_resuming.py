@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from spectui.engine.events import Message, RoundDone
@@ -13,29 +12,13 @@ from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation
 from spectui.ui.app import SpectuiApp
 from spectui.ui.resuming import CUT_OFF, UNANSWERED
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+from tests.ui.seeing import REPLY, last, said, shown
 
 Make = Callable[..., SpectuiApp]
-REPLY = "def add(a, b):\n    return a + b\n"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "conversations.db"
-
-
-def last(file: Path) -> Conversation:
-    conversation = library.last(file)
-    assert conversation is not None
-    return conversation
-
-
-def said(app: SpectuiApp) -> str:
-    return app.screen.query_one(Transcript).text
 
 
 async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
@@ -85,11 +68,6 @@ def broken_off(file: Path, system: str = "", rounds: bool = True) -> None:
         if isinstance(event, RoundDone):
             journal.add_round(event.round)
     journal.close()
-
-
-def shown(app: SpectuiApp) -> str:
-    """All of the transcript, notices too."""
-    return "\n".join(block.flow.extract() for block in app.screen.query_one(Transcript)._blocks)
 
 
 async def test_a_conversation_goes_on(make_app: Make, engine: FakeEngine, file: Path) -> None:

@@ -14,7 +14,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
 from tests.ui.driving import load, wait_until
-from tests.ui.test_app import screen_text
+from tests.ui.seeing import screen_text
 
 Make = Callable[..., SpectuiApp]
 

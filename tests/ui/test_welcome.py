@@ -17,14 +17,9 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.shelf import Shelf
 from spectui.ui.app import SpectuiApp
 from spectui.ui.models import ModelsScreen
-from spectui.ui.transcript import Transcript
 from tests.llama.ggufs import write_model
 from tests.ui.driving import PAIR, THEMES, load, wait_until
-
-
-def shown(pilot: Pilot[None]) -> str:
-    transcript = pilot.app.screen.query_one(Transcript)
-    return " ".join(" ".join(block.flow.extract().split()) for block in transcript._blocks)
+from tests.ui.seeing import shown
 
 
 def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = None) -> SpectuiApp:
@@ -37,6 +32,10 @@ def models(tmp_path: Path) -> Path:
     write_model(tmp_path / "small.gguf")
     (tmp_path / "again.gguf").symlink_to(tmp_path / "small.gguf")
     return tmp_path
+
+
+def one(pilot: Pilot[None]) -> str:
+    return " ".join(shown(pilot.app).split())
 
 
 async def chosen(pilot: Pilot[None], key: str) -> None:
@@ -56,7 +55,7 @@ async def test_models_are_offered_where_there_is_none_yet(
 ) -> None:
     app = window(engine, Setup(), models)
     async with app.run_test(size=size) as pilot:
-        await wait_until(pilot, lambda: "2 models found on this machine: press Ctrl+L" in shown(pilot))
+        await wait_until(pilot, lambda: "2 models found on this machine: press Ctrl+L" in one(pilot))
         assert not engine.loads
         await chosen(pilot, key)
         await wait_until(pilot, lambda: engine.loads)
@@ -67,7 +66,7 @@ async def test_models_are_offered_where_there_is_none_yet(
 async def test_where_there_are_none_it_says_where_to_get_some(engine: FakeEngine, tmp_path: Path) -> None:
     app = window(engine, Setup(), tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: "`-hf USER/REPO` fetches one" in shown(pilot))
+        await wait_until(pilot, lambda: "`-hf USER/REPO` fetches one" in one(pilot))
         await pilot.press("h", "enter")
         await wait_until(pilot, lambda: app._notifications)
         assert "Ctrl+L chooses one" in next(iter(app._notifications)).message
@@ -78,7 +77,7 @@ async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(engine: FakeEng
     pair = Setup(model="/demo/SmolLM2.gguf", draft=str(demo.demo_draft()))
     app = window(engine, pair, models, replace(demo.drafting(Knobs(), ()), temperature=0.1))
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: "2 models found" in shown(pilot))
+        await wait_until(pilot, lambda: "2 models found" in one(pilot))
         await load(pilot, engine)
         assert engine.knobs.policy == "fixed"
         await chosen(pilot, "ctrl+l")
@@ -94,7 +93,7 @@ async def test_who_has_chosen_is_offered_nothing(
         await load(pilot, engine)
         await pilot.pause()
         assert not app.screen.workers._workers
-        assert "found" not in shown(pilot)
+        assert "found" not in one(pilot)
 
 
 def test_counting_opens_nothing(models: Path) -> None:

@@ -1,0 +1,44 @@
+"""What a person sees of the chat window, and finds on disk afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+
+from spectui.store import library
+from spectui.store.records import Conversation
+from spectui.ui.transcript import Transcript
+
+REPLY = "def add(a, b):\n    return a + b\n"
+"""What `driving.write_reply` writes."""
+
+
+def screen_text(app: App[Any]) -> str:
+    """What a person can read now, row by row."""
+    width, height = app.size
+    update = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip)[:width] for strip in update[:height])
+
+
+def one_line(app: App[Any]) -> str:
+    """What a person can read, wherever it is wrapped."""
+    return " ".join(screen_text(app).split())
+
+
+def said(app: App[Any]) -> str:
+    """The chat's transcript as it is copied, whatever is open over it."""
+    return app.screen_stack[0].query_one(Transcript).text
+
+
+def shown(app: App[Any]) -> str:
+    """All of the transcript, notices too."""
+    return "\n".join(block.flow.extract() for block in app.screen_stack[0].query_one(Transcript)._blocks)
+
+
+def last(file: Path) -> Conversation:
+    """The conversation that something was last said in."""
+    conversation = library.last(file)
+    assert conversation is not None
+    return conversation
