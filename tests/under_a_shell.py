@@ -1,4 +1,4 @@
-"""A shell in the shell's place: it leads the terminal's session and waits for `tests.scripted`, its child.
+"""A shell in the shell's place: it leads the terminal's session and waits for `tests.scripted`, its child, then for a line.
 
 When the terminal is hung up it tells nobody, and lives on.
 """
@@ -9,4 +9,6 @@ import sys
 
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, lambda *_: None)  # not SIG_IGN, which the child would inherit
-    sys.exit(subprocess.run([sys.executable, "-m", "tests.scripted", *sys.argv[1:]], check=False).returncode)
+    code = subprocess.run([sys.executable, "-m", "tests.scripted", *sys.argv[1:]], check=False).returncode
+    sys.stdin.readline()
+    sys.exit(code)

@@ -77,6 +77,7 @@ def command(
     if not plain:  # before there is a worker, which would load its libraries at the same time
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
+        from spectui.ui.guard import guarded
     shelf = Shelf([*usual_places(), *configured], paths.cache_directory() / "models.json")
     presets = Presets(config_path or paths.config_file())
     run = Run(runs)
@@ -105,7 +106,8 @@ def command(
             presets=presets,
             shelf=shelf,
         )
-        app.run()
+        with guarded("spectui died: spectui chat --continue goes on with what is kept."):
+            app.run()
     finally:
         run.end()
     ctx.exit(app.return_code or 0)
