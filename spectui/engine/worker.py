@@ -86,24 +86,29 @@ class Worker:
 
     def _run(self) -> None:
         _give_way()
-        # Imported here: the window is there before llama.cpp is, and this is the thread that loads it.
+        # Imported here, when something is asked: the window is there before llama.cpp is, and this is the thread that loads it.
+        posted = self._commands.get()
+        if posted is None:
+            return
         try:
             from spectui.engine.session import Session
         except Exception as error:  # its library may be missing, or be built for another machine
             _log.exception("llama.cpp could not be loaded", exc_info=error)
-            while self._commands.get() is not None:
+            while posted is not None:
                 self.events.append(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
+                posted = self._commands.get()
             return
 
         session = self._session = Session(self._tell, self._interrupt)
         session.knobs = self._knobs
-        while (posted := self._commands.get()) is not None:
+        while posted is not None:
             number, command = posted
             self._interrupt.clear()
             if number <= self._stopped:
                 self._interrupt.set()
             command(session)
             self._enter("")
+            posted = self._commands.get()
         session.close()
 
     def _tell(self, event: Event) -> None:
