@@ -92,8 +92,11 @@ class Session:
         def fed(done: int) -> None:
             self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, thinking))
 
+        # One record for all the rounds between two turns of a knob: each of them keeps it.
+        seeded = cache(lambda knobs: replace(knobs, seed=drawn))
+
         def knobs() -> Knobs:
-            return replace(self.knobs, seed=drawn) if self.knobs.seed < 0 else self.knobs
+            return seeded(self.knobs) if self.knobs.seed < 0 else self.knobs
 
         first: float | None = None
         statistics = Statistics()

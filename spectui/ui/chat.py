@@ -252,6 +252,7 @@ class ChatScreen(PanelScreen):
             self.panel.update_telemetry(self._monitor.snapshot)
 
     def _show_state(self) -> None:
+        self.prompt.steady = self.session.replying
         waiting = len(self.session.waiting)
         word = "prompt waits" if waiting == 1 else "prompts wait"
         self.prompt.border_title = f"{waiting} {word} until the model is free, Esc takes back" if waiting else ""

@@ -73,12 +73,18 @@ A large paste is shown by its size and sent whole. `@notes.txt` or `@src/main.py
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
+        self.steady = False
+        """The cursor does not blink: a blink is a frame, taken from the cores that decode."""
         self._history = PromptHistory(None)
         self._sent: list[str] = []
         self._back = 0
         self._recalled = ""
         self._folds = Folds()
         self._typed = ("", "")  # what was last to be sent, and how it stood in the box
+
+    def _toggle_cursor_blink_visible(self) -> None:
+        if not (self.steady and self._cursor_visible):
+            super()._toggle_cursor_blink_visible()
 
     def remember(self, history: PromptHistory) -> None:
         """Bring back what was sent before this chat, and keep what is sent in it."""
