@@ -1,6 +1,10 @@
 """Key to screen while a reply streams: how long until a typed letter stands in the prompt box.
 
     python -m tests.benchmarks.ui_latency [-n KEYS] [arguments of spectui chat]
+    python -m tests.benchmarks.ui_latency --long [TOKENS]
+
+The second runs on a fake engine that writes 1,000 tokens a second, behind a transcript of 100,000 tokens, and prints besides
+what a frame costs there and in an empty transcript, and the memory that a token takes.
 
 By hand, on a quiet machine: the terminal emulator runs beside the chat and takes its share of the cores, so what it
 prints is an upper bound. The time is from the write into the pseudo-terminal to the moment at which the emulated screen
@@ -10,10 +14,14 @@ shows the letter.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import statistics
 import string
+import tempfile
 import time
+from pathlib import Path
 
 from tests.terminal import Terminal
 
@@ -58,18 +66,55 @@ def measure(terminal: Terminal, keys: int) -> list[float]:
     return seconds
 
 
+def long(tokens: int, keys: int) -> list[float]:
+    """Seconds from key to screen behind so many tokens; prints what the window says of itself."""
+    with tempfile.TemporaryDirectory() as directory:
+        results = Path(directory) / "results"
+        with Terminal(str(tokens), str(results), module="tests.benchmarks.ui_stream", emulated=False) as terminal:
+            terminal.wait("the window", lambda: b"sk something" in terminal.raw)
+            terminal.type("go\r")
+            terminal.wait("figures", lambda: results.exists() and len(results.read_text().splitlines()) == 3, 600)
+            for line in results.read_text().splitlines():
+                print(
+                    {name: each if isinstance(each, str) else round(each, 1) for name, each in json.loads(line).items()}
+                )
+            # Each letter stands alone in what is written for it, since the box is drawn for nothing else meanwhile.
+            seconds = []
+            for number in range(keys):
+                pause = time.monotonic() + 0.05 + 0.033 * (number * 0.618 % 1)
+                while (left := pause - time.monotonic()) > 0:
+                    terminal.read(left)
+                letter = string.ascii_uppercase[number % 26]
+                before, start = len(terminal.raw), time.monotonic()
+                terminal.type(letter)
+                terminal.wait("the letter", lambda b=before, sign=letter: typed_in(terminal.raw[b:], sign))
+                seconds.append(time.monotonic() - start)
+            terminal.press("escape", "ctrl+q")
+            terminal.end()
+    return seconds
+
+
+def typed_in(written: bytes, letter: str) -> bool:
+    """Whether a letter was drawn. The fake engine writes none of these, and no figure has one."""
+    return letter.encode() in re.sub(rb"\x1b\[[\d;?<>=]*[A-Za-z]", b"", written)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-n", "--keys", type=int, default=200)
+    parser.add_argument("--long", type=int, nargs="?", const=100_000, help="tokens, on a fake engine")
     options, extra = parser.parse_known_args()
     before = os.getloadavg()[0]
-    with Terminal("chat", *CHAT, *extra) as terminal:
-        terminal.wait("the window", lambda: "Ask something" in terminal.text)
-        terminal.wait("the models", lambda: " ready " in terminal.text)
-        seconds = sorted(measure(terminal, options.keys))
-        terminal.press("ctrl+q")
-        terminal.end()
+    if options.long:
+        seconds = sorted(long(options.long, options.keys))
+    else:
+        with Terminal("chat", *CHAT, *extra) as terminal:
+            terminal.wait("the window", lambda: "Ask something" in terminal.text)
+            terminal.wait("the models", lambda: " ready " in terminal.text)
+            seconds = sorted(measure(terminal, options.keys))
+            terminal.press("ctrl+q")
+            terminal.end()
     cuts = statistics.quantiles(seconds, n=100)
     print(
         f"{len(seconds)} keys: p50 {1000 * cuts[49]:.1f} ms, p95 {1000 * cuts[94]:.1f} ms, "
