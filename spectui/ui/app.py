@@ -129,9 +129,11 @@ class SpectuiApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key's action, besides Textual's own commands and themes."""
+        told: set[str] = set()  # a binding with two keys is there twice
         for active in screen.active_bindings.values():
             binding = active.binding
-            if isinstance(active.node, Screen) and binding.id and active.enabled:
+            if isinstance(active.node, Screen) and binding.id and active.enabled and binding.id not in told:
+                told.add(binding.id)
                 yield SystemCommand(
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )

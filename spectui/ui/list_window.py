@@ -36,6 +36,11 @@ class ListWindow(ModalScreen[Answer | None]):
             height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
             scrollbar-size-vertical: 1;
         }
+        OptionList:focus { background-tint: $foreground 0%; }
+        OptionList:focus > .option-list--option-highlighted {
+            color: $block-cursor-blurred-foreground; background: $block-cursor-blurred-background;
+            text-style: $block-cursor-blurred-text-style;
+        }
         Label { width: 1fr; color: $foreground 70%; }
         ActionLine { margin-top: 1; }
         &.-tiny > Vertical { border: none; height: 100%; min-height: 1; }

@@ -114,6 +114,9 @@ async def test_every_action_of_the_window_has_an_id_to_map_and_a_command(make_ap
         own = [binding for binding in bindings if binding.priority]
         assert len(own) > 15
         assert all(binding.id for binding in own)
-        commands = {command.title for command in app.get_system_commands(app.screen)}
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert len(titles) == len(set(titles)), "an action with two keys is one command"
+        assert all(command.help for command in app.get_system_commands(app.screen))
+        commands = set(titles)
         hidden = {"Load again", "No draft", "Go on", "Safe way"}  # only while they can do something
         assert {binding.description for binding in own} - hidden <= commands
