@@ -117,13 +117,14 @@ def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
         settings = [each for each in peer.sweep(args.quick) if draft is not None or "draft" not in each.name]
         for place, which in enumerate(settings):
             wanted.append((theirs, "sweep", which, place))
-        own = [setting for setting in OWN_SWEEP if draft is not None or setting[0] != "model"]
+        own = [setting for setting in OWN_SWEEP if draft is not None or setting[0] != "model"] * (not args.without_own)
         wanted += [(ours, "own sweep", fixed(*setting), place) for place, setting in enumerate(own)]
         for number in range(args.runs):
             wanted += [(ours, "plain", PLAIN, number), (ours, "auto", AUTO, number), (theirs, "best", None, number)]
             if draft is not None:
                 wanted += [(ours, "fixed", EQUAL, number), (theirs, "same", equal, number)]
-            wanted.append((ours, "own best", None, number))
+            if own:
+                wanted.append((ours, "own best", None, number))
         for make, who, what, number in wanted:
             if (name, who, number) in done or (args.alone and make is theirs):
                 continue
@@ -218,6 +219,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--ctx", type=int, default=4096)
     parser.add_argument("--quick", action="store_true", help="a shorter sweep of llama.cpp's settings")
+    parser.add_argument("--without-own", action="store_true", help="without the sweep of spectui's own fixed settings")
     parser.add_argument("--alone", action="store_true", help="without llama.cpp's programs")
     parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
     parser.add_argument("--results", type=Path, default=Path("versus_llama_cpp.jsonl"))
