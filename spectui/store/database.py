@@ -94,6 +94,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Raise DamagedError unless every page is sound, or what SQLite raises over it. Reads the whole file."""
+    (words,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if words != "ok":
+        raise DamagedError("The conversations' file is damaged: move it away.")
+
+
 def is_damage(error: BaseException) -> bool:
     """Does this error say that the file is no sound database (and not that the disk is full, or busy)?"""
     words = str(error)

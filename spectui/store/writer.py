@@ -148,7 +148,10 @@ class Writer:
                 self._pending[:0] = [Receipt(operation) for operation in self._done]
                 self._done.clear()
             self._connection = database.connect(self._file)
-            self._written = _identity(self._file)
+            if self._written != _identity(self._file):
+                # Damage on a page that is only read would keep everything from being found again, this chat too.
+                database.check_pages(self._connection)
+                self._written = _identity(self._file)
         if not self._pending:
             return
         with database.transaction(self._connection):

@@ -124,6 +124,25 @@ def test_a_damaged_database_is_set_aside_and_a_new_one_begun(file: Path) -> None
     assert conversation is not None and conversation.messages[1].text == text_of(some_rounds())
 
 
+def test_damage_where_nothing_is_written_is_found_when_the_chat_begins(file: Path) -> None:
+    """It would be met only by the next reader, who could then read nothing, this chat included."""
+    written(file)
+    journal = Journal(file)
+    exchange(journal, "x" * 20_000, some_rounds(1))
+    journal.close()
+    page = file.read_bytes().index(b"x" * 4000) // 4096 * 4096  # one that goes on with the prompt
+    with file.open("r+b") as opened:
+        opened.seek(page)
+        opened.write(b"\xff" * 4096)
+    with pytest.raises(StoreError, match="malformed"):
+        library.summaries(file, "y")
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert "is damaged: it is now" in journal.notices[0]
+    assert [each.title for each in library.summaries(file)] == ["one"]
+
+
 def test_a_database_that_is_damaged_during_the_chat_costs_nothing_of_it(file: Path) -> None:
     """The new file gets the present conversation whole."""
     written(file)
