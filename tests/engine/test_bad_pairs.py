@@ -69,8 +69,10 @@ def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
 def test_a_draft_that_is_cut_short(worker: Worker, tmp_path: Path):
     draft = tmp_path / "short.gguf"
     draft.write_bytes(Path(setup().model or "").read_bytes()[:3_000_000])
-    worker.load(replace(setup(), draft=str(draft)))
     assert isinstance(worker.events, Events)
+    worker.load(alone())  # the draft's file is looked at before anything is loaded
+    worker.events.wait(Loaded)
+    worker.load(replace(setup(), draft=str(draft)))
     failed = worker.events.wait(LoadFailed)
     assert failed == LoadFailed(f"The draft model {str(draft)!r} is damaged or cut short: download it again.", True)
     goes_on_alone(worker)
