@@ -53,6 +53,8 @@ async def test_the_window_stands(
     chance = random.Random(seed)
     app = make_app(journal=Journal(tmp_path / "conversations.db"))
     monkeypatch.setattr(app, "exit", lambda *_, **__: None)  # "Quit" stands in the palette
+    monkeypatch.chdir(tmp_path)  # conversations are exported there
+    monkeypatch.setenv("EDITOR", "true")
     done: list[str] = []
     async with app.run_test(size=SIZES[0]) as pilot:
         for number in range(EVENTS // RUNS):
@@ -73,7 +75,8 @@ async def test_the_window_stands(
                     done.append("resize")
                     await pilot.resize_terminal(*chance.choice(SIZES))
                 case _:
-                    key = chance.choice(KEYS)
+                    # Half of them are keys that do something where the window is now.
+                    key = chance.choice(chance.choice([KEYS, sorted(app.screen.active_bindings)]) or KEYS)
                     done.append(key)
                     app.simulate_key(key)
             if number % 5 == 0:
