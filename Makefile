@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs
+.PHONY: demo test docs pictures
 
 demo: .venv/.installed-demo
 	$(BIN)/spectui chat
@@ -20,6 +20,10 @@ test: .venv/.installed-test
 docs: .venv/.installed-demo
 	$(BIN)/python -m spectui.reference example > config.example.toml
 	$(BIN)/python -m spectui.reference
+
+# The README's pictures and the steps of its tour.
+pictures: .venv/.installed-test
+	$(BIN)/python -m tests.pictures
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

@@ -1,4 +1,5 @@
-"""The README's pictures: `python -m tests.pictures` draws them into docs/.
+"""The README's pictures: `python -m tests.pictures` draws them into docs/, `python -m tests.pictures DIRECTORY` every state
+in each theme and size, to be looked at.
 
 The window is the real one; the reply comes from a script, on the fake engine. Every figure follows from the script's rounds
 as it would from real ones, and what a round costs follows from the costs below, which are typed in.
@@ -8,22 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from textual.pilot import Pilot
 
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
+from spectui.ui.chat import ChatScreen
 from spectui.ui.prompt_input import PromptInput
+from spectui.ui.slider import Slider
 from tests.ui.driving import THEMES, load, wait_until
+from tests.ui.shelves import HEADS, Known, listed
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-SIZES = {"chat": (120, 40), "chat-80x24": (80, 24)}
-PAIR = Setup(
-    model="/models/qwen2.5-coder-1.5b-instruct-q8_0.gguf", draft="/models/qwen2.5-coder-0.5b-instruct-q4_0.gguf"
-)
+SIZES = ((80, 24), (120, 40), (200, 60))
+PAIR = Setup(model=HEADS[0].path, draft=HEADS[1].path)
 PROMPT = """\
 Rename `lineno` to `line_number` and return the code:
 class shlex:
@@ -46,7 +50,8 @@ class shlex:
         self.instream = instream
         self.infile = infile
         self.line_number = 1
-        self.debug"""
+        self.debug = 0
+```"""
 
 ROUNDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("", 0, ()),
@@ -62,8 +67,12 @@ ROUNDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("suffix", 1, ("lineno", " =", " 1")),
     ("model", 1, ()),
     ("suffix", 3, ()),
+    ("suffix", 3, ()),
 )
 """Who drafts, how many of the reply's tokens are accepted, and what was drafted behind them in vain."""
+
+SHORT, MIDDLE = 7, 13
+"""So many rounds draft 4 tokens at most; after so many the reply is seen while it is written."""
 
 DRAFT_S, SUFFIX_S, PASS_S, MORE_S, REST_S = 0.011, 0.0001, 0.062, 0.004, 0.002
 """Seconds for a token of the draft model, one of the suffix lookup, a target pass over one token, each further token in
@@ -73,18 +82,38 @@ CHANCE = {"model": 0.8, "suffix": 0.9}
 """Of a drafted token to be accepted, as the policy sees it: its words about a round follow from it and the costs."""
 
 
-def write_reply(engine: FakeEngine) -> None:
-    """Play the script."""
-    engine.read_prompt(118, 118, seconds=1.4)
+Scene = Callable[[Pilot[None], FakeEngine], Awaitable[None]]
+
+
+class Step(NamedTuple):
+    """A round of the script."""
+
+    source: str
+    accepted: tuple[str, ...]
+    own: str
+    rejected: tuple[str, ...]
+
+
+def script() -> list[Step]:
+    """The reply's tokens, dealt out to the rounds."""
     tokens = re.findall(r"\n *| ?\w+| ?[^\w\s]+| +", REPLY)
+    steps: list[Step] = []
     for source, accepted, rejected in ROUNDS:
-        kept, own, tokens = tokens[:accepted], tokens[accepted], tokens[accepted + 1 :]
-        size = accepted + len(rejected)
+        steps.append(Step(source, tuple(tokens[:accepted]), tokens[accepted], rejected))
+        tokens = tokens[accepted + 1 :]
+    assert not tokens
+    return steps
+
+
+async def play(pilot: Pilot[None], engine: FakeEngine, steps: Sequence[Step]) -> None:
+    """Write these rounds."""
+    for source, accepted, own, rejected in steps:
+        size = len(accepted) + len(rejected)
         draft_s = size * (DRAFT_S if source == "model" else SUFFIX_S)
         verify_s = PASS_S + MORE_S * size
         expected = sum(CHANCE.get(source, 0) ** place for place in range(size + 1))
         engine.emit_round(
-            *kept,
+            *accepted,
             correction=own if rejected else None,
             bonus=own if size and not rejected else None,
             plain=None if size else own,
@@ -93,43 +122,122 @@ def write_reply(engine: FakeEngine) -> None:
             draft_s=draft_s,
             source=source,
             plain_s=PASS_S + REST_S,
-            note=f"drafting {size} of 16: pays {expected * PASS_S / (draft_s + verify_s):.1f}x"
+            note=f"drafting {size} of {engine.knobs.draft_max}: pays {expected * PASS_S / (draft_s + verify_s):.1f}x"
             if size
             else "measuring what a plain pass costs",
         )
+    await shown(pilot, engine)
 
 
-async def stream(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """Load, ask, and stop in the middle of the reply."""
+async def shown(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """Wait until the window has taken and drawn everything."""
+    await wait_until(pilot, lambda: not engine.events)
+    chat = pilot.app.screen_stack[0]
+    assert isinstance(chat, ChatScreen)
+    chat._show_figures()  # not when its timer happens to come round
+    await pilot.pause()
+
+
+async def asked(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """Load, and send the prompt."""
     await load(pilot, engine)
     prompt = pilot.app.screen.query_one(PromptInput)
     prompt.cursor_blink = False
     prompt.text = PROMPT
     await pilot.press("enter")
     await wait_until(pilot, lambda: engine.generates)
-    write_reply(engine)
-    await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen._show_figures()  # not when its timer happens to come round
-    await pilot.pause()
+    engine.read_prompt(118, 118, seconds=1.4)
 
 
-async def draw(name: str, size: tuple[int, int], keys: Sequence[str] = ()) -> None:
-    """Draw one picture, after pressing these keys."""
+async def chat(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """In the middle of the reply."""
+    await asked(pilot, engine)
+    await play(pilot, engine, script()[:MIDDLE])
+
+
+async def finished(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The whole reply."""
+    await asked(pilot, engine)
+    await play(pilot, engine, script())
+    engine.finish()
+    await shown(pilot, engine)
+
+
+async def ghosts(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """What was rejected."""
+    await chat(pilot, engine)
+    await pilot.press("f3")
+
+
+async def inspect(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """A token, and its round on the page of rounds."""
+    await chat(pilot, engine)
+    await pilot.press("alt+2", "f4", "left", "up", "up", "left")
+
+
+async def places(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The page of places."""
+    await finished(pilot, engine)
+    await pilot.press("f10", "f10")
+
+
+async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """draft-max turned from 4 to 16 in the middle of the reply."""
+    chat = pilot.app.screen
+    assert isinstance(chat, ChatScreen)
+    chat.turn("draft_max", 4)
+    await asked(pilot, engine)
+    await play(pilot, engine, script()[:SHORT])
+    chat.query_one("#slider-draft-max", Slider).focus()
+    await pilot.press("shift+right", "right", "right")
+    assert engine.knobs.draft_max == 16
+    await play(pilot, engine, script()[SHORT:MIDDLE])
+
+
+async def compare(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The reply again without drafts."""
+    await finished(pilot, engine)
+    await pilot.press("f5")
+    await wait_until(pilot, lambda: len(engine.generates) == 2)
+    words = [word for step in script() for word in (*step.accepted, step.own)]
+    await play(pilot, engine, [Step("", (), word, ()) for word in words])
+    engine.finish()
+    await shown(pilot, engine)
+
+
+async def models(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The target is chosen; who drafts for it?"""
+    await finished(pilot, engine)
+    await pilot.press("alt+m")
+    await listed(pilot)
+    await pilot.press("enter")
+
+
+async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), theme: str | None = None) -> None:
+    """Play a scene in a window of so many columns and rows, and write its picture."""
     engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(engine, PAIR, Knobs(temperature=0.0), theme_directories=(THEMES,))
+    app = SpectuiApp(engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), shelf=Known(HEADS))
     async with app.run_test(size=size) as pilot:
-        await stream(pilot, engine)
-        await pilot.press(*keys)
-        await pilot.pause()
-        (DOCS / f"{name}.svg").write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
+        await scene(pilot, engine)
+        await shown(pilot, engine)
+        file.write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
 
 
 def main() -> None:
-    """Draw all."""
-    DOCS.mkdir(exist_ok=True)
-    for name, size in SIZES.items():
-        asyncio.run(draw(name, size))
-    asyncio.run(draw("inspect", (120, 40), ("alt+2", "f4", "left", "up", "up", "left")))
+    """Draw the README's, or with a directory all."""
+    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, places, turn, compare, models)
+    if not sys.argv[1:]:
+        DOCS.mkdir(exist_ok=True)
+        for scene in scenes:
+            asyncio.run(draw(DOCS / f"{scene.__name__}.svg", scene))
+        return
+    directory = Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for theme in sorted(path.stem for path in THEMES.glob("*.toml")):
+        for columns, rows in SIZES:
+            for scene in scenes:
+                file = directory / f"{scene.__name__}-{theme}-{columns}x{rows}.svg"
+                asyncio.run(draw(file, scene, (columns, rows), theme))
 
 
 if __name__ == "__main__":

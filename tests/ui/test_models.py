@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,21 +12,10 @@ from textual.widgets import Input, Label, OptionList
 
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
-from spectui.llama.heads import Head, Vocabulary
-from spectui.llama.shelf import Shelf
 from spectui.ui.app import SpectuiApp
 from spectui.ui.models import ModelsScreen
 from tests.ui.driving import PAIR, ask, load, wait_until
-
-QWEN = Vocabulary("gpt2", 152_000, ((152_000, "a"),))
-LLAMA = Vocabulary("gpt2", 128_000, ((128_000, "b"),))
-
-
-def head(name: str, size: int, vocabulary: Vocabulary | None = QWEN, **other: object) -> Head:
-    return replace(
-        Head(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]
-    )  # fmt: skip
-
+from tests.ui.shelves import LLAMA, Known, head
 
 HEADS = [
     head("target", 1_900_000_000),
@@ -36,17 +25,6 @@ HEADS = [
     head("mamba", 300_000_000, recurrent=True),
     head("broken", 1, None, problem="is damaged or cut short: download it again"),
 ]
-
-
-class Known(Shelf):
-    """A shelf with these models. With `last`, it never ends looking, until it is told to."""
-
-    def __init__(self, heads: list[Head]) -> None:
-        super().__init__()
-        self.heads = heads
-
-    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[Head]:
-        yield from self.heads
 
 
 def listed(pilot: Pilot[None]) -> list[str]:

@@ -1,0 +1,53 @@
+"""Models to choose from, without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from textual.containers import Vertical
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from spectui.llama.heads import Head, Vocabulary
+from spectui.llama.shelf import Shelf
+from tests.ui.driving import wait_until
+
+QWEN = Vocabulary("gpt2", 152_000, ((152_000, "a"),))
+LLAMA = Vocabulary("gpt2", 128_000, ((128_000, "b"),))
+
+
+def head(name: str, size: int, vocabulary: Vocabulary | None = QWEN, **other: object) -> Head:
+    """A model file of Qwen's, with what is said otherwise."""
+    return replace(
+        Head(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+HEADS = [
+    head("qwen2.5-coder-1.5b-instruct-q8_0", 1_894_532_128),
+    head("qwen2.5-coder-0.5b-instruct-q4_0", 428_730_336, quantisation="Q4_0", parameters="0.5B"),
+    head("qwen2.5-coder-7b-instruct-q4_k_m", 4_683_073_952, quantisation="Q4_K_M", parameters="7B"),
+    head("llama-3.2-1b-instruct-q8_0", 1_321_079_200, LLAMA, architecture="llama", parameters="1.2B", context=131_072),
+    head("mamba-130m-q8_0", 139_000_000, architecture="mamba", parameters="130M", context=None, recurrent=True),
+    head("gemma-3-4b-it-q4_0", 2_600_000_000, None, problem="is damaged or cut short: download it again"),
+]
+"""A shelf as a machine may have it."""
+
+
+class Known(Shelf):
+    """A shelf with these models."""
+
+    def __init__(self, heads: list[Head]) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[Head]:
+        """All of them, at once."""
+        yield from self.heads
+
+
+async def listed(pilot: Pilot[None]) -> None:
+    """Wait until the picker has them all; its cursor stands still."""
+    pilot.app.screen.query_one(Input).cursor_blink = False
+    await wait_until(pilot, lambda: pilot.app.screen.query_one(Vertical).border_subtitle == f"{len(HEADS)} models")
