@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 _SPEED_RATE = 0.1
-"""Weight of a new observation of how fast the machine is just now."""
+"""Weight of a new observation of how fast the machine is just now; the first ones count as much as those before together."""
 
 _RATE = 0.08
 """Weight of a new observation of a draft's cost, the machine's speed taken out."""
@@ -37,7 +37,7 @@ class VerifyCost:
         self.table: dict[int, float] = dict(table or {})
         self.kappa = 0.0
         self.speed = _surprise(speed or 1.0)
-        self._seen = speed is not None
+        self._looks = 0 if speed is None else 1
         self._dense: list[float] = []
 
     def __call__(self, n: int, context: int) -> float:
@@ -55,25 +55,25 @@ class VerifyCost:
 
     def observe(self, n: int, context: int, seconds: float) -> None:
         """A real pass took this long. What the speed does not explain is shared between t_n and kappa."""
-        seen, self._seen = self._seen, True
+        rate = max(_SPEED_RATE, 1 / (1 + self._looks))
+        self._looks += 1
         if not self.table:
             self.table[n] = seconds
             self._dense = []
             return
         expected = self(n, context)
-        if not seen:
-            # The table may be another day's.
-            self.speed *= _surprise(seconds / expected)
-            return
-        if n not in self.table:
+        if n not in self.table and self._looks > 1:
             # A first look at this size: it gets an entry of its own, and half of the surprise.
             self.table[n] = _surprise(seconds / expected) ** 0.5 * (expected / self.speed - self.kappa * n * context)
             self._dense = []
             return
-        ratio = min(max(seconds / expected, 0.25), 4.0)
+        # The speed first: what all sizes have in common is not any one's doing.
+        self.speed *= 1 + rate * (_surprise(seconds / expected) - 1)
+        if n not in self.table:
+            return
+        expected = self(n, context)
         # Beyond a factor of 1.3 it is the machine's doing, not the kernel's.
-        error = (min(max(ratio, 0.77), 1.3) - 1.0) * expected / self.speed
-        self.speed *= 1 + _SPEED_RATE * (ratio - 1)
+        error = (min(max(seconds / expected, 0.77), 1.3) - 1.0) * expected / self.speed
         share = context / (context + _ROW_CONTEXT)
         self.table[n] += _SIZE_RATE * (1 - share) * error
         if context:
