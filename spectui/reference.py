@@ -20,7 +20,7 @@ HEAD = """\
 
 TAIL = """\
 
-# Keys, by the id that the help panel (F1) shows.
+# Keys, by the id that the list of keys (F1) shows.
 [ui.keys]
 #stop = "escape"
 

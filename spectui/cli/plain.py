@@ -173,8 +173,8 @@ class PlainChat:
                 way = " /nodraft goes on without the draft." if self.session.without_draft else ""
                 self._say(f"{message} /load tries again, /load TARGET DRAFT loads others.{way}")
             case Finished(reason=reason):
-                if note := note_of(reason, self.session.n_ctx):
-                    self._say(note.replace("Ctrl+N", "/new"))
+                if note := note_of(reason, self.session.n_ctx, "/new"):
+                    self._say(note)
             case Failed(message=message):
                 self._failed = True
                 self._say(message)

@@ -12,23 +12,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.screen import Screen
-from textual.widgets import HelpPanel
 
 from spectui.engine.protocol import Engine
-from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.knobs import Knobs, Setup, specs, title
 from spectui.llama.shelf import Shelf
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
+from spectui.ui.help import HelpScreen
 from spectui.ui.main_screen import MainScreen
 from spectui.ui.palette import Palette
-from spectui.ui.panel import SWITCHES
 from spectui.ui.presets import PresetStore
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 
@@ -47,11 +46,15 @@ class SpectuiApp(App[None]):
     CSS_PATH = "app.tcss"
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]
+    BINDING_GROUP_TITLE = "window"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help", id="help", priority=True, tooltip="Keys, and what the focused part does"),
+        Binding("f1", "help", "Help", id="help", priority=True, tooltip="Every key, and what stands on the screen"),
         Binding("ctrl+q", "quit", "Quit", id="quit", priority=True, tooltip="Leave at once"),
         Binding("ctrl+z", "suspend_process", "Suspend", id="suspend", show=False, priority=True,
                 tooltip="Go to the shell for a while; fg comes back"),
+        # Textual's own, but with an id, so that it can be mapped.
+        Binding(App.COMMAND_PALETTE_BINDING, "command_palette", "palette", id="palette", show=False, priority=True,
+                tooltip="Open the command palette"),
     ]  # fmt: skip
 
     def __init__(
@@ -90,7 +93,7 @@ class SpectuiApp(App[None]):
             self.register_theme(each)
         self._notices += problems
         if theme is not None and theme not in self.available_themes:
-            self._notices.append(f"There is no theme {theme!r}; Ctrl+P lists them.")
+            self._notices.append(f"There is no theme {theme!r}; the command palette lists them.")
             theme = None
         theme = theme or DEFAULT_THEME
         if theme in self.available_themes:  # spectui's own are files too, and files get lost
@@ -129,10 +132,10 @@ class SpectuiApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key's action, besides Textual's own commands and themes."""
-        told: set[str] = set()  # a binding with two keys is there twice
+        told = {"palette"}  # a binding with two keys is there twice
         for active in screen.active_bindings.values():
             binding = active.binding
-            if isinstance(active.node, Screen) and binding.id and active.enabled and binding.id not in told:
+            if isinstance(active.node, Screen | App) and binding.id and active.enabled and binding.id not in told:
                 told.add(binding.id)
                 yield SystemCommand(
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
@@ -140,13 +143,15 @@ class SpectuiApp(App[None]):
         if isinstance(screen, ChatScreen):
             for name in screen.preset_names():
                 yield SystemCommand(f"Preset: {name}", "Turn the knobs as saved", partial(screen.use_preset, name))
-            for key in SWITCHES:
-                spec = spec_of(Knobs, key)
+            for key, _, spec in specs(Knobs):
+                name = title(key).capitalize()
                 for choice in spec.choices:
-                    yield SystemCommand(
-                        f"{title(key).capitalize()}: {choice}", spec.help, partial(screen.turn, key, choice)
-                    )
-        yield from super().get_system_commands(screen)
+                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.turn, key, choice))
+                if not spec.choices:
+                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.show_slider, key))
+        for command in super().get_system_commands(screen):
+            if command.title not in ("Keys", "Quit"):  # Help and Quit are above
+                yield command
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Say which keys of the configuration collide; the ones in it win."""
@@ -182,21 +187,15 @@ class SpectuiApp(App[None]):
             self._monitor.stop()
 
     def action_help(self) -> None:
-        """Show or hide the help panel."""
-        if self.screen.query(HelpPanel):
-            self.action_hide_help_panel()
+        """List the keys, or leave the list."""
+        if isinstance(self.screen, HelpScreen):
+            self.screen.action_back()
         else:
-            self.action_show_help_panel()
+            self.push_screen(HelpScreen(self.screen), self._do)
 
-    def action_show_help_panel(self) -> None:
-        """Show it in place of the side panel."""
-        super().action_show_help_panel()
-        self.screen.add_class("-help")
-
-    def action_hide_help_panel(self) -> None:
-        """Give the side panel its place again."""
-        super().action_hide_help_panel()
-        self.screen.remove_class("-help")
+    async def _do(self, chosen: ActiveBinding | None) -> None:
+        if chosen is not None:
+            await self.run_action(chosen.binding.action, chosen.node)
 
     def action_command_palette(self) -> None:
         """Show the command palette."""

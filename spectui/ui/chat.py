@@ -11,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.widgets import Footer
 
 from spectui.engine.events import (
@@ -34,6 +35,7 @@ from spectui.ui.compositor import ChangesCompositor
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.inspector import Inspector
+from spectui.ui.keys import key_of, spoken
 from spectui.ui.legend import Legend
 from spectui.ui.loading import LoadingLine
 from spectui.ui.panel import SidePanel
@@ -62,6 +64,7 @@ class ChatScreen(PanelScreen):
 
     AUTO_FOCUS = "#prompt"
 
+    BINDING_GROUP_TITLE = "chat"
     # Priority, because the prompt's text area takes F6, F7 and Escape for itself.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="stop", priority=True, tooltip="Stop the reply, or the loading"),
@@ -76,8 +79,8 @@ class ChatScreen(PanelScreen):
         Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
                 tooltip="Go on with the target alone"),
         Binding("ctrl+l", "load", "Load again", id="load", priority=True, tooltip="Try to load the models once more"),
-        # Where a load failed, Ctrl+L is the key above.
-        Binding("ctrl+l,alt+m", "models", "Models", id="models", show=False, priority=True,
+        # Where a load failed, Ctrl+L is the key above, so the other is the one to teach.
+        Binding("alt+m,ctrl+l", "models", "Models", id="models", show=False, priority=True,
                 tooltip="Choose target and draft out of the files on this machine"),
         Binding("pageup", "scroll(-1)", "Page up", id="page-up", show=False, priority=True, tooltip="Read back"),
         Binding("pagedown", "scroll(1)", "Page down", id="page-down", show=False, priority=True, tooltip="Read on"),
@@ -187,7 +190,7 @@ class ChatScreen(PanelScreen):
                 say(printable(f"{message} {self._way_on()}"))
                 self._return_waiting()
             case Finished(reason=reason):
-                self.transcript.finish_reply(note_of(reason, self.session.n_ctx))
+                self.transcript.finish_reply(note_of(reason, self.session.n_ctx, key_of(self.app, "new-chat")))
             case Failed(message=message):
                 self.transcript.finish_reply()
                 self.transcript.add_error(printable(message))
@@ -201,15 +204,16 @@ class ChatScreen(PanelScreen):
 
     def _way_on(self) -> str:
         if self.session.without_draft:
-            return "Ctrl+D: go on without the draft."
-        return "Ctrl+L tries again, Alt+M chooses other models."
+            return spoken(self.app, "{without-draft}: go on without the draft.")
+        return spoken(self.app, "{load} tries again, {models} chooses other models.")
 
     # Prompts
 
     @on(PromptInput.Submitted)
     def _submit(self, event: PromptInput.Submitted) -> None:
         if self.session.state in ("no model", "failed"):
-            self.notify("No model can answer yet: Ctrl+L chooses one. The prompt is kept.", severity="warning", markup=False)
+            way = spoken(self.app, "No model can answer yet: {models} chooses one. The prompt is kept.")
+            self.notify(way, severity="warning", markup=False)
             return
         self.session.waiting.append(event.text)
         event.control.accept(event.text)
@@ -255,7 +259,8 @@ class ChatScreen(PanelScreen):
         self.prompt.steady = self.session.replying
         waiting = len(self.session.waiting)
         word = "prompt waits" if waiting == 1 else "prompts wait"
-        self.prompt.border_title = f"{waiting} {word} until the model is free, Esc takes back" if waiting else ""
+        way = spoken(self.app, f"{waiting} {word} until the model is free, {{stop}} takes back") if waiting else ""
+        self.prompt.border_title = Content(way)
         self.refresh_bindings()
 
     # Actions
@@ -285,8 +290,6 @@ class ChatScreen(PanelScreen):
             self.engine.stop()
         elif self.transcript.inspected is not None:
             self._end_inspection()
-        elif self.has_class("-help"):
-            self.app.action_hide_help_panel()
         else:
             self.remove_class("-drawer")
         self.prompt.focus()

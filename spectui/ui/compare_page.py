@@ -8,6 +8,7 @@ from spectui.speculation.records import Token
 from spectui.ui.comparison import Comparison
 from spectui.ui.figures import UNKNOWN, count, decimal, duration, printable
 from spectui.ui.inspector import quoted
+from spectui.ui.keys import key_of
 from spectui.ui.lines import Line
 from spectui.ui.page import Page
 
@@ -20,8 +21,8 @@ class ComparePage(Page):
     HELP = """\
 ## A/B
 
-**F5** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated, and the two
-texts are compared token by token. The plain text is written below and forgotten; the conversation keeps the first.
+**{compare}** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated, and
+the two texts are compared token by token. The plain text is written below and forgotten; the conversation keeps the first.
 """
 
     DEFAULT_CSS = """
@@ -40,7 +41,7 @@ texts are compared token by token. The plain text is written below and forgotten
     def written(self) -> list[Line]:
         """The table."""
         if self._comparison is None:
-            return [[("F5", "value"), (" decodes the last prompt without drafts,", "label")],
+            return [[(key_of(self.app, "compare"), "value"), (" decodes the last prompt without drafts,", "label")],
                     [("beside the first, and measures the speed-up", "label")]]  # fmt: skip
         return told(self._comparison, self.size.width)
 

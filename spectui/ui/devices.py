@@ -34,11 +34,12 @@ Arrows choose a device and a role, **Space**, **Enter** or a click moves the tar
 loaded anew and the conversation stays. Several GPUs may share a model; the CPU takes it alone.
 """
 
+    BINDING_GROUP_TITLE = "devices"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1, 0)", "Up", show=False),
-        Binding("down", "move(1, 0)", "Down", show=False),
-        Binding("left", "move(0, -1)", "Target", show=False),
-        Binding("right", "move(0, 1)", "Draft", show=False),
+        Binding("up", "move(-1, 0)", "Up", id="devices.up", show=False),
+        Binding("down", "move(1, 0)", "Down", id="devices.down", show=False),
+        Binding("left", "move(0, -1)", "Target", id="devices.target", show=False),
+        Binding("right", "move(0, 1)", "Draft", id="devices.draft", show=False),
         Binding("space,enter", "pick", "Pick device", id="pick-device", tooltip="Run the model there; loads it anew"),
     ]
 

@@ -12,12 +12,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from spectui.ui.actions import ActionLine
+from spectui.ui.keys import spoken
 
 
 class LineScreen(ModalScreen[str]):
     """Asks for a line; answers "" if a person thinks better of it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Cancel", show=False)]
+    BINDING_GROUP_TITLE = "question"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss('')", "Cancel", id="question.cancel", show=False)
+    ]
     DEFAULT_CSS = """
     LineScreen { align: center middle; }
     LineScreen > Vertical {
@@ -50,7 +54,8 @@ class LineScreen(ModalScreen[str]):
     @on(Input.Changed)
     def _say(self, event: Input.Changed) -> None:
         line = event.value.strip()
-        words = f"{self.consequence(line)}, Esc cancels." if line else "Esc cancels."
+        words = spoken(self.app, "{question.cancel} cancels.")
+        words = f"{self.consequence(line)}, {words}" if line else words
         self.query_one("#consequence", Label).update(words)
 
     @on(Input.Submitted)
@@ -62,6 +67,7 @@ class LineScreen(ModalScreen[str]):
 class ConfirmScreen(ModalScreen[bool]):
     """Asks whether to do what cannot be undone. Enter alone does nothing: the key is a letter on purpose."""
 
+    BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", id="confirm"),
         Binding("escape,n", "dismiss(False)", "Cancel", id="decline"),

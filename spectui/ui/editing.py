@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.content import Content
 
 from spectui.engine.events import Event, RoundDone
 from spectui.errors import SpectuiError
@@ -15,6 +16,7 @@ from spectui.store import library
 from spectui.store.records import Conversation, StoredMessage
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
+from spectui.ui.keys import spoken
 from spectui.ui.messages import MessagesScreen, Way
 from spectui.ui.resuming import Resuming
 from spectui.ui.system_prompt import SystemPromptScreen
@@ -23,6 +25,7 @@ from spectui.ui.system_prompt import SystemPromptScreen
 class Editing(Resuming):
     """A chat screen whose conversation can be changed and branched. What was said before stays on disk, as a branch."""
 
+    BINDING_GROUP_TITLE = "messages"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("alt+e", "edit", "Edit", id="edit", show=False, priority=True,
                 tooltip="Edit the last prompt and send it anew; once more: the one before"),
@@ -61,7 +64,7 @@ class Editing(Resuming):
 
     def _may_change(self) -> bool:
         if self.session.replying or self.session.waiting:
-            self.notify("Esc stops the reply first.", severity="warning", markup=False)
+            self.notify(spoken(self.app, "{stop} stops the reply first."), severity="warning", markup=False)
             return False
         return True
 
@@ -79,7 +82,8 @@ class Editing(Resuming):
     def _show_state(self) -> None:
         super()._show_state()
         if self._editing is not None and not self.session.waiting:
-            self.prompt.border_title = f"editing message {self._editing + 1}: Enter sends it anew, Esc leaves it"
+            way = f"editing message {self._editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
+            self.prompt.border_title = Content(spoken(self.app, way))
 
     def action_stop(self) -> None:
         """As in the chat; an edit that was begun is left first."""

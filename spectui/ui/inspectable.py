@@ -25,13 +25,14 @@ class InspectableTranscript(Transcript):
     HELP = """\
 ## Transcript
 
-A click on a token, or **F4**, puts the cursor on it: the lines below say where it came from. **Left**, **Right**, **Up** and
-**Down** move it, **[** and **]** go from round to round, **Home** and **End** to the ends, **Escape** leaves. A click
-on a message's heading lists the messages, to edit one or branch from it; on a heading *thinking* it unfolds what the model
-thought, as **Alt+T** does for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is seen; rejected drafts
-are never in it.
+A click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from. **{token.before}**,
+**{token.after}**, **{token.above}** and **{token.below}** move it, **{round.before}** and **{round.after}** go from round to
+round, **{stop}** leaves. A click on a message's heading lists the messages, to edit one or branch from it; on a heading
+“thinking” it unfolds what the model thought, as **{thinking}** does for all. Text is selected with the mouse and copied with
+**Ctrl+C**, as it is seen; rejected drafts are never in it.
 """
 
+    BINDING_GROUP_TITLE = "inspector"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", "Token before", id="token.before", show=False),
         Binding("right", "step(1)", "Token after", id="token.after", show=False),

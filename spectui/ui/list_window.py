@@ -15,6 +15,7 @@ Answer = TypeVar("Answer")
 class ListWindow(ModalScreen[Answer | None]):
     """A box with an OptionList, and above it perhaps an Input that keeps the focus. Answers None if a person leaves it."""
 
+    BINDING_GROUP_TITLE = "list"
     # Priority, because the box above the list would take most of them.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Close", id="list.close", priority=True, tooltip="Back to where you were"),
@@ -27,7 +28,7 @@ class ListWindow(ModalScreen[Answer | None]):
     ListWindow {
         align: center middle;
         & > Vertical {
-            width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
+            width: 80%; min-width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
             background: $surface; border: round $accent; border-title-color: $foreground;
             border-subtitle-color: $foreground 60%;
         }

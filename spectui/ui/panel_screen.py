@@ -14,6 +14,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.llama.shelf import Shelf
 from spectui.ui.devices import DevicePane
+from spectui.ui.keys import spoken
 from spectui.ui.models import ModelsScreen
 from spectui.ui.panel import NO_PRESET, PAGES, SidePanel, turned
 from spectui.ui.placement import pick
@@ -27,6 +28,7 @@ from spectui.ui.switch import Switch, next_choice
 class PanelScreen(Screen[None]):
     """Opens the panel, turns its pages, and hands its levers to the engine."""
 
+    BINDING_GROUP_TITLE = "panel"
     # Priority, because the prompt's text area takes F6, F7 and Escape for itself.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f6", "panel", "Panel", id="panel", priority=True, tooltip="Show or hide figures, sliders and devices"),
@@ -128,7 +130,7 @@ class PanelScreen(Screen[None]):
         """Turn the knobs to the next preset."""
         names = self.preset_names()
         if not names:
-            self.notify("There is no preset yet: Alt+S saves the knobs as one.", markup=False)
+            self.notify(spoken(self.app, "There is no preset yet: {save-preset} saves the knobs as one."), markup=False)
             return
         now = self.panel.query_one("#preset", Switch).value
         self.use_preset(next_choice(names, now) if now in names else names[0])
@@ -191,10 +193,6 @@ class PanelScreen(Screen[None]):
 
     def action_panel(self) -> None:
         """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
-        if self.has_class("-help"):
-            self.app.action_hide_help_panel()
-            if self.panel.display:
-                return
         narrow = self.app.screen.has_class("-narrow")
         self.toggle_class("-drawer" if narrow else "-no-panel")
         shown = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
@@ -222,6 +220,11 @@ class PanelScreen(Screen[None]):
         if not self.prompt.has_focus or self.has_class("-drawer"):
             self.panel.focus_page()
 
+    def show_slider(self, key: str) -> None:
+        """Put a hand on this knob's slider: arrows turn it, a number can be typed."""
+        self.show_page("knobs")
+        self.panel.query_one(f"#slider-{title(key)}", Slider).focus()
+
     def action_devices(self) -> None:
         """Go to the devices, opening the panel where it is hidden."""
         self._open_panel()
@@ -232,8 +235,6 @@ class PanelScreen(Screen[None]):
         """Show the panel if it is hidden. Returns whether it was there."""
         narrow = self.has_class("-narrow")
         was_there = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
-        was_there = was_there and not self.has_class("-help")
-        self.app.action_hide_help_panel()
         if narrow:
             self.add_class("-drawer")
         else:

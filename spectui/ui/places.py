@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spectui.ui.estimates import Advice, Payoff, advice, payoff
 from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, share
+from spectui.ui.keys import key_of
 from spectui.ui.lines import LABEL, Line, bar_of, labelled
 from spectui.ui.page import Page
 from spectui.ui.plot import columns
@@ -39,7 +40,7 @@ written in the time of an average round.
             *([[]] if tall else []),
             *where_the_time_goes(figures, self.size.width),
             *([[]] if tall else []),
-            *break_even(paid),
+            *break_even(paid, key_of(self.app, "compare")),
         ]
 
 
@@ -104,13 +105,13 @@ def where_the_time_goes(figures: Figures, width: int) -> list[Line]:
     return lines
 
 
-def break_even(paid: Payoff | None) -> list[Line]:
-    """Whether it pays, in words."""
+def break_even(paid: Payoff | None, compare: str) -> list[Line]:
+    """Whether it pays, in words; `compare` is the key that measures it."""
     if paid is None:
         return [labelled("break-even", (UNKNOWN, "label"), ("  no plain pass was measured yet", "label"))]
     verdict = f"pays {paid.pays:.1f}x" if paid.pays >= 1 else f"loses: {paid.pays:.2f}x"
     return [
         [("a round costs ", "label"), (f"{decimal(paid.passes)} passes", "value"), ("; it yields ", "label"),
          (f"{decimal(paid.tokens)} tokens", "value")],
-        [(verdict, "value"), ("; an estimate, A/B (F5) measures it", "label")],
+        [(verdict, "value"), (f"; an estimate, A/B ({compare}) measures it", "label")],
     ]  # fmt: skip

@@ -25,19 +25,20 @@ class PromptInput(TextArea):
     HELP = """\
 ## Prompt
 
-**Enter** sends. **Ctrl+J** begins a new line, and so do **Shift+Enter** and **Alt+Enter** where the terminal tells them
-from Enter (kitty's keyboard protocol).
-**Up** in an empty box brings the last prompt back, and **Down** goes forward again. **Escape** stops a reply.
+**{send}** sends. **{newline}** begins a new line; Shift+Enter and Alt+Enter are keys of their own only where the terminal
+tells them from Enter (kitty's keyboard protocol). **Up** in an empty box brings the last prompt back, and **Down** goes
+forward again. **{stop}** stops a reply.
 
-A large paste is shown by its size and sent whole. `@notes.txt` or `@src/main.py` attaches a text file; `\\@` is a plain @.
-**Alt+O** opens the prompt in `$EDITOR`.
+A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches a text file; **\\@** is a
+plain @. **{editor}** opens the prompt in $EDITOR.
 """
 
+    BINDING_GROUP_TITLE = "prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Priority, because a text area takes Enter for itself before bindings are asked.
         Binding("enter", "submit", "Send", id="send", priority=True, tooltip="Send the prompt"),
         Binding(
-            "shift+enter,ctrl+j,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
+            "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
             tooltip="Begin a new line",
         ),
         # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.

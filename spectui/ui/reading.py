@@ -27,6 +27,7 @@ LONGEST = 200_000
 class ReadingScreen(ModalScreen[None]):
     """One prompt and its reply at a time: to lay a whole conversation out would take seconds."""
 
+    BINDING_GROUP_TITLE = "reading"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,alt+v", "dismiss(None)", "Tokens", id="reading.close", priority=True, tooltip="Back to the tokens"),
         Binding("c", "copy_code", "Copy code", id="reading.copy", tooltip="Copy the last code block; again: the one before"),
@@ -118,6 +119,7 @@ class ReadingScreen(ModalScreen[None]):
 class Reading(ChatScreen):
     """A chat screen whose replies can be read as they are meant, and their code taken along."""
 
+    BINDING_GROUP_TITLE = "reading"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("alt+v", "read", "Read", id="read", show=False, priority=True,
                 tooltip="See the reply as Markdown, with code highlighted and thinking folded"),

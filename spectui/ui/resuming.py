@@ -18,11 +18,12 @@ from spectui.store.records import Conversation, Reply
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
 from spectui.ui.figures import printable
+from spectui.ui.keys import key_of, spoken
 from spectui.ui.loading import LoadingLine
 from spectui.ui.session import note_of, short_name
 
 CUT_OFF = "spectui ended here, before the reply did"
-UNANSWERED = "The last prompt has no answer: Ctrl+R asks it again."
+UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
 
 
 class Resuming(ChatScreen):
@@ -78,13 +79,13 @@ class Resuming(ChatScreen):
     def _tell(self, crash: Crash) -> None:
         ways = []
         if self._offer is not None:
-            ways.append("Ctrl+O goes on with the conversation.")
+            ways.append("{go-on} goes on with the conversation.")
         if self.session.setup.model:
-            ways.append("Ctrl+S loads the models the safe way (weights as they are, no flash attention, f16 cells, context"
+            ways.append("{safe-way} loads the models the safe way (weights as they are, no flash attention, f16 cells, context"
                         f" {safe_setup(self.session.setup).ctx_size}).")  # fmt: skip
         if self._held:
-            ways.append("Ctrl+L loads them as before.")
-        self.transcript.add_error(printable(" ".join([crash.sentence, *ways])))
+            ways.append("{load} loads them as before.")
+        self.transcript.add_error(printable(f"{crash.sentence} {spoken(self.app, ' '.join(ways))}".strip()))
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded; not yet, where that is what ended spectui."""
@@ -130,7 +131,7 @@ class Resuming(ChatScreen):
             else:
                 self._show_reply(message.reply, place)
         if self.session.unanswered:
-            self.transcript.add_notice(UNANSWERED)
+            self.transcript.add_notice(spoken(self.app, UNANSWERED))
         self._show_figures()
         self._show_state()
 
@@ -141,7 +142,7 @@ class Resuming(ChatScreen):
             self.panel.add_round(round)
         note = CUT_OFF if reply.stop is None else ""
         with suppress(ValueError):  # one that failed, or that another spectui knows of
-            note = note or note_of(StopReason(reply.stop), reply.setup.ctx_size or None)
+            note = note or note_of(StopReason(reply.stop), reply.setup.ctx_size or None, key_of(self.app, "new-chat"))
         self.transcript.finish_reply(note)
 
     def _drain(self) -> None:

@@ -33,6 +33,7 @@ Each column is a round: **█** accepted, **▒** rejected, **·** nothing draft
 click choose a round, whose tokens are then marked in the transcript; **End** follows the latest again.
 """
 
+    BINDING_GROUP_TITLE = "rounds"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "choose(-1)", "Round before", id="rounds.before", show=False),
         Binding("right", "choose(1)", "Round after", id="rounds.after", show=False),
@@ -73,7 +74,7 @@ click choose a round, whose tokens are then marked in the transcript; **End** fo
 
     def show_round(self, round: Round | None) -> None:
         """Show this one, because it was chosen elsewhere."""
-        self._chosen = round if any(each is round for each in self.figures.rounds) else None
+        self._chosen = next((each for each in self.figures.rounds if each == round), None)
         if self.display:
             self.rewrite()
 

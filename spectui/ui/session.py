@@ -325,13 +325,13 @@ def short_name(path: str | None) -> str:
     return printable(Path(path).name.removesuffix(".gguf")) if path else ""
 
 
-def note_of(reason: StopReason, n_ctx: int | None) -> str:
-    """What stands under a reply that ended for this reason; nothing if the model ended it."""
+def note_of(reason: StopReason, n_ctx: int | None, new_chat: str) -> str:
+    """What stands under a reply that ended for this reason; nothing if the model ended it. `new_chat` is what starts one."""
     if reason is StopReason.CANCELLED:
         return "stopped"
     if reason is StopReason.LIMIT:
         return "the limit of -n/--predict is reached"
     if reason is StopReason.CONTEXT:
         full = f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"
-        return f"{full}: Ctrl+N starts a new chat, -c/--ctx-size sets a larger one"
+        return f"{full}: {new_chat} starts a new chat, -c/--ctx-size sets a larger one"
     return ""

@@ -21,9 +21,12 @@ class Slider(Widget, can_focus=True):
     """A number between `low` and `high`, in steps. It is an int if `low`, `high` and `step` are, and a float otherwise."""
 
     HELP = """\
-Turn with left and right (shift: ten steps), Home and End, or the mouse; or type the number and Enter. r goes back to the
-default.
+## Sliders
+
+Turn with left and right (shift: ten steps), Home and End, or the mouse; or type the number and Enter. {slider.default} goes
+back to the default.
 """
+    BINDING_GROUP_TITLE = "sliders"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Less", id="slider.less", show=False),
         Binding("right", "turn(1)", "More", id="slider.more", show=False),

@@ -19,7 +19,12 @@ from spectui.ui.slider import LABEL
 class Switch(Widget, can_focus=True):
     """One of a few words. `Changed` is sent when a person turns it, not when it is assigned."""
 
-    HELP = "Left and right, Enter, Space or a click turn to another choice; r goes back to the default."
+    HELP = """\
+## Switches
+
+Left and right, Enter, Space or a click turn to another choice; {switch.default} goes back to the default.
+"""
+    BINDING_GROUP_TITLE = "switches"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Previous", id="switch.previous", show=False),
         Binding("right,enter,space", "turn(1)", "Next", id="switch.next", show=False),

@@ -25,6 +25,7 @@ class _Box(TextArea):
 class SystemPromptScreen(ModalScreen[str | None]):
     """Answers with the new text, or None if it is to stay as it is."""
 
+    BINDING_GROUP_TITLE = "system prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "keep", "Keep", id="system.keep", priority=True, tooltip="Use it from the next prompt on"),
         Binding("escape", "dismiss(None)", "Cancel", id="system.cancel", priority=True, tooltip="Leave it as it is"),

@@ -10,8 +10,9 @@ from textual.worker import get_current_worker
 from spectui.engine import demo
 from spectui.knobs import Setup
 from spectui.ui.chat import ChatScreen
+from spectui.ui.keys import spoken
 
-FOUND = "{} found on this machine: press Ctrl+L (or Alt+M, or click the top line) to choose."
+FOUND = " found on this machine: press {models} (or click the top line) to choose."
 NO_MODEL = (
     "No model was chosen, and none is in the caches of llama.cpp, LM Studio and Hugging Face. Start `spectui chat -m "
     "target.gguf -md draft.gguf` with two GGUF files of one vocabulary, such as Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B "
@@ -33,7 +34,7 @@ class Welcoming(ChatScreen):
         worker = get_current_worker()
         number = await asyncio.to_thread(self.shelf.count, lambda: worker.is_cancelled)
         if number:
-            self.transcript.add_notice(FOUND.format(f"{number} model{'' if number == 1 else 's'}"))
+            self.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{spoken(self.app, FOUND)}")
         elif not self.session.setup.model:
             self.transcript.add_notice(NO_MODEL)
 

@@ -30,7 +30,7 @@ def why_no_drafts(figures: Figures) -> str:
 def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
     knobs, room = rounds[-1].knobs, _room(figures)
     if knobs.drafter == "off":
-        return "the drafter is off (F8)"
+        return "the drafter is off"
     if knobs.draft_max == 0:
         return "draft-max is 0"
     if room is not None and room < 2:

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import pytest
 from textual.events import Key
-from textual.widgets import HelpPanel
 
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard import two_lines
 from spectui.ui.devices import DevicePane
-from spectui.ui.panel import SidePanel, without_effect
+from spectui.ui.panel import without_effect
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
@@ -169,27 +168,6 @@ async def test_a_loading_that_a_person_stopped_is_no_error(make_app: Make, engin
         await pilot.press("escape")
         await wait_until(pilot, lambda: "Loading was stopped" in screen_text(app))
         assert "!" not in screen_text(app)
-
-
-@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_help_stands_in_the_panels_place(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
-    app = make_app()
-    async with app.run_test(size=size) as pilot:
-        await load(pilot, engine)
-        transcript, panel = app.screen.query_one(Transcript), app.screen.query_one(SidePanel)
-        if size[0] == 80:
-            await pilot.press("f6")
-        before = transcript.size.width
-        await pilot.press("f1")
-        await wait_until(pilot, lambda: app.screen.query(HelpPanel) and app.screen.query_one(HelpPanel).size.width)
-        assert not panel.display
-        assert transcript.size.width >= min(before, 65)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not app.screen.query(HelpPanel))
-        assert panel.display
-        await pilot.press("f1", "f7")
-        await wait_until(pilot, lambda: not app.screen.query(HelpPanel))
-        assert panel.display
 
 
 async def test_keys_that_come_in_one_burst_keep_their_order(make_app: Make, engine: FakeEngine) -> None:

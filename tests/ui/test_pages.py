@@ -136,8 +136,8 @@ def test_the_break_even_is_told_in_passes() -> None:
     paid = payoff(rounds)
     assert paid is not None
     assert paid.passes == pytest.approx(5 / 3) and paid.tokens == 3
-    assert text_of(break_even(paid))[0] == "a round costs 1.7 passes; it yields 3.0 tokens"
-    assert "pays 1.8x" in text_of(break_even(paid))[1]
+    assert text_of(break_even(paid, "F5"))[0] == "a round costs 1.7 passes; it yields 3.0 tokens"
+    assert "pays 1.8x" in text_of(break_even(paid, "F5"))[1]
     assert payoff([]) is None
 
 

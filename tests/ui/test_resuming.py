@@ -13,7 +13,7 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.resuming import CUT_OFF, UNANSWERED
+from spectui.ui.resuming import CUT_OFF
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
 from tests.ui.seeing import REPLY, last, said, shown
@@ -95,7 +95,7 @@ async def test_a_prompt_without_an_answer_can_be_asked_again(make_app: Make, eng
     async with app.run_test() as pilot:
         await load(pilot, engine)
         assert engine.loads[0].system == "Be brief."
-        assert UNANSWERED in shown(app)
+        assert "no answer: Ctrl+R asks it again" in shown(app)
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates == [(Message("system", "Be brief."), Message("user", "add"))]

@@ -104,19 +104,3 @@ async def test_words_under_the_sliders_do_what_their_keys_do(make_app: Make, eng
         line = next(line for line in screen_text(app).splitlines() if "reset all" in line)
         await pilot.click(row, offset=(line.index("reset all") - row.region.x + 2, 0))
         await wait_until(pilot, lambda: engine.knobs == Knobs())
-
-
-async def test_every_action_of_the_window_has_an_id_to_map_and_a_command(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
-        bindings = [binding for _, binding in app.screen._bindings]
-        own = [binding for binding in bindings if binding.priority]
-        assert len(own) > 15
-        assert all(binding.id for binding in own)
-        titles = [command.title for command in app.get_system_commands(app.screen)]
-        assert len(titles) == len(set(titles)), "an action with two keys is one command"
-        assert all(command.help for command in app.get_system_commands(app.screen))
-        commands = set(titles)
-        hidden = {"Load again", "No draft", "Go on", "Safe way"}  # only while they can do something
-        assert {binding.description for binding in own} - hidden <= commands

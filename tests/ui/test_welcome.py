@@ -55,7 +55,7 @@ async def test_models_are_offered_where_there_is_none_yet(
 ) -> None:
     app = window(engine, Setup(), models)
     async with app.run_test(size=size) as pilot:
-        await wait_until(pilot, lambda: "2 models found on this machine: press Ctrl+L" in one(pilot))
+        await wait_until(pilot, lambda: "2 models found on this machine: press Alt+M" in one(pilot))
         assert not engine.loads
         await chosen(pilot, key)
         await wait_until(pilot, lambda: engine.loads)
@@ -69,7 +69,7 @@ async def test_where_there_are_none_it_says_where_to_get_some(engine: FakeEngine
         await wait_until(pilot, lambda: "`-hf USER/REPO` fetches one" in one(pilot))
         await pilot.press("h", "enter")
         await wait_until(pilot, lambda: app._notifications)
-        assert "Ctrl+L chooses one" in next(iter(app._notifications)).message
+        assert "Alt+M chooses one" in next(iter(app._notifications)).message
         assert app.screen.prompt.text == "h"  # type: ignore[attr-defined]
 
 

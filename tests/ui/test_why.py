@@ -62,7 +62,7 @@ def said(pilot: Pilot[None]) -> str:
         (PAIR, {}, 9, when_it_does_not_pay, "the draft costs 0.45 of a target pass"),
         (PAIR, {}, 4095, plainly, "the context is nearly full: no room for a draft"),
         (PAIR, {}, 9, after_the_draft_failed, "the draft model failed; the next reply tries it again"),
-        (PAIR, {"drafter": "off"}, 9, plainly, "the drafter is off (F8)"),
+        (PAIR, {"drafter": "off"}, 9, plainly, "the drafter is off"),
         (PAIR, {"draft_max": 0}, 9, plainly, "draft-max is 0"),
         (PAIR, FIXED, 9, in_vain, "all drafts are rejected: this text cannot be guessed"),
         (PAIR, {"policy": "fixed", "drafter": "suffix"}, 9, plainly, "nothing here stood in the conversation before"),

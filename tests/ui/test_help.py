@@ -1,0 +1,118 @@
+"""F1: the keys in a list that can be searched and acted on, as they are mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
+
+from spectui.engine.fake import FakeEngine
+from spectui.ui.app import SpectuiApp
+from spectui.ui.help import HelpScreen
+from spectui.ui.messages import MessagesScreen
+from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.seeing import one_line, screen_text
+
+Make = Callable[..., SpectuiApp]
+
+
+def lines(app: SpectuiApp) -> list[str]:
+    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+
+
+async def helped(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    await pilot.press("f1")
+    await wait_until(
+        pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.query_one(OptionList).option_count
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
+async def test_typing_finds_a_key_and_enter_does_it(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await load(pilot, engine)
+        await helped(pilot)
+        await pilot.press(*"colour tok")
+        await wait_until(pilot, lambda: len(lines(app)) == 2)
+        assert lines(app)[0] == "chat" and lines(app)[1].split()[0] == "F2"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not app.screen_stack[0].transcript.show_colours)  # type: ignore[attr-defined]
+        assert not isinstance(app.screen, HelpScreen)
+
+
+async def test_a_small_window_shows_a_dozen_keys_at_once(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await load(pilot, engine)
+        await helped(pilot)
+        rows = [row for row in screen_text(app).splitlines() if row.startswith("│   ")]
+        assert len(rows) >= 12 and sum(row.split()[1].startswith(("F", "Ctrl+", "Alt+")) for row in rows) >= 10
+        await pilot.press(*"decode the last")
+        await wait_until(pilot, lambda: len(lines(app)) == 2)
+        assert lines(app)[1].endswith("…")
+        assert "Decode the last prompt again without drafts, and measure" in screen_text(app), "whole, below"
+
+
+async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(keymap={"ghosts": "alt+f9", "send": "f11"})
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await helped(pilot)
+        assert any(line.split()[:2] == ["Alt+F9", "Ghosts"] for line in lines(app))
+        assert not any(line.split()[:1] == ["F3"] for line in lines(app))
+        assert any("F11 sends." in line for line in lines(app))
+        await pilot.press(*"alt+f9")
+        await wait_until(pilot, lambda: "in [ui.keys]: ghosts" in screen_text(app))
+
+
+async def test_what_stands_on_the_screen_is_explained(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+3")
+        await helped(pilot)
+        await pilot.press(*"places")
+        await wait_until(pilot, lambda: "A column is the acceptance at that place" in one_line(app))
+        assert "Each column is a round" not in "".join(lines(app)), "that page is not seen"
+
+
+@pytest.mark.parametrize("key", ["escape", "f1"])
+async def test_it_closes_by_its_key_too_and_nothing_is_done(make_app: Make, engine: FakeEngine, key: str) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("a")
+        await helped(pilot)
+        await pilot.press(key)
+        await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        await pilot.press("b")
+        assert app.screen.prompt.text == "ab"  # type: ignore[attr-defined]
+
+
+async def test_a_window_over_the_chat_has_its_own_keys(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await pilot.press("alt+l")
+        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
+        await helped(pilot)
+        assert any("Edit or branch" in line for line in lines(app)) and not any("Ghosts" in line for line in lines(app))
+        await pilot.press(*"close", "enter")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_nothing_found_does_nothing(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await load(pilot, engine)
+        await helped(pilot)
+        app.screen.query_one(Input).value = "nonesuch"
+        await wait_until(pilot, lambda: not lines(app))
+        await pilot.press("enter", "down")
+        assert isinstance(app.screen, HelpScreen)

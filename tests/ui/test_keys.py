@@ -1,0 +1,127 @@
+"""Sentences name the keys that a person has, and everything that can be done has a key, a command and a mouse target."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+import spectui.ui
+from spectui.engine.fake import FakeEngine
+from spectui.knobs import Knobs, specs, title
+from spectui.speculation.records import StopReason
+from spectui.ui.app import SpectuiApp
+from spectui.ui.keys import key_of, spoken, written
+from spectui.ui.slider import Slider
+from spectui.ui.switch import Switch
+from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.seeing import one_line
+
+Make = Callable[..., SpectuiApp]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("ctrl+l", "Ctrl+L"), ("f5", "F5"), ("escape", "Esc"), ("left_square_bracket", "["), ("alt+pageup", "Alt+PgUp"),
+     ("r", "R"), ("enter", "Enter"), ("left", "Left"), ("shift+enter", "Shift+Enter"), ("question_mark", "?")],
+)  # fmt: skip
+def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
+    assert written(key) == expected
+
+
+async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> None:
+    app = make_app(keymap={"compare": "ctrl+b", "load": "f6"})
+    async with app.run_test():
+        assert (
+            spoken(app, "{compare}, {newline} and {stop}; {no such thing}") == "Ctrl+B, Ctrl+J and Esc; {no such thing}"
+        )
+        assert key_of(app, "panel") == "“Panel” in the palette", "its key was given to another"
+        with pytest.raises(LookupError):
+            key_of(app, "nonesuch")
+
+
+async def test_what_the_window_says_names_mapped_keys(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app(keymap={"compare": "ctrl+b", "new-chat": "alt+n", "stop": "f11", "save-preset": "alt+z"})
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+7")
+        await wait_until(pilot, lambda: "Ctrl+B decodes the last prompt" in one_line(app))
+        await pilot.press("alt+p")
+        await wait_until(pilot, lambda: "Alt+Z saves the knobs" in one_line(app))
+        await ask(pilot, "go")
+        await ask(pilot, "next")
+        await wait_until(pilot, lambda: "until the model is free, F11 takes back" in one_line(app))
+        await pilot.press("alt+l")
+        await wait_until(pilot, lambda: "F11 stops the reply first" in one_line(app))
+        await pilot.press("f11")
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        await answer(pilot, engine, StopReason.CONTEXT)
+        await wait_until(pilot, lambda: "is full: Alt+N starts a new chat" in one_line(app))
+
+
+def classes() -> Iterator[type[DOMNode]]:
+    """Every widget, screen and application of the window."""
+    for module in pkgutil.iter_modules(spectui.ui.__path__, "spectui.ui."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and issubclass(kind, DOMNode) and kind.__module__ == module.name:
+                yield kind
+
+
+def test_every_action_can_be_mapped_by_a_name_of_its_own() -> None:
+    bindings = [(kind, each) for kind in classes() for each in kind.__dict__.get("BINDINGS", ())]
+    assert len(bindings) > 80
+    assert not [(kind, each) for kind, each in bindings if not isinstance(each, Binding) or not each.id]
+    twice = [name for name, number in Counter(each.id for _, each in bindings).items() if number > 1]
+    assert not twice
+
+
+async def test_every_action_of_the_window_has_a_command(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        own = [
+            binding for node in (app.screen, app) for _, binding in node._bindings if binding.id and binding.priority
+        ]
+        assert len(own) > 15
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert len(titles) == len(set(titles)), "an action with two keys is one command"
+        assert all(command.help for command in app.get_system_commands(app.screen))
+        hidden = {"Load again", "No draft", "Go on", "Safe way", "palette"}  # only while they can do something
+        assert {binding.description for binding in own} - hidden <= set(titles)
+
+
+@pytest.mark.parametrize("key", [key for key, _, _ in specs(Knobs)])
+async def test_every_knob_has_a_lever_a_command_and_is_moved_by_the_mouse(
+    make_app: Make, engine: FakeEngine, key: str
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+6")
+        commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
+        before = getattr(engine.knobs, key)
+        levers = [each for each in app.screen.query("Slider, Switch") if getattr(each, "key", "") == key]
+        assert len(levers) == 1
+        (lever,) = levers
+        await wait_until(pilot, lambda: lever.is_on_screen and lever.size.width)
+        # A switch turns on a click anywhere; the middle of a slider's track is no knob's default.
+        await pilot.click(lever, offset=(lever.size.width // 2 + 5, 0))
+        await wait_until(pilot, lambda: getattr(engine.knobs, key) != before)
+        if isinstance(lever, Switch):
+            assert all(f"{title(key).capitalize()}: {choice}" in commands for choice in lever.choices)
+        else:
+            await pilot.press("alt+1")
+            commands[f"Knob: {title(key)}"]()
+            await wait_until(pilot, lambda: lever.has_focus and lever.is_on_screen)
+            now = getattr(engine.knobs, key)
+            assert isinstance(lever, Slider)
+            await pilot.press("home" if now != lever.low else "end")
+            await wait_until(pilot, lambda: getattr(engine.knobs, key) != now)
