@@ -25,14 +25,14 @@ class ActionLine(Widget):
         """The words, each with its key as it is mapped now."""
         pieces: list[tuple[str, str]] = []
         for word, action in self._actions:
-            pieces += [(word, "$primary"), (f" {self._key(action)}   ", "$foreground 60%")]
+            pieces += [(word, "$primary"), (f" {self._key(action)}  ", "$foreground 60%")]
         return Content.assemble(*pieces)
 
     async def on_click(self, event: events.Click) -> None:
         """Do what the word under the mouse says."""
         at = 0
         for word, action in self._actions:
-            at += len(f"{word} {self._key(action)}   ")
+            at += len(f"{word} {self._key(action)}  ")
             if event.x < at:
                 await self.screen.run_action(action)
                 return

@@ -71,7 +71,7 @@ def _times(round: Round, judged: list[DraftToken]) -> Line:
             ("draft", milliseconds(round.draft_s)), ("verify", milliseconds(round.verify_s)),
             ("choose", milliseconds(round.choose_s)), ("rest", milliseconds(round.rest_s)),
         ),
-        (f"  {round.count('accepted')}/{len(judged)} kept" if judged else "  nothing drafted", "label"),
+        (f"  {round.count('accepted')} kept" if judged else "  nothing drafted", "label"),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from textwrap import wrap
 from spectui.engine.events import Device, ModelInfo
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.figures import UNKNOWN, percent, printable
+from spectui.ui.figures import UNKNOWN, count, percent, printable
 from spectui.ui.lines import LABEL, Line, bar_of, labelled
 from spectui.ui.page import Page
 from spectui.ui.plot import columns
@@ -25,7 +25,7 @@ class MachinePage(Page):
 ## Machine
 
 Memory and use of each GPU (NVML, or what ggml says) and of the host; the columns behind are the last two minutes. Below, the
-devices: **F7**, arrows and Space move a model to another one.
+devices: **{devices}**, arrows and Space move a model to another one.
 """
 
     DEFAULT_CSS = """
@@ -73,8 +73,9 @@ devices: **F7**, arrows and Space move a model to another one.
         """What the models are, and what was found out about them at load."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
-            about = f"{printable(model.description)}, {_gigabytes(model.bytes)}, {model.n_ctx:,} cells"
-            lines += [[], labelled(role, (about[: width - LABEL], "value"))]
+            about = f"{printable(model.description)}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
+            first, *more = wrap(about, max(8, width - LABEL))
+            lines += [[], labelled(role, (first, "value")), *(labelled("", (part, "value")) for part in more)]
             lines += [labelled("", (part, "label")) for part in wrap(printable(model.remark), max(8, width - LABEL))]
         return lines
 

@@ -44,7 +44,7 @@ class ModelsScreen(ListWindow[Setup]):
     ]
     DEFAULT_CSS = """
     ModelsScreen {
-        & > Vertical { width: 112; }
+        & > Vertical { min-width: 112; }
         Label { height: 3; margin-top: 1; }
         &.-tiny Label { display: none; }
     }

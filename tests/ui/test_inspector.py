@@ -49,7 +49,7 @@ async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(
         await wait_until(pilot, lambda: "likeliest" in screen_text(app))
         assert transcript.inspected is not None and transcript.inspected.text == " +"
         for part in ('" +" id 75 accepted 2nd of 3 drafted by suffix', "target .950 draft .900", '" the" .030',
-                     "round 3 160 ms: draft 27 verify 129 choose 2 rest 3 3/3 kept"):  # fmt: skip
+                     "round 3 160 ms: draft 27 verify 129 choose 2 rest 3 3 kept"):  # fmt: skip
             assert part in said(app)
         await pilot.press("escape", "escape")  # the first one stops the reply
         await wait_until(pilot, lambda: "likeliest" not in screen_text(app))
