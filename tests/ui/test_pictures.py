@@ -1,20 +1,31 @@
-"""Pictures of the main states at the two sizes that must look good. `pytest --snapshot-update` takes them anew."""
+"""Pictures of the main states in each theme and size, as text. `pytest --snapshot-update` takes them anew."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.pilot import Pilot
 
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.ui.app import SpectuiApp
+from spectui.ui.chat import ChatScreen
 from spectui.ui.prompt_input import PromptInput
-from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.driving import THEMES, answer, ask, load, wait_until, write_reply
+from tests.ui.picturing import pictured
+from tests.ui.shelves import HEADS, Known, listed
 
-SIZES = [(80, 24), (120, 40)]
-Scene = Callable[[Pilot[None], FakeEngine], Any]
+SIZES = [(80, 24), (120, 40), (200, 60)]
+Scene = Callable[[Pilot[None], FakeEngine], Awaitable[None]]
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A picture is a file of text."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
 
 
 async def empty(pilot: Pilot[None], engine: FakeEngine) -> None:
@@ -28,19 +39,34 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
+async def ghosts(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await load(pilot, engine)
+    await ask(pilot, "Write add.")
+    await answer(pilot, engine)
+    await pilot.press("f3")
+
+
 async def inspecting(pilot: Pilot[None], engine: FakeEngine) -> None:
     await streaming(pilot, engine)
     await pilot.press("alt+2", "f4", "left")
 
 
 async def comparing(pilot: Pilot[None], engine: FakeEngine) -> None:
-    await streaming(pilot, engine)
-    engine.finish()
-    await wait_until(pilot, lambda: not engine.events)
+    await load(pilot, engine)
+    await ask(pilot, "Write add.")
+    await answer(pilot, engine)
     await pilot.press("f5")
-    engine.emit_round(plain="def", seconds=0.1)
-    engine.emit_round(plain=" sub", seconds=0.1)
-    await wait_until(pilot, lambda: not engine.events)
+    await wait_until(pilot, lambda: len(engine.generates) == 2)
+    for text in ("def", " sub"):
+        engine.emit_round(plain=text, seconds=0.1)
+    engine.finish()
+
+
+async def choosing(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await load(pilot, engine)
+    await pilot.press("ctrl+l")
+    await listed(pilot)
+    await pilot.press("end", "up", "enter")
 
 
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
@@ -49,21 +75,25 @@ async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-@pytest.mark.parametrize(
-    "scene", [empty, streaming, inspecting, comparing, load_failed], ids=lambda scene: scene.__name__
-)
+SCENES: list[Scene] = [empty, load_failed, streaming, ghosts, inspecting, comparing, choosing]
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_picture(
-    snap_compare: Callable[..., bool], make_app: Callable[..., SpectuiApp], engine: FakeEngine, size: tuple[int, int],
+async def test_picture(
+    snapshot: SnapshotAssertion, make_app: Callable[..., SpectuiApp], engine: FakeEngine, size: tuple[int, int],
     scene: Scene,
 ) -> None:  # fmt: skip
     engine.devices = (CPU, GPU)
-
-    async def play(pilot: Pilot[None]) -> None:
+    app = make_app(shelf=Known(HEADS))
+    async with app.run_test(size=size) as pilot:
         await wait_until(pilot, lambda: pilot.app.screen.query(PromptInput))
         pilot.app.screen.query_one(PromptInput).cursor_blink = False
         await scene(pilot, engine)
-        pilot.app.screen._show_figures()  # not when its timer happens to come round
+        await wait_until(pilot, lambda: not engine.events)
+        chat = app.screen_stack[0]
+        assert isinstance(chat, ChatScreen)
+        chat._show_figures()  # not when its timer happens to come round
         await pilot.pause()
-
-    assert snap_compare(make_app(), terminal_size=size, run_before=play)
+        seen = await pictured(pilot, sorted(path.stem for path in THEMES.glob("*.toml")))
+    assert seen == snapshot(extension_class=TextFile)
