@@ -37,7 +37,7 @@ class Journal:
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
-        self._writer = Writer(file, write_rounds) if file is not None else None
+        self._writer = Writer(file, RoundsToAppend) if file is not None else None
         self._silent: deque[str] = deque()
         self._reply: int | None = None
         self.clear()
@@ -132,13 +132,27 @@ class Journal:
             self._writer.close()
 
 
-def write_rounds(connection: sqlite3.Connection, *, message: int, rounds: list[Round]) -> None:
-    """Append rounds, and their text, to a message."""
-    text = "".join(token.text for round in rounds for token in round.tokens)
-    connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (_storable(text), message))
-    connection.execute(
-        "INSERT INTO chunk SELECT ?, count(*), ? FROM chunk WHERE message = ?", (message, pack(rounds), message)
-    )
+class RoundsToAppend:
+    """An operation: append rounds, and their text, to a message. Once tried it holds them packed, a tenth of their size."""
+
+    __slots__ = ("_message", "_packed", "_rounds", "_text")
+
+    def __init__(self, message: int, rounds: list[Round]) -> None:
+        self._message = message
+        self._rounds = rounds
+        self._text, self._packed = "", b""
+
+    def __call__(self, connection: sqlite3.Connection) -> None:
+        """Append them."""
+        if self._rounds:
+            self._text = _storable("".join(token.text for round in self._rounds for token in round.tokens))
+            self._packed = pack(self._rounds)
+            self._rounds = []
+        connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (self._text, self._message))
+        connection.execute(
+            "INSERT INTO chunk SELECT ?, count(*), ? FROM chunk WHERE message = ?",
+            (self._message, self._packed, self._message),
+        )
 
 
 def _say(

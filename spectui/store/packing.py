@@ -13,6 +13,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from spectui.errors import SpectuiError, UsageError
@@ -37,11 +38,12 @@ def pack(rounds: Sequence[Round]) -> bytes:
     knobs: list[Knobs] = []
     rows = []
     names = [name for name in _names(Round) if name not in _PARTS]
+    row, draft_row, token_row = attrgetter(*names), attrgetter(*_names(DraftToken)), attrgetter(*_names(Token))
     for round in rounds:
         if not knobs or knobs[-1] != round.knobs:
             knobs.append(round.knobs)
-        parts = [[_row(each, _names(type(each))) for each in part] for part in (round.drafted, round.tokens)]
-        rows.append([_row(round, names), len(knobs) - 1, *parts, _likeliest_row(round.likeliest)])
+        drafted, tokens = list(map(draft_row, round.drafted)), list(map(token_row, round.tokens))
+        rows.append([row(round), len(knobs) - 1, drafted, tokens, _likeliest_row(round.likeliest)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": _names(Token),
         "knobs": [dataclasses.asdict(each) for each in knobs], "rows": rows,
@@ -72,10 +74,6 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
 
 def _names(kind: type) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
-
-
-def _row(record: Any, names: Sequence[str]) -> list[Any]:
-    return [getattr(record, name) for name in names]
 
 
 def _likeliest_row(likeliest: Likeliest | None) -> list[Any] | None:

@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -53,10 +52,11 @@ class Receipt:
 class Writer:
     """Writes to one file. `notices` are sentences for whoever looks after them.
 
-    `write_rounds` is called with a connection, and `message` and `rounds` by name.
+    `write_rounds` makes an operation of a message's id and its next rounds. What is done is kept in case the file is lost:
+    the operation should hold little then.
     """
 
-    def __init__(self, file: Path, write_rounds: Callable[..., object]) -> None:
+    def __init__(self, file: Path, write_rounds: Callable[[int, list[Round]], Operation]) -> None:
         self.notices: deque[str] = deque()
         self.failing = False
         """What was last tried did not reach the disk."""
@@ -123,8 +123,7 @@ class Writer:
             message = self._rounds[0].message
             same = [each.round for each in self._rounds if each.message == message]
             self._rounds = [each for each in self._rounds if each.message != message]
-            operation = partial(self._write_rounds, message=message, rounds=same)
-            self._pending.append(Receipt(operation))
+            self._pending.append(Receipt(self._write_rounds(message, same)))
         self._tokens = 0
 
     def _commit(self) -> None:

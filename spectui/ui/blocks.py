@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spectui.speculation.records import Round, Token
+from spectui.ui.packed import PackedRounds
 from spectui.ui.thinking import Section, Thinking
 from spectui.ui.wrap import Flow
 
@@ -49,11 +50,16 @@ class Block:
     mark: str = ""
     """Stands in the indentation of the first row."""
     top: int = 0
-    rounds: list[Round] = field(default_factory=list)
-    tokens: list[Token | None] = field(default_factory=list)
-    """By piece of the flow; None for a ghost. Empty for a text that no round made."""
+    rounds: PackedRounds = field(default_factory=PackedRounds)
+    """None for a text that no round made. They are asked for by number, from 0: gone on with, a reply has indices twice."""
+    _places: array[int] = field(default_factory=lambda: array("b"))
+    """By piece of the flow: which of its round's tokens it is; -1 for what is none, such as a ghost."""
     _starts: array[int] = field(default_factory=lambda: array("I"))
     """By round: its first piece."""
+    _run: tuple[int, int] = (0, 0)
+    """Of the rounds that were made without a pause, the latest: number and index of the first."""
+    _next: int = 0
+    """The index that the next round has, if it is made without a pause."""
     thinking: Thinking = field(default_factory=Thinking)
     folds: dict[int, Section] = field(default_factory=dict)
     """By piece: the section of which it is the heading."""
@@ -64,6 +70,9 @@ class Block:
 
     def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
         """Append a round's tokens. Returns the first row of the block that changed, and what has ended of thinking."""
+        if round.index != self._next or not self.rounds:
+            self._run = len(self.rounds), round.index
+        self._next = round.index + 1
         self.rounds.append(round)
         closed = self.thinking.feed("".join(token.text for token in round.tokens))
         for section in closed:
@@ -73,58 +82,69 @@ class Block:
     def rewrite(self, width: int, ghosts: bool) -> None:
         """Write all rounds again: with ghosts or without, and thinking as it is folded now."""
         self.flow = Flow(width)
-        self.tokens.clear()
+        self._places = array("b")
         self.folds.clear()
         self._starts = array("I")
         self._length, self._line_owed = 0, False
         for round in self.rounds:
             self._write(round, ghosts)
 
-    def pieces_of(self, round: Round) -> range:
-        """The pieces that one of the block's rounds made."""
-        number = round.index - self.rounds[0].index
-        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self.tokens)
+    @property
+    def pieces(self) -> int:
+        """How many pieces the rounds made."""
+        return len(self._places)
+
+    def pieces_of(self, number: int) -> range:
+        """The pieces that a round made."""
+        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._places)
         return range(self._starts[number], end)
 
-    def round_of(self, token: Token) -> Round:
-        """The round that one of the block's tokens came from."""
-        return self.rounds[token.round - self.rounds[0].index]
+    def place_of(self, piece: int) -> tuple[int, int] | None:
+        """Number of the round, and place in it, of the token that a piece shows; None if it shows none."""
+        if piece >= len(self._places) or (place := self._places[piece]) < 0:
+            return None
+        return bisect_right(self._starts, piece) - 1, place
 
-    def piece_of(self, token: Token) -> int:
-        """Which piece one of the block's tokens is."""
-        return next(piece for piece in self.pieces_of(self.round_of(token)) if self.tokens[piece] is token)
+    def piece_of(self, number: int, place: int) -> int | None:
+        """The piece that shows a round's token; None while it is folded away."""
+        return next((piece for piece in self.pieces_of(number) if self._places[piece] == place), None)
 
-    def holds(self, round: Round) -> bool:
-        """Is this very round one of the block's?"""
-        number = round.index - self.rounds[0].index if self.rounds else -1
-        return 0 <= number < len(self.rounds) and self.rounds[number] is round
+    def token_at(self, piece: int) -> Token | None:
+        """The token that a piece shows."""
+        found = self.place_of(piece)
+        return self.rounds[found[0]].tokens[found[1]] if found else None
+
+    def number_of(self, round: Round) -> int | None:
+        """Which of the block's rounds this is, of those made last without a pause; None: none of them."""
+        number = self._run[0] + round.index - self._run[1]
+        return number if self._run[0] <= number < len(self.rounds) and self.rounds[number] == round else None
 
     def _write(self, round: Round, ghosts: bool) -> int:
-        self._starts.append(len(self.tokens))
+        self._starts.append(len(self._places))
         drawn: list[tuple[str, int]] = []
-        for text, kind, token in _pieces(round, ghosts):
+        for text, kind, place in _pieces(round, ghosts):
             start = self._length
-            self._length += len(text) if token is not None else 0
+            self._length += len(text) if place >= 0 else 0
             section = self.thinking.at(start, self._length)
             if section is not None and section.end is not None and start <= section.start < self._length:
-                self.folds[len(self.tokens)] = section
-                self._draw(drawn, section.heading if section.folded else f"{section.heading}\n", FOLD, None)
+                self.folds[len(self._places)] = section
+                self._draw(drawn, section.heading if section.folded else f"{section.heading}\n", FOLD, -1)
                 self._line_owed = section.folded
             if section is not None and section.folded and section.end is not None:
-                text = text[: max(0, section.start - start)] + text[section.end - start :] if token is not None else ""
-            elif section is not None and token is not None:
+                text = text[: max(0, section.start - start)] + text[section.end - start :] if place >= 0 else ""
+            elif section is not None and place >= 0:
                 kind |= THOUGHT
             if text and self._line_owed:
                 self._line_owed = False
                 if not text.startswith("\n"):
-                    self._draw(drawn, "\n", FOLD, None)
+                    self._draw(drawn, "\n", FOLD, -1)
             # What is folded away has a piece, since a round's are counted, but no token where nobody could see a cursor.
-            self._draw(drawn, text, kind, token if text or section is None or not section.folded else None)
+            self._draw(drawn, text, kind, place if text or section is None or not section.folded else -1)
         return self.flow.append(drawn)
 
-    def _draw(self, drawn: list[tuple[str, int]], text: str, kind: int, token: Token | None) -> None:
+    def _draw(self, drawn: list[tuple[str, int]], text: str, kind: int, place: int) -> None:
         drawn.append((text, kind))
-        self.tokens.append(token)
+        self._places.append(place)
 
 
 @dataclass(slots=True)
@@ -142,12 +162,12 @@ def index_at(blocks: Sequence[Block], row: int) -> int:
     return bisect_right(blocks, row, key=lambda block: block.top) - 1
 
 
-def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, Token | None]]:
-    """A round's text, kind and token, with the rejected draft where it stood: before the correction."""
+def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
+    """A round's texts, kinds and which token each is, with the rejected draft (-1) where it stood: before the correction."""
     rejected = [token for token in round.drafted if token.fate == "rejected"] if ghosts else []
-    for token in round.tokens:
+    for place, token in enumerate(round.tokens):
         if token.origin != "accepted":
-            yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
+            yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, -1) for ghost in rejected)
             rejected = []
-        yield token.text, KINDS.index(token.origin), token
-    yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, None) for ghost in rejected)
+        yield token.text, KINDS.index(token.origin), place
+    yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, -1) for ghost in rejected)

@@ -138,10 +138,8 @@ round, **{stop}** leaves. A click on a message's heading lists the messages, to 
         row = event.y + self.scroll_offset.y
         if self.fold_at(event.x, row):
             return
-        token = self.token_at(event.x, row)
-        if token is not None:
-            self._move(lambda: self._cursor.put(self._block_at(row), token))
-        else:
+        drawn = self._drawn_at(event.x, row)
+        if drawn is None or not self._move(lambda: self._cursor.put(*drawn)):
             self._lose_cursor()
             if (place := self.place_at(row)) is not None:
                 self.post_message(self.HeadingClicked(self, place))

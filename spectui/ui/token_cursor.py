@@ -9,26 +9,30 @@ from spectui.ui.blocks import Block, index_at
 
 
 class TokenCursor:
-    """Stands on a token of one of the blocks, or nowhere; `round` is marked with it, or alone."""
+    """Stands on a token of one of the blocks, or nowhere; a round is marked with it, or alone."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         """`blocks` is the transcript's own list: what is appended to it can be walked to."""
         self._blocks = blocks
         self._block: Block | None = None
+        self._number = 0
+        self._place: int | None = None
         self.token: Token | None = None
         self.round: Round | None = None
 
     @property
     def is_folded(self) -> bool:
         """The token under it is not drawn any more."""
-        if self._block is None or self.token is None:
-            return False
-        pieces = self._block.pieces_of(self._block.round_of(self.token))
-        return all(self._block.tokens[piece] is not self.token for piece in pieces)
+        return self.token is not None and self._piece() is None
 
-    def put(self, block: Block, token: Token) -> None:
-        """Stand on this token."""
-        self._block, self.token, self.round = block, token, block.round_of(token)
+    def put(self, block: Block, piece: int) -> bool:
+        """Stand on the token that this piece shows. False if it shows none."""
+        found = block.place_of(piece)
+        if found is not None:
+            self._block, (self._number, self._place) = block, found
+            self.round = block.rounds[self._number]
+            self.token = self.round.tokens[self._place]
+        return found is not None
 
     def put_last(self) -> bool:
         """Stand on the last token of all. False if there is none."""
@@ -38,54 +42,49 @@ class TokenCursor:
         """Mark a round without standing in it. False if the transcript does not hold it."""
         self.clear()
         for block in reversed(self._blocks):
-            if block.holds(round):
-                self._block, self.round = block, round
+            if (number := block.number_of(round)) is not None:
+                self._block, self._number, self.round = block, number, round
                 return True
         return False
 
     def clear(self) -> None:
         """Stand nowhere."""
-        self._block = self.token = self.round = None
+        self._block = self._place = self.token = self.round = None
 
     def step(self, by: int) -> bool:
         """Go to the next (1) or the last (-1) token. False at the end."""
-        if self._block is None or self.token is None:
+        piece = self._piece()
+        if self._block is None or piece is None:
             return False
-        here = self._block.tokens
-        piece = self._block.piece_of(self.token) + by
-        while 0 <= piece < len(here):
-            if (token := here[piece]) is not None:
-                self.put(self._block, token)
-                return True
-            piece += by
+        rest = range(piece + 1, self._block.pieces) if by > 0 else range(piece - 1, -1, -1)
+        if any(self.put(self._block, each) for each in rest):
+            return True
         index = self._blocks.index(self._block)
         return self._go(self._blocks[index + 1 :] if by > 0 else reversed(self._blocks[:index]), by)
 
     def step_round(self, by: int) -> bool:
         """Go to the first token of the next (1) or the last (-1) round."""
-        if self._block is None or self.token is None:
-            return False
-        here = self.round
+        here = self._block, self._number
         while self.step(by):
-            if self.round is not here:
-                while by < 0 and self.token is not self.round.tokens[0]:
-                    self.step(-1)
+            if (self._block, self._number) != here:
+                while by < 0 and self._place and self.step(-1):
+                    pass
                 return True
         return False
 
     def step_row(self, by: int) -> bool:
         """Go to the token that stands below (1) or above (-1)."""
-        if self._block is None or self.token is None:
+        piece = self._piece()
+        if self._block is None or piece is None:
             return False
-        row, cell = self._block.flow.place_of(self._block.piece_of(self.token))
+        row, cell = self._block.flow.place_of(piece)
         cell += self._block.indent
         end = self._blocks[-1].top + self._blocks[-1].flow.height
         for y in range(self._block.top + row + by, end if by > 0 else -1, by):
             block = self._blocks[index_at(self._blocks, y)]
-            for x in range(cell, block.indent - 1, -1) if block.tokens else ():
-                piece = block.flow.piece_at(y - block.top, x - block.indent)
-                if piece is not None and (token := block.tokens[piece]) is not None:
-                    self.put(block, token)
+            for x in range(cell, block.indent - 1, -1) if block.rounds else ():
+                under = block.flow.piece_at(y - block.top, x - block.indent)
+                if under is not None and self.put(block, under):
                     return True
         return False
 
@@ -93,22 +92,22 @@ class TokenCursor:
         """The transcript's rows in which something is marked."""
         if self._block is None or self.round is None:
             return range(0)
-        start, end = self._span(self._block.pieces_of(self.round))
+        start, end = self._span(self._block.pieces_of(self._number))
         flow, top = self._block.flow, self._block.top
         return range(top + flow.row_of(start), top + flow.row_of(max(start, end - 1)) + 1)
 
     def row(self) -> int | None:
         """The row of the transcript on which the cursor stands."""
-        if self._block is None or self.token is None:
-            return None
-        return self._block.top + self._block.flow.place_of(self._block.piece_of(self.token))[0]
+        piece = self._piece()
+        return None if self._block is None or piece is None else self._block.top + self._block.flow.place_of(piece)[0]
 
     def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
         """What is marked in a row of a block: (first, behind the last) drawn character, and whether it is the token itself."""
         if block is not self._block or self.round is None:
             return
-        pieces = self._block.pieces_of(self.round)
-        for wanted, is_token in ((pieces, False), (self._own(), True)):
+        pieces = self._block.pieces_of(self._number)
+        own = self._piece()
+        for wanted, is_token in ((pieces, False), (range(own, own + 1) if own is not None else range(0), True)):
             if not wanted:
                 continue
             start, end = self._span(wanted)
@@ -118,11 +117,11 @@ class TokenCursor:
                 # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
                 yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
 
-    def _own(self) -> range:
-        if self._block is None or self.token is None:
-            return range(0)
-        piece = self._block.piece_of(self.token)
-        return range(piece, piece + 1)
+    def _piece(self) -> int | None:
+        """The piece under the cursor; None if it stands nowhere, or on what is folded away."""
+        if self._block is None or self._place is None:
+            return None
+        return self._block.piece_of(self._number, self._place)
 
     def _span(self, pieces: range) -> tuple[int, int]:
         assert self._block is not None
@@ -130,8 +129,7 @@ class TokenCursor:
 
     def _go(self, blocks: Iterator[Block] | Sequence[Block], by: int) -> bool:
         for block in blocks:
-            for token in block.tokens if by > 0 else reversed(block.tokens):
-                if token is not None:
-                    self.put(block, token)
-                    return True
+            pieces = range(block.pieces)
+            if any(self.put(block, piece) for piece in (pieces if by > 0 else reversed(pieces))):
+                return True
         return False

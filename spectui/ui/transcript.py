@@ -207,7 +207,7 @@ class Transcript(ScrollView, can_focus=True):
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
         drawn = self._drawn_at(x, y)
-        return drawn[0].tokens[drawn[1]] if drawn and drawn[0].tokens else None
+        return drawn[0].token_at(drawn[1]) if drawn else None
 
     def fold_at(self, x: int, y: int) -> bool:
         """Unfold what was thought, or fold it, by its heading at a cell of the content. False if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Round, Token
+from spectui.ui import packed
 from spectui.ui.app import SpectuiApp
 from spectui.ui.blocks import Block
 from spectui.ui.inspectable import InspectableTranscript
@@ -112,6 +114,31 @@ async def test_the_cursor_survives_ghosts_a_resize_and_a_new_chat(make_app: Make
         assert transcript.inspected is None
 
 
+async def test_a_token_long_past_is_told_of_as_when_it_was_new(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "Go.")
+        engine.read_prompt(10, 10)
+        for _ in range(200):
+            engine.emit_round(" same", " same", correction=" other", rejected=(" wrong",))
+        transcript = app.screen.query_one(InspectableTranscript)
+        await wait_until(pilot, lambda: len(transcript.last_rounds) == 200)
+        first = transcript.last_rounds[0]
+        await pilot.press("f4")
+        row = next(y for y in range(9) if transcript.token_at(4, y) is not None)
+        transcript.scroll_to(y=0, animate=False, force=True)
+        await pilot.pause()
+        await pilot.click(InspectableTranscript, offset=(4, row))
+        assert transcript.inspected == first.tokens[0]
+        await pilot.press("right")
+        assert transcript.inspected == first.tokens[1], "equal in text and id, and yet another"
+        await pilot.press("right")
+        assert '" other"' in screen_text(app) and "in place of" in screen_text(app) and "round 0" in screen_text(app)
+        await pilot.press("right_square_bracket")
+        assert "round 1" in screen_text(app)
+
+
 def _block(rounds: list[list[str]], width: int, ghosts: bool) -> Block:
     block = Block(Flow(width))
     for index, texts in enumerate(rounds):
@@ -121,6 +148,7 @@ def _block(rounds: list[list[str]], width: int, ghosts: bool) -> Block:
     return block
 
 
+@patch.object(packed, "CHUNK", 1)
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.lists(st.text("ab \n\t漢é", max_size=5), min_size=1, max_size=4), min_size=1, max_size=6),
@@ -136,11 +164,11 @@ def test_walking_visits_every_token_once_and_what_is_marked_is_its_text(
     while cursor.step(-1):
         walked.append(cursor.token)
     assert walked[::-1] == [token for round in block.rounds for token in round.tokens]
-    for token in walked:
-        assert token is not None
-        if not token.text:  # drawn as the cell in which it would stand
+    for piece in range(block.pieces):
+        token = block.token_at(piece)
+        if token is None or not token.text:  # a ghost, or drawn as the cell in which it would stand
             continue
-        cursor.put(block, token)
+        assert cursor.put(block, piece) and cursor.token == token
         drawn = ""
         for row in range(block.flow.height):
             line = "".join(text for text, _ in block.flow.runs(row))

@@ -1,0 +1,59 @@
+"""A reply's rounds in little memory: a token with its draft and the likeliest beside it is ten times its text otherwise."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from spectui.speculation.records import Round
+from spectui.store.packing import pack, unpack
+
+CHUNK = 32
+"""Rounds that are packed together: more would take less memory, and more of the frame that it falls into."""
+
+UNPACKED = 4
+"""Chunks that are kept as they are after somebody has looked into them."""
+
+
+class PackedRounds(Sequence[Round]):
+    """Rounds to append to, all but the latest packed. What is read is equal to what was appended, not the same."""
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+        self._latest: list[Round] = []
+        self._read: OrderedDict[int, tuple[Round, ...]] = OrderedDict()
+
+    def append(self, round: Round) -> None:
+        """Add one."""
+        self._latest.append(round)
+        if len(self._latest) == 2 * CHUNK:
+            self._packed.append(pack(self._latest[:CHUNK]))
+            del self._latest[:CHUNK]
+
+    def __len__(self) -> int:
+        return len(self._packed) * CHUNK + len(self._latest)
+
+    def __iter__(self) -> Iterator[Round]:
+        for packed in self._packed:
+            yield from unpack(packed)
+        yield from self._latest
+
+    @overload
+    def __getitem__(self, number: int) -> Round: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Round]: ...
+
+    def __getitem__(self, number: int | slice) -> Round | list[Round]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        chunk, place = divmod(range(len(self))[number], CHUNK)
+        if chunk >= len(self._packed):
+            return self._latest[place + (chunk - len(self._packed)) * CHUNK]
+        if chunk not in self._read:
+            self._read[chunk] = unpack(self._packed[chunk])
+            if len(self._read) > UNPACKED:
+                self._read.popitem(last=False)
+        self._read.move_to_end(chunk)
+        return self._read[chunk][place]
