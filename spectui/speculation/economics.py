@@ -127,7 +127,8 @@ class Economics:
         more, and gains are forgotten beyond a little: a good hour must not pay for a bad one.
         """
         plain = self.verify(1, context)
-        expected = self.verify(round.pass_size, context) + round.draft_s
+        drafting = self.drafting(sum(token.source == "model" for token in round.drafted)) or round.draft_s
+        expected = self.verify(round.pass_size, context) + drafting
         spent = min(round.draft_s + round.verify_s, 2 * expected)
         self.balance = min(self.balance + emitted * plain - spent, 10 * plain)
 

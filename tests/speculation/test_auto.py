@@ -162,6 +162,15 @@ def test_before_anything_is_known_one_round_is_plain_and_says_so():
     assert "measuring" in policy.note(())
 
 
+def test_a_hiccup_while_drafting_counts_at_most_as_the_round_once_more():
+    machine = Machine(amx, 0.01, worthless, mood=lambda token: 50.0)
+    economics = machine.economics()
+    economics.draft = DraftCost(0.01, 0.01)
+    policy = FixedPolicy()
+    machine.run(policy, economics, Knobs(policy="fixed", draft_max=4, p_min=0.0), 1)
+    assert economics.balance > -4 * (amx(5) + 4 * 0.01)  # the first pass has made the machine look twice as slow
+
+
 def test_what_probes_lose_stays_within_a_hundredth():
     """Idle for long, it looks now and then whether drafting pays again: the dearer a look, the rarer."""
     machine = Machine(lambda n: 1.0 if n == 1 else 1.6 + 0.1 * n, 0.45, worthless)
