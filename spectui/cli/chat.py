@@ -44,7 +44,7 @@ def command(
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if plain and None in (sys.stdin, sys.stdout, sys.stderr):
         raise UsageError("spectui chat --plain needs standard input, output and error: one of them is closed.")
-    if not plain and not terminal:
+    if not plain and not terminal and "TEXTUAL_DRIVER" not in os.environ:  # textual-serve draws in a browser
         raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
