@@ -79,7 +79,8 @@ async def test_a_conversation_goes_on(make_app: Make, engine: FakeEngine, file: 
         assert "add" in said(app) and REPLY.strip() in said(app)
         assert CUT_OFF in shown(app)
         transcript = app.screen.query_one(Transcript)
-        origins = {token.origin for block in transcript._blocks for token in block.tokens if token}
+        shown_tokens = (block.token_at(piece) for block in transcript._blocks for piece in range(block.pieces))
+        origins = {token.origin for token in shown_tokens if token}
         assert origins == {"accepted", "correction", "bonus", "plain"}, "the colours came back"
         await ask(pilot, "and now")
         await wait_until(pilot, lambda: engine.generates)
