@@ -64,7 +64,7 @@ class Session:
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stand, and the next prompt works."""
         from spectui.llama.devices import list_devices
-        from spectui.llama.text import TextStream, safe
+        from spectui.text import TextStream, safe
 
         pair = self._pair
         if pair is None or pair.target is None or pair.memory is None or pair.template is None or pair.strategy is None:
@@ -146,7 +146,7 @@ class Session:
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
         """These tokens and their logits, in words."""
-        from spectui.llama.text import safe
+        from spectui.text import safe
 
         assert self._pair is not None and self._pair.target is not None
         pieces = [(safe(self._pair.target.piece(int(token)).decode("utf-8", "replace")), row[token]) for token in ids]

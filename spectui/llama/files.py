@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.llama import metadata
-from spectui.llama.text import safe
+from spectui.text import safe
 
 HEADER = 24
 """Bytes of a GGUF file's header."""

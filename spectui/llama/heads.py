@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spectui.llama import metadata
 from spectui.llama.files import HEADER, counts
-from spectui.llama.text import safe
+from spectui.text import safe
 
 LARGEST_HEAD = 1 << 26
 """Bytes. The largest real ones, with a tokenizer of 262,144 tokens, take 15 MB."""

@@ -16,7 +16,7 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from llama_cpp import llama_cpp as llama
 
-from spectui.llama.text import safe
+from spectui.text import safe
 
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from spectui.llama.heads import Cancelled, Head, Vocabulary, is_later_part, read_head
-from spectui.llama.text import safe
+from spectui.text import safe
 
 DEEPEST = 8
 """Directories below a place that are looked into: Hugging Face's cache needs 4."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
-from spectui.llama.text import safe
+from spectui.text import safe
 
 _CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"

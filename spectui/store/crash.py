@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from spectui.knobs import Setup, specs
-from spectui.llama.text import safe
 from spectui.store.records import setup_of
+from spectui.text import safe
 
 MOST_BYTES = 256 * 1024
 """Of a log; beyond that only its last lines are kept."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError
-from spectui.llama.text import safe
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.text import safe
 
 SCHEMA = "spectui.conversation/1"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from spectui.knobs import Setup
-from spectui.llama.text import safe
 from spectui.store.database import StoreError, opened, transaction
 from spectui.store.packing import PackedError, unpack
 from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
+from spectui.text import safe
 
 _LAST_TIME = 253_402_214_400  # the last day of the year 9999
 _COLUMNS = "id, title, created, updated, target"

@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, check, specs
-from spectui.llama.text import safe
 from spectui.speculation.records import DraftToken, Likeliest, Round, Token
+from spectui.text import safe
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of a chunk, unpacked: far above a second's rounds, and what a made-up one cannot exceed."""

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from spectui.llama.text import safe
+from spectui.text import safe
 
 MOST = 1000
 """Prompts kept."""

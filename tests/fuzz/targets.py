@@ -22,7 +22,6 @@ from spectui.knobs import Knobs
 from spectui.llama import files, sandbox
 from spectui.llama.heads import Head, Vocabulary, read_head
 from spectui.llama.shelf import Shelf
-from spectui.llama.text import TextStream, safe
 from spectui.paths import shipped
 from spectui.presets import Presets
 from spectui.store import database, export, library
@@ -31,6 +30,7 @@ from spectui.store.database import StoreError
 from spectui.store.journal import Journal
 from spectui.store.packing import PackedError, pack, unpack
 from spectui.store.prompts import PromptHistory
+from spectui.text import TextStream, safe
 from spectui.ui.attachments import AttachmentError, Folds
 from spectui.ui.figures import printable
 from spectui.ui.themes import ThemeFiles

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from spectui.llama import metadata, selftest
 from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.model import Model
-from spectui.llama.text import safe
+from spectui.text import safe
 from tests.llama.ggufs import write_model
 from tests.smollm2 import setup
 

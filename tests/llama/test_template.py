@@ -9,7 +9,7 @@ import pytest
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
 from spectui.llama.template import ChatTemplate
-from spectui.llama.text import safe
+from spectui.text import safe
 from tests.llama.ggufs import write_model
 from tests.smollm2 import setup
 

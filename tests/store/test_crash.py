@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.knobs import Setup
-from spectui.llama.text import safe
 from spectui.store.crash import KEPT_LOGS, MOST_BYTES, Run, safe_setup, take_crash
+from spectui.text import safe
 
 DYING = """
 import logging, os, sys

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.llama.text import safe
 from spectui.speculation.records import DraftToken, Likeliest, Round, Token
 from spectui.store.packing import MOST_BYTES, PackedError, pack, unpack
+from spectui.text import safe
 from tests.store.kept import some_rounds
 
 texts = st.text(max_size=8).map(safe)
