@@ -66,6 +66,14 @@ def test_bad_luck_at_the_beginning_does_not_end_drafting(seed):
     assert TOKENS * machine.verify(1) / seconds > 1.1
 
 
+def test_a_draft_that_can_hardly_pay_costs_little_to_find_out():
+    """A pair in Q4_K_M on a CPU: half a pass for a drafted token, and no cheap pass over several."""
+    machine = Machine(lambda n: 0.082 if n == 1 else 0.128 + 0.0085 * n, 0.038, overconfident)
+    economics = machine.economics()
+    seconds = machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), 600)
+    assert 600 * machine.verify(1) / seconds > 0.98
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_never_below_plain_and_near_the_best_fixed_length(name):
     machine = MACHINES[name]
