@@ -27,7 +27,8 @@ def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = 
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> Path:
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))  # where another test may have made the demo's draft
     write_model(tmp_path / "large.gguf")
     write_model(tmp_path / "small.gguf")
     (tmp_path / "again.gguf").symlink_to(tmp_path / "small.gguf")
