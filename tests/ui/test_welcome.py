@@ -28,7 +28,8 @@ def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = 
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))  # where another test may have made the demo's draft
+    # In the one that all tests share another may have made the demo's draft.
+    monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))
     write_model(tmp_path / "large.gguf")
     write_model(tmp_path / "small.gguf")
     (tmp_path / "again.gguf").symlink_to(tmp_path / "small.gguf")
