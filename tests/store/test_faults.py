@@ -41,6 +41,15 @@ def locked(file: Path) -> Iterator[None]:
     other.close()
 
 
+def assert_set_aside(file: Path) -> None:
+    """A chat begun on this damaged file says so, and is kept in a new one."""
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert "is damaged: it is now" in journal.notices[0]
+    assert [each.title for each in library.summaries(file)] == ["one"]
+
+
 def test_a_locked_database_is_written_once_it_is_free(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds(1))
@@ -136,11 +145,7 @@ def test_damage_where_nothing_is_written_is_found_when_the_chat_begins(file: Pat
         opened.write(b"\xff" * 4096)
     with pytest.raises(StoreError, match="malformed"):
         library.summaries(file, "y")
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    journal.close()
-    assert "is damaged: it is now" in journal.notices[0]
-    assert [each.title for each in library.summaries(file)] == ["one"]
+    assert_set_aside(file)
 
 
 def test_a_database_that_is_damaged_during_the_chat_costs_nothing_of_it(file: Path) -> None:
@@ -275,11 +280,7 @@ def test_a_database_that_lacks_something_is_set_aside(file: Path, change: str) -
     connection.close()
     with pytest.raises(StoreError, match="lacks tables"):
         library.summaries(file)
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    journal.close()
-    assert "is damaged: it is now" in journal.notices[0]
-    assert [each.title for each in library.summaries(file)] == ["one"]
+    assert_set_aside(file)
 
 
 @pytest.mark.parametrize(
@@ -337,11 +338,7 @@ def test_a_schema_that_is_no_utf_8_is_damage(file: Path) -> None:
     file.write_bytes(content[:place] + b"\x80" + content[place + 1 :])
     with pytest.raises(StoreError, match="cannot be used"):
         library.summaries(file)
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    journal.close()
-    assert "is damaged: it is now" in journal.notices[0]
-    assert [each.title for each in library.summaries(file)] == ["one"]
+    assert_set_aside(file)
 
 
 def test_a_byte_that_is_no_utf_8_costs_a_sign(file: Path) -> None:

@@ -44,6 +44,13 @@ def drawn(pilot: Pilot[None]) -> list[str]:
     return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
 
 
+async def say(pilot: Pilot[None], engine: FakeEngine, text: str) -> None:
+    """End the reply with this."""
+    engine.emit_round(plain=text, seconds=0.1)
+    engine.finish()
+    await wait_until(pilot, lambda: not engine.events)
+
+
 async def think(pilot: Pilot[None], engine: FakeEngine, *, opened: bool = False) -> None:
     """Have a prompt answered up to the end of the thinking."""
     await load(pilot, engine)
@@ -70,9 +77,7 @@ async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(
         heading = FOLDED.replace("6 tokens, 0.6", "5 tokens, 0.5") if opened else FOLDED
         assert any(row.startswith(heading) for row in drawn(pilot))
         assert not any("let me see" in row for row in drawn(pilot))
-        engine.emit_round(plain=SPOKEN, seconds=0.1)
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
+        await say(pilot, engine, SPOKEN)
         rows = drawn(pilot)
         at = rows.index(heading)
         assert rows[at + 1 : at + 3] == ["", "   It is four."], rows
@@ -82,9 +87,7 @@ async def test_a_key_or_a_click_unfolds_and_folds(make_app: Make, engine: FakeEn
     app = make_app()
     async with app.run_test(size=(100, 30)) as pilot:
         await think(pilot, engine)
-        engine.emit_round(plain="It", seconds=0.1)
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
+        await say(pilot, engine, "It")
         folded = drawn(pilot)
         assert folded[folded.index(FOLDED) + 1] == "   It", "a line of its own"
         await pilot.press("alt+t")
@@ -102,9 +105,7 @@ async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(make_app
     app = make_app()
     async with app.run_test(size=(100, 30)) as pilot:
         await think(pilot, engine)
-        engine.emit_round(plain=SPOKEN, seconds=0.1)
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
+        await say(pilot, engine, SPOKEN)
         transcript = app.screen.query_one(Transcript)
         assert transcript.text.endswith("target\n" + SPOKEN), transcript.text
         assert transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
@@ -123,9 +124,7 @@ async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
     app = make_app()
     async with app.run_test(size=(100, 30)) as pilot:
         await think(pilot, engine)
-        engine.emit_round(plain="It", seconds=0.1)
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
+        await say(pilot, engine, "It")
         transcript = app.screen.transcript  # type: ignore[attr-defined]
         await pilot.press("f4", "left")
         assert transcript.inspected.text == "It", "nothing is drawn before it"
