@@ -182,6 +182,10 @@ class Setup:
         "off", "keep the weights as they are in the file, without the faster kernels for repacked ones", "-nr", "--no-repack",
         choices=("off", "on"), bare="on", section="devices",
     )  # fmt: skip
+    requantise_draft: str = setting(
+        "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget clears it)",
+        "--requantise-draft", "--requantize-draft", choices=("auto", "off"), section="speculation",
+    )  # fmt: skip
     strict: str = setting(
         "off", "the text is plain decoding's bit for bit: only passes whose logits do not depend on their size", "--strict",
         choices=("off", "on"), bare="on", section="speculation",

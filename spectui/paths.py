@@ -29,7 +29,7 @@ def state_directory() -> Path:
 
 
 def cache_directory() -> Path:
-    """What can be made again: the quantised draft of the demo pair."""
+    """What can be made again: quantised copies of drafts."""
     return _directory("cache")
 
 

@@ -1,4 +1,4 @@
-"""`spectui forget`: delete what --remember kept."""
+"""`spectui forget`: delete what was kept to draft better."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from spectui.cli.options import Command
 
 @click.command("forget", cls=Command)
 def command() -> None:
-    """Delete the past replies that --remember kept for drafting. Conversations stay: see spectui history."""
-    from spectui.engine.replies import forget
+    """Delete what was kept for drafting: the past replies of --remember, and the lighter copies of drafts.
 
-    click.echo(f"Forgotten: the past replies of {forget()} models.")
+    Conversations stay: see spectui history.
+    """
+    from spectui.engine import lighter, replies
+
+    click.echo(f"Forgotten: the past replies of {replies.forget()} models, {lighter.forget()} copies of drafts.")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spectui.engine import lighter, resolve
 from spectui.engine.events import Event, Loading, ModelInfo, Notice
 from spectui.engine.profile import Profile, profile
 from spectui.engine.replies import Replies
@@ -86,7 +88,8 @@ class Pair:
         self.remarks["target"] = ""
         strict = setup.strict == "on"
         if strict or setup.no_profile == "off":
-            key = (build_key(), _target_key(setup, extra_buffers), _memory_key(setup), _draft_key(setup, extra_buffers))
+            draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
+            key = (build_key(), resolve.target_key(setup, extra_buffers), resolve.memory_key(setup), draft_key)
             try:
                 found = profile(
                     self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set, strict
@@ -117,9 +120,9 @@ class Pair:
 
     def _make_room(self, setup: Setup, extra_buffers: bool) -> None:
         """Free what will not be used again before anything is loaded: both may not fit at once."""
-        if self._loaded.get("target") != _target_key(setup, extra_buffers):
+        if self._loaded.get("target") != resolve.target_key(setup, extra_buffers):
             self.close()
-        elif setup.draft is None or self._loaded.get("draft") != _draft_key(setup, extra_buffers):
+        elif setup.draft is None or self._loaded.get("draft") != resolve.draft_key(setup, extra_buffers):
             self._close_draft()
 
     def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
@@ -131,7 +134,7 @@ class Pair:
                 gpu_layers=setup.gpu_layers,
                 split_mode=setup.split_mode,
                 main_gpu=setup.main_gpu,
-                tensor_split=_shares(setup.tensor_split),
+                tensor_split=resolve.shares(setup.tensor_split),
                 extra_buffers=extra_buffers,
                 progress=self._loading("target", setup.model or ""),
             )
@@ -141,10 +144,10 @@ class Pair:
                 target.close()
                 raise
             self.target = target
-            self._loaded["target"] = _target_key(setup, extra_buffers)
+            self._loaded["target"] = resolve.target_key(setup, extra_buffers)
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
-        if self.memory is None or self._loaded.get("memory") != _memory_key(setup):
+        if self.memory is None or self._loaded.get("memory") != resolve.memory_key(setup):
             if self.memory is not None:
                 self.memory.close()
                 self.memory = None
@@ -155,32 +158,25 @@ class Pair:
                 rows=ROWS,
                 batch=setup.batch,
                 ubatch=setup.ubatch,
-                threads=_threads(setup.threads),
+                threads=resolve.threads(setup.threads),
                 flash_attn=setup.flash_attn,
                 type_k=setup.cache_type_k,
-                type_v=_value_type(setup),
+                type_v=resolve.value_type(setup),
             )
-            self._loaded["memory"] = _memory_key(setup)
+            self._loaded["memory"] = resolve.memory_key(setup)
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.memory is not None
         if self.draft is not None:
             return
         try:
-            self.draft = Model(
-                setup.draft or "",
-                "draft",
-                on_devices=selected(setup.device_draft, list_devices()),
-                gpu_layers=setup.gpu_layers_draft,
-                extra_buffers=extra_buffers,
-                progress=self._loading("draft", setup.draft or ""),
-            )
+            self.draft = self._light_draft(setup, extra_buffers)
             if self.draft.recurrent:
                 raise DraftError(
                     "This draft's memory cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
-            flash_attn = _draft_flash(setup)
+            flash_attn = resolve.draft_flash(setup)
             self.draft_memory = Context(
                 self.draft,
                 self._interrupt,
@@ -189,16 +185,16 @@ class Pair:
                 batch=setup.batch,
                 # Without flash attention the scores of a slice are kept whole: 120 MB at 512 tokens, and slower than at 128.
                 ubatch=setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128),
-                threads=_threads(setup.threads_draft or setup.threads),
+                threads=resolve.threads(setup.threads_draft or setup.threads),
                 flash_attn=flash_attn,
                 type_k=setup.cache_type_k_draft,
                 type_v=setup.cache_type_v_draft,
             )
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_memory)
-            self.remarks["draft"] = sentence
+            self.remarks["draft"] = sentence or self._lightened(setup)
             if sentence:
                 self._emit(Notice(sentence))
-            self._loaded["draft"] = _draft_key(setup, extra_buffers)
+            self._loaded["draft"] = resolve.draft_key(setup, extra_buffers)
         except VocabularyError as error:
             self._close_draft()
             raise DraftError(str(error)) from error
@@ -207,6 +203,49 @@ class Pair:
             if isinstance(error, LoadCancelled | UsageError):
                 raise
             raise DraftError(str(error)) from error
+
+    def _light_draft(self, setup: Setup, extra_buffers: bool) -> Model:
+        """The draft, or its lighter copy where that is wanted and pays."""
+        assert self.target is not None and setup.draft is not None
+
+        def load(path: str) -> Model:
+            return Model(
+                path,
+                "draft",
+                on_devices=selected(setup.device_draft, list_devices()),
+                gpu_layers=setup.gpu_layers_draft,
+                extra_buffers=extra_buffers,
+                progress=self._loading("draft", path),
+            )
+
+        wanted = setup.requantise_draft == "auto" and resolve.drafts_on_cpu(setup)
+        copy = lighter.made(setup.draft, self.target) if wanted else None
+        if copy is not None:
+            try:
+                return load(str(copy))
+            except ModelFileError:
+                copy.unlink(missing_ok=True)  # it was damaged, and is made again
+        draft = load(setup.draft)
+        if not wanted:
+            return draft
+        try:
+            copy = lighter.make(draft, self.target, self.progress("lighter copy of the draft"))
+        except SpectuiError as error:
+            self._emit(Notice(f"The draft is used as it is: {error}"))
+            return draft
+        if copy is None:
+            return draft
+        draft.close()
+        return load(str(copy))
+
+    def _lightened(self, setup: Setup) -> str:
+        """What was done to the draft, in words."""
+        assert self.draft is not None and setup.draft is not None
+        file, used = Path(setup.draft).expanduser(), Path(self.draft.path)
+        if used == file:
+            return ""
+        before, after = (path.stat().st_size / 1e6 for path in (file, used))
+        return f"drafts with a copy in {lighter.KIND}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
         """A function to be told 0..1, that emits a Loading event each percent."""
@@ -238,7 +277,8 @@ class Pair:
         """What the draft is, None without one."""
         if self.draft is None or self.draft_memory is None:
             return None
-        return _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
+        info = _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
+        return replace(info, path=self._loaded["draft"][0])  # the file that was named, where a copy of it drafts
 
     def forget(self) -> None:
         """Empty the memories after a failure: what they hold may be what failed."""
@@ -287,71 +327,3 @@ def _info(model: Model, context: Context, remark: str) -> ModelInfo:
         trained_ctx=model.trained_ctx,
         remark=remark,
     )
-
-
-def _file(path: str | None) -> tuple[str, int]:
-    path = os.path.expanduser(path or "")
-    return path, os.stat(path).st_mtime_ns
-
-
-def _target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
-    """What the target must be loaded anew for."""
-    split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
-    return (*_file(setup.model), setup.device, *split, extra_buffers)
-
-
-def _memory_key(setup: Setup) -> tuple[Any, ...]:
-    """What the target's memory must be made anew for."""
-    size = (setup.ctx_size, setup.batch, setup.ubatch)
-    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, _value_type(setup))
-
-
-def _value_type(setup: Setup) -> str:
-    """The type of the target's V cells.
-
-    From 512 cells on, ggml's CPU attention splits the cells of a single row among the threads, but only where K and V are
-    of one type; its sums then round otherwise than those of several rows (ggml-cpu/ops.cpp, use_split_kv_path; and
-    use_tiled from 64 rows on). Cells of two types of one size take neither way, and strict needs that.
-    """
-    equal = setup.cache_type_k == setup.cache_type_v == "f16"
-    return "bf16" if setup.strict == "on" and equal else setup.cache_type_v
-
-
-def _draft_flash(setup: Setup) -> str:
-    """Flash attention for the draft, where the set-up leaves it open: not on a CPU.
-
-    A pass over one token costs a 0.5B draft 27 ms with ggml's CPU flash attention and 17 ms without, at 1,000 cells; heads of
-    64 are the worst. The target keeps it: without it, single passes round otherwise than larger ones, and for the
-    prompt it is faster. Quantised V cells cannot do without.
-    """
-    offloads = any(device.kind in ("gpu", "igpu") for device in list_devices())
-    on_cpu = not offloads or setup.gpu_layers_draft == 0 or setup.device_draft.strip().lower() in ("none", "cpu")
-    open_cells = setup.cache_type_v_draft in ("f16", "bf16", "f32")
-    return "off" if setup.flash_attn == "auto" and on_cpu and open_cells else setup.flash_attn
-
-
-def _draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
-    """What the draft must be loaded anew for."""
-    if setup.draft is None:
-        return ()
-    size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
-    cells = (setup.flash_attn, setup.cache_type_k_draft, setup.cache_type_v_draft)
-    return (*_file(setup.draft), setup.device_draft, setup.gpu_layers_draft, *size, *cells, extra_buffers)
-
-
-def _shares(text: str) -> list[float]:
-    """ "3,1" as numbers; llama.cpp takes slashes too. Raises UsageError."""
-    try:
-        return [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
-    except ValueError:
-        raise UsageError(f"tensor-split is numbers with commas, such as 3,1, not {text!r}.") from None
-
-
-def _threads(wanted: int) -> int:
-    """As many threads as cores that this process may use, where nothing else is asked for."""
-    if wanted > 0:
-        return wanted
-    import psutil
-
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(psutil.cpu_count(logical=False) or allowed, allowed))

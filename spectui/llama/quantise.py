@@ -16,12 +16,29 @@ FILE_TYPES = {"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q2_K": 10, "Q4_K": 15
 """llama_ftype of the quantisations used here (llama.h)."""
 
 
-def quantise(source: Path, destination: Path, kind: str, progress: Callable[[float], None] = lambda _: None) -> None:
-    """Write a copy of `source` quantised as `kind`; the file appears whole or not at all. Raises SpectuiError."""
+_Q4_0 = 2
+"""ggml_type of "Q4_0" (ggml.h)."""
+
+
+def quantise(
+    source: Path,
+    destination: Path,
+    kind: str,
+    progress: Callable[[float], None] = lambda _: None,
+    *,
+    throughout: bool = False,
+) -> None:
+    """Write a copy of `source` quantised as `kind`; the file appears whole or not at all. Raises SpectuiError.
+
+    `throughout`: the output matrix and the embeddings too, which llama.cpp keeps at more bits; of Q4_0 alone.
+    """
     params = llama.llama_model_quantize_default_params()
     params.ftype = FILE_TYPES[kind]
     params.allow_requantize = True
     params.nthread = os.cpu_count() or 1
+    if throughout:
+        params.pure = True
+        params.output_tensor_type = params.token_embedding_type = _Q4_0
     part = destination.with_name(f"{destination.name}.{os.getpid()}.part")
     forget_errors()
 

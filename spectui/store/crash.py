@@ -161,6 +161,7 @@ def safe_setup(setup: Setup) -> Setup:
         cache_type_v_draft="f16",
         ctx_size=min(setup.ctx_size or _SAFE_CTX, _SAFE_CTX),
         ctx_size_draft=0,
+        requantise_draft="off",
     )
 
 

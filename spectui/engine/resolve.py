@@ -1,0 +1,89 @@
+"""What a set-up means on this machine: defaults that depend on it, and what must be loaded anew for which change."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from spectui.errors import UsageError
+from spectui.knobs import Setup
+from spectui.llama.devices import list_devices
+
+
+def _file(path: str | None) -> tuple[str, int]:
+    path = os.path.expanduser(path or "")
+    return path, os.stat(path).st_mtime_ns
+
+
+def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
+    """What the target must be loaded anew for."""
+    split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
+    return (*_file(setup.model), setup.device, *split, extra_buffers)
+
+
+def memory_key(setup: Setup) -> tuple[Any, ...]:
+    """What the target's memory must be made anew for."""
+    size = (setup.ctx_size, setup.batch, setup.ubatch)
+    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, value_type(setup))
+
+
+def value_type(setup: Setup) -> str:
+    """The type of the target's V cells.
+
+    From 512 cells on, ggml's CPU attention splits the cells of a single row among the threads, but only where K and V are
+    of one type; its sums then round otherwise than those of several rows (ggml-cpu/ops.cpp, use_split_kv_path; and
+    use_tiled from 64 rows on). Cells of two types of one size take neither way, and strict needs that.
+    """
+    equal = setup.cache_type_k == setup.cache_type_v == "f16"
+    return "bf16" if setup.strict == "on" and equal else setup.cache_type_v
+
+
+def drafts_on_cpu(setup: Setup) -> bool:
+    offloads = any(device.kind in ("gpu", "igpu") for device in list_devices())
+    return not offloads or setup.gpu_layers_draft == 0 or setup.device_draft.strip().lower() in ("none", "cpu")
+
+
+def draft_flash(setup: Setup) -> str:
+    """Flash attention for the draft, where the set-up leaves it open: not on a CPU.
+
+    A pass over one token costs a 0.5B draft 27 ms with ggml's CPU flash attention and 17 ms without, at 1,000 cells; heads of
+    64 are the worst. The target keeps it: without it, single passes round otherwise than larger ones, and for the
+    prompt it is faster. Quantised V cells cannot do without.
+    """
+    open_cells = setup.cache_type_v_draft in ("f16", "bf16", "f32")
+    return "off" if setup.flash_attn == "auto" and open_cells and drafts_on_cpu(setup) else setup.flash_attn
+
+
+def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
+    """What the draft must be loaded anew for."""
+    if setup.draft is None:
+        return ()
+    size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
+    cells = (setup.flash_attn, setup.cache_type_k_draft, setup.cache_type_v_draft)
+    return (
+        *_file(setup.draft),
+        setup.device_draft,
+        setup.gpu_layers_draft,
+        *size,
+        *cells,
+        setup.requantise_draft,
+        extra_buffers,
+    )
+
+
+def shares(text: str) -> list[float]:
+    """ "3,1" as numbers; llama.cpp takes slashes too. Raises UsageError."""
+    try:
+        return [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
+    except ValueError:
+        raise UsageError(f"tensor-split is numbers with commas, such as 3,1, not {text!r}.") from None
+
+
+def threads(wanted: int) -> int:
+    """As many threads as cores that this process may use, where nothing else is asked for."""
+    if wanted > 0:
+        return wanted
+    import psutil
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(psutil.cpu_count(logical=False) or allowed, allowed))

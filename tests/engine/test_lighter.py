@@ -1,0 +1,133 @@
+"""A draft of many bits is replaced by a copy of fewer, once, and the text stays what it was."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from spectui.cli.forget import command
+from spectui.engine import lighter, resolve
+from spectui.engine.events import Loading, Notice
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.llama.devices import Device
+from spectui.llama.quantise import quantise
+from tests.smollm2 import SNAKE, ask, opened, setup
+
+KNOBS = Knobs(temperature=0, predict=24, policy="fixed", draft_max=4, p_min=0.0)
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo target in Q8_0: 145 MB, of which a copy in Q4_0 has 78."""
+    file = tmp_path_factory.mktemp("heavy") / "heavy.gguf"
+    quantise(Path(setup().model or ""), file, "Q8_0")
+    return file
+
+
+@pytest.fixture
+def pair(heavy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setup:
+    monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))
+    return replace(setup(), draft=str(heavy))
+
+
+def test_a_heavy_draft_drafts_with_a_copy_that_is_made_once(pair: Setup, heavy: Path):
+    session, events = opened(pair)
+    plain = ask(session, replace(KNOBS, drafter="off"), SNAKE)
+    drafted = ask(session, KNOBS, SNAKE)
+    info = session._pair.draft_info()
+    session.close()
+    assert drafted.text == plain.text
+    assert drafted.statistics.accepted > 0
+    assert any(isinstance(event, Loading) and event.what == "lighter copy of the draft" for event in events)
+    assert info is not None
+    assert info.path == str(heavy)
+    assert info.bytes < 0.6 * heavy.stat().st_size
+    assert "a copy in Q4_0" in info.remark
+    copy = lighter.copy_of(str(heavy))
+    written = copy.stat().st_ino
+
+    session, events = opened(pair)
+    session.close()
+    assert copy.stat().st_ino == written
+    assert not any(isinstance(event, Loading) and event.what == "lighter copy of the draft" for event in events)
+
+
+def test_a_damaged_copy_is_made_again(pair: Setup, heavy: Path):
+    copy = lighter.copy_of(str(heavy))
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(b"GGUF" + bytes(64))
+    session, _ = opened(pair)
+    session.close()
+    assert copy.stat().st_size > 70e6
+
+
+def test_the_draft_is_used_as_it_is_where_that_is_asked_for(pair: Setup, heavy: Path):
+    session, _ = opened(replace(pair, requantise_draft="off"))
+    info = session._pair.draft_info()
+    session.close()
+    assert info is not None
+    assert info.remark == ""
+    assert not lighter.copy_of(str(heavy)).exists()
+
+
+def test_a_changed_file_gets_a_copy_of_its_own(heavy: Path):
+    before = lighter.copy_of(str(heavy))
+    status = heavy.stat()
+    os.utime(heavy, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+    assert lighter.copy_of(str(heavy)) != before
+
+
+def test_what_cannot_be_copied_is_used_as_it_is_with_a_notice(pair: Setup, monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: object, **__: object) -> None:
+        raise SpectuiError("heavy.gguf could not be quantised as Q4_0: no space.")
+
+    monkeypatch.setattr(lighter, "quantise", fails)
+    session, events = opened(pair)
+    reply = ask(session, KNOBS, SNAKE)
+    session.close()
+    assert reply.statistics.accepted > 0
+    assert any(isinstance(event, Notice) and "used as it is: heavy.gguf could not be" in event.message for event in events)
+
+
+class Sized:
+    """A target of so many bytes."""
+
+    def __init__(self, n_bytes: float) -> None:
+        self.n_bytes = n_bytes
+
+
+def test_it_pays_by_the_targets_size(pair: Setup, heavy: Path):
+    """Beside a large target a drafted token costs next to nothing, and its acceptance is worth more."""
+    session, _ = opened(pair)
+    session.close()
+    assert lighter.made(str(heavy), Sized(1e9)) == lighter.copy_of(str(heavy))  # type: ignore[arg-type]
+    assert lighter.made(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
+
+
+def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
+    directory = lighter.copy_of(str(heavy)).parent
+    directory.mkdir(parents=True)
+    for age in range(9):
+        old = directory / f"old{age}.Q4_0.gguf"
+        old.touch()
+        os.utime(old, (1e9 - age, 1e9 - age))
+    session, _ = opened(pair)
+    session.close()
+    kept = {file.name for file in directory.iterdir()}
+    assert kept == {lighter.copy_of(str(heavy)).name, "old0.Q4_0.gguf", "old1.Q4_0.gguf", "old2.Q4_0.gguf"}
+    said = CliRunner().invoke(command)
+    assert "4 copies of drafts" in said.output
+    assert not list(directory.iterdir())
+
+
+def test_a_draft_on_a_gpu_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
+    monkeypatch.setattr(resolve, "list_devices", lambda: (gpu,))
+    assert not resolve.drafts_on_cpu(Setup(draft="d"))
+    assert resolve.drafts_on_cpu(Setup(draft="d", gpu_layers_draft=0))
+    assert resolve.drafts_on_cpu(Setup(draft="d", device_draft="none"))
