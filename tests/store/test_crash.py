@@ -149,6 +149,6 @@ def test_a_made_up_marker_is_a_safe_sentence_or_nothing(tmp_path_factory: pytest
 def test_the_safe_way_asks_for_less_and_keeps_the_models() -> None:
     asked = Setup(model="t", draft="d", ctx_size=8192, flash_attn="on", cache_type_k="q8_0", system="s", threads=3)
     assert safe_setup(asked) == Setup(model="t", draft="d", ctx_size=2048, flash_attn="off", system="s", threads=3,
-                                      no_repack="on")  # fmt: skip
+                                      no_repack="on", requantise_draft="off")  # fmt: skip
     assert safe_setup(Setup(ctx_size=512)).ctx_size == 512
     assert safe_setup(Setup(ctx_size=0)).ctx_size == 2048
