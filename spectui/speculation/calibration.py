@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2, sqrt
 
-from spectui.speculation.records import Candidate, Fate
+from spectui.speculation.records import Candidate
 
 _PRIOR = 4.0
 """Observations that the drafter's own word is worth."""
@@ -50,12 +50,14 @@ class Calibration:
         kept, seen = self._mean.get(source, _HOPE)
         return min(1.0, kept / seen + 0.5 * sqrt(kept * (seen - kept) / seen**3))
 
-    def observe(self, drafted: Sequence[Candidate], fates: Sequence[Fate]) -> None:
-        """Learn from a round: the accepted tokens and the first rejection. What lies behind was never judged."""
-        for candidate, fate in zip(drafted, fates, strict=False):
-            if fate == "ignored":
-                return
-            kept = 1.0 if fate == "accepted" else 0.0
+    def observe(self, drafted: Sequence[Candidate], chosen: Sequence[int]) -> None:
+        """Learn from a round: what was drafted beside what the target chose, up to the first difference.
+
+        A token that was drafted and then left out is seen too, where the target came as far: what is drafted shows what
+        drafting is worth, what was kept only shows what keeping was.
+        """
+        for candidate, token in zip(drafted, chosen, strict=False):
+            kept = float(candidate.id == token)
             kind = _kind(candidate)
             self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
             self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0

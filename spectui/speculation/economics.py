@@ -110,7 +110,7 @@ class Economics:
             if candidate.source == "model":
                 self.draft.observe(place, candidate.seconds / self.verify.speed)
             place = place + 1 if candidate.source == "model" else 0
-        self.calibration.observe(drafted, [token.fate for token in round.drafted])
+        self.calibration.observe(drafted, [token.id for token in round.tokens])
         n = len(round.tokens)
         if not self._seconds:  # a lucky first round must not set the standard
             self._tokens, self._seconds = 1.0, self.verify(1, context)

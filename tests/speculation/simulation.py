@@ -40,8 +40,9 @@ class Machine:
                     break
                 drafted.append(candidate)
             kept = drafted[: policy.keep(drafted)]
-            agreed = [numbers.random() < self.chance(candidate.p, emitted) for candidate in kept]
-            accepted = agreed.index(False) if False in agreed else len(kept)
+            agreed = [numbers.random() < self.chance(candidate.p, emitted) for candidate in drafted]
+            accepted = (*agreed[: len(kept)], False).index(False)
+            chosen = [1] * accepted + [int(accepted < len(drafted) and agreed[accepted])]
             draft_s, verify_s = mood * len(drafted) * self.draft, mood * self.verify(len(kept) + 1)
             round = Round(
                 index=index,
@@ -57,7 +58,7 @@ class Machine:
                     )
                     for n, each in enumerate(drafted)
                 ),
-                tokens=(Token(1, "", "plain", None, index, 0, None, 1.0),) * (accepted + 1),
+                tokens=tuple(Token(id, "", "plain", None, index, 0, None, 1.0) for id in chosen),
                 draft_s=draft_s,
                 verify_s=verify_s,
                 choose_s=0.0,
