@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from rich.console import RenderableType
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
@@ -109,6 +110,12 @@ class SpectuiApp(App[None]):
         from spectui.ui.driver import TerminalDriver  # Windows has nothing that it could be made of
 
         return TerminalDriver
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Draw, unless the terminal does not take what it has been given already."""
+        drops_frame = getattr(self._driver, "drops_frame", None)
+        if drops_frame is None or not drops_frame():
+            super()._display(screen, renderable)
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""

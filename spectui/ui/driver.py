@@ -1,7 +1,8 @@
-"""Textual's terminal driver, for terminals that are closed and pastes that are hostile.
+"""Textual's terminal driver, for terminals that are closed or take nothing, and pastes that are hostile.
 
-Textual takes both on trust. Of a closed terminal it goes on reading nothing, at full speed, while the thread that writes dies
-of the first error, and the event loop then waits for it for ever. Pasted text it reads as keys from the first escape on.
+Textual takes all on trust. Of a closed terminal it goes on reading nothing, at full speed, while the thread that writes dies
+of the first error, and the event loop then waits for it for ever; as it does while nobody takes what is written: Ctrl+S in
+tmux, a dead connection. Pasted text it reads as keys from the first escape on.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import codecs
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty
 from typing import Any, TextIO, cast
 
 from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
@@ -24,12 +28,60 @@ HUNG_UP = 128 + signal.SIGHUP
 """The exit code of a program whose terminal has gone."""
 
 
+PATIENCE_S = 1.0
+"""How long the end waits for a terminal to take what it still has to get."""
+
+
 class TerminalDriver(LinuxDriver):
-    """Ends the app when its terminal has gone, and hands pasted text on as text."""
+    """Ends the app when its terminal has gone, never waits for one that takes nothing, and hands pasted text on as text."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._file = cast(Any, Screen(cast(TextIO, self._file)))
+        self._screen = Screen(cast(TextIO, self._file), self._taken)
+        self._file = cast(Any, self._screen)
+        self._dropped = False
+
+    def start_application_mode(self) -> None:
+        """Start application mode. What is written from now on is put in a queue without end: `drops_frame` keeps it short."""
+        super().start_application_mode()
+        if self._writer_thread is not None:
+            self._writer_thread._queue.maxsize = 0
+
+    def drops_frame(self) -> bool:
+        """Is this frame not to be written? So it is, from too many that wait on, until the terminal has taken them all.
+
+        The whole window is drawn then. Nothing else is dropped, so the terminal's modes need no mending.
+        """
+        writer = self._writer_thread
+        if not self._dropped and writer is not None and writer._queue.qsize() > MAX_QUEUED_WRITES:
+            self._dropped = True
+            writer.write("")  # taken after this was noted, whatever the thread has done meanwhile
+        return self._dropped
+
+    def _taken(self) -> None:
+        """All that was written is with the terminal. Called by the thread that writes."""
+        if self._dropped:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._draw_again)
+
+    def _draw_again(self) -> None:
+        self._dropped = False
+        self._app.refresh()
+
+    def close(self) -> None:
+        """End the writing. A terminal that still takes nothing is let go of, unless it is to be written to again."""
+        writer = self._writer_thread
+        if writer is None:
+            return
+        writer._queue.put(None)
+        writer.join(PATIENCE_S)
+        if writer.is_alive():
+            with suppress(Empty):
+                while True:
+                    writer._queue.get_nowait()
+            writer._queue.put(None)
+            if not self._app.is_running:
+                self._screen.let_go()
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, until the driver stops or nobody can type any more."""
@@ -62,33 +114,47 @@ class TerminalDriver(LinuxDriver):
 
 
 class Screen:
-    """A terminal to write to, and the null device in its place when it has gone: no write fails."""
+    """A terminal to write to, and the null device in its place when it has gone: no write fails.
 
-    def __init__(self, terminal: TextIO) -> None:
+    Python's own buffer is left out: at the end of the process it would be waited for, whoever is just writing it.
+    `taken` is called when all that was written is with the terminal.
+    """
+
+    def __init__(self, terminal: TextIO, taken: Callable[[], None]) -> None:
         self._terminal = terminal
+        self._taken = taken
+        self._text = ""
 
     def fileno(self) -> int:
         """Whichever it is now."""
         return self._terminal.fileno()
 
     def write(self, text: str) -> None:
-        """Write, or drop it."""
-        try:
-            self._terminal.write(text)
-        except OSError:
-            self._let_go()
+        """Write it, or have it written with what comes next: a frame is begun and ended in writes of its own."""
+        self._text += text
+        if len(self._text) > 8192:
+            self._write()
 
     def flush(self) -> None:
-        """Let go of what is in the buffer."""
-        try:
-            self._terminal.flush()
-        except OSError:
-            self._let_go()
+        """Write what is left."""
+        self._write()
+        self._taken()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Write nothing there any more."""
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, self.fileno())  # and what is in the buffer has a way out, or Python fails at its end
+        os.dup2(null, self.fileno())
         os.close(null)
+
+    def _write(self) -> None:
+        data, self._text = self._text.encode(self._terminal.encoding, "backslashreplace"), ""
+        while data:
+            try:
+                data = data[os.write(self.fileno(), data) :]
+            except BlockingIOError:  # whoever shares the terminal may have asked for it
+                select.select([], [self.fileno()], [])
+            except OSError:
+                self.let_go()
 
 
 class PasteParser(XTermParser):
