@@ -68,17 +68,21 @@ def connect(file: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
-        # One byte that is no UTF-8 must not hide all conversations.
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
-        # A file may come from anywhere: its schema may call nothing that reaches out, its pages are looked at twice.
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
+        careful(connection)
         _migrate(connection)
         _check_schema(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def careful(connection: sqlite3.Connection) -> None:
+    """A file may come from anywhere: its schema may call nothing that reaches out, its pages are looked at twice."""
+    # One byte that is no UTF-8 must not hide all conversations.
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
 
 
 @contextmanager
@@ -137,7 +141,14 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _check_schema(connection: sqlite3.Connection) -> None:
-    """Raise StoreError for what spectui never makes and SQLite would run by itself, and for tables that are missing."""
+    """Raise StoreError for what is not of spectui's making, and for tables that are missing."""
+    refuse_planted(connection)
+    if not _columns() <= _columns_of(connection):
+        raise DamagedError("The conversations' file lacks tables that spectui made: move it away.")
+
+
+def refuse_planted(connection: sqlite3.Connection) -> None:
+    """Raise StoreError for what spectui never makes and SQLite would run by itself."""
     made = connection.execute(
         "SELECT type FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
     ).fetchone()
@@ -145,8 +156,6 @@ def _check_schema(connection: sqlite3.Connection) -> None:
         raise StoreError(
             f"The conversations' file holds a {made[0]} that spectui did not make: move the file away, or drop it."
         )
-    if not _columns() <= _columns_of(connection):
-        raise DamagedError("The conversations' file lacks tables that spectui made: move it away.")
 
 
 @cache

@@ -2,7 +2,7 @@
 
 An operation that fails is kept and tried again, so a disk that was full, or a database that was locked, costs nothing but
 lateness; meanwhile the conversation lives in memory, and one sentence says so. A damaged file is set aside, and what is
-known of the present conversation is written to a new one.
+known of the present conversation is written to a new one, with what can be read of the others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from time import monotonic
 from spectui.speculation.records import Round
 from spectui.store import database
 from spectui.store.database import StoreError
+from spectui.store.rescue import rescue
 
 LATE_S = 0.8
 """Rounds wait this long for company; with the window's own 1/30 s and the commit it stays below a second."""
@@ -192,8 +193,16 @@ class Writer:
         self._disconnect()
         try:
             aside = database.set_aside(self._file)
-            self.notices.append(f"The file of the conversations is damaged: it is now {aside}, and a new one is begun.")
-            self._write()
+            came = 0
+            try:
+                self._write()
+                if self._connection is not None:
+                    came = rescue(aside, self._connection)
+            finally:
+                of_them = f", with what could be read of {came} conversation{'s' if came > 1 else ''}" if came else ""
+                self.notices.append(
+                    f"The file of the conversations is damaged: it is now {aside}, and a new one is begun{of_them}."
+                )
         except database.FAULTS as error:
             self._keep_for_later(error)
 
