@@ -184,9 +184,12 @@ class _Checkpoint:
         self._size = llama.llama_state_seq_get_data_ext(context, self._state, size, 0, _PARTIAL_ONLY)
 
     def restore(self, context: Any) -> int:
-        """Put it back; the length that the memory can now be cut to."""
-        done = llama.llama_state_seq_set_data_ext(context, self._state, self._size, 0, _PARTIAL_ONLY)
-        return self.length if done else 0
+        """Put it back; the length that the memory can now be cut to. 0: it was not saved, or not put back, whole."""
+        size = len(self._state)
+        if self._size != size:
+            return 0
+        done = llama.llama_state_seq_set_data_ext(context, self._state, size, 0, _PARTIAL_ONLY)
+        return self.length if done == size else 0
 
 
 class _Fields:

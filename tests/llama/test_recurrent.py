@@ -12,6 +12,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.speculation.records import Candidate
 from spectui.speculation.statistics import Statistics
@@ -129,6 +130,30 @@ def test_a_checkpoint_gives_the_state_back_bit_for_bit(memory: Context):
     memory.truncate(4)
     # the checkpoint lies before the draft, so the first of its tokens goes too and is evaluated again by who needs it
     assert memory.tokens == [1, 2, 3]
+    assert np.array_equal(memory.evaluate([4], 1), expected)
+
+
+@pytest.mark.parametrize("function", ["llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext"])
+@pytest.mark.parametrize("lacks", [1, None])
+def test_a_checkpoint_of_another_size_is_not_believed(
+    memory: Context, function: str, lacks: int | None, monkeypatch: pytest.MonkeyPatch
+):
+    """Whether it was saved or put back so: nothing of it (None), or all but a byte."""
+    memory.evaluate([1, 2, 3], 0)
+    expected = memory.evaluate([4], 1).copy()
+    memory.clear()
+    real = getattr(llama, function)
+
+    def other_size(*arguments):
+        done = real(*arguments)
+        return done - lacks if lacks else 0
+
+    monkeypatch.setattr(llama, function, other_size)
+    memory.evaluate([1, 2, 3], 0)
+    memory.evaluate([9, 8, 7], 3)
+    memory.truncate(4)
+    assert memory.tokens == []
+    memory.evaluate([1, 2, 3], 0)
     assert np.array_equal(memory.evaluate([4], 1), expected)
 
 
