@@ -47,16 +47,14 @@ from spectui.ui.status import StatusLine
 from spectui.ui.title import TitleLine
 from spectui.ui.transcript import Transcript
 
-DRAIN_S = 1 / 30
-"""Between two looks at what the engine says, and at least between two frames."""
+FRAME_S = 1 / 8
+"""Between two looks at what the engine says, each with its frame: they are taken from the cores that decode."""
 
-FRAME_S = 1 / 10
-"""At most between a round and its frame: each frame is taken from the cores that decode."""
+FAST_FRAME_S = 1 / 30
+FAST = 200
+"""Tokens a second, from which on frames follow each other faster: such a reply runs, it does not jump."""
 
-FRAME_TOKENS = 24
-"""Or until so many tokens wait: a fast reply runs, it does not jump."""
-
-FIGURES_S = 1 / 2
+FIGURES_S = 1.0
 
 
 class ChatScreen(PanelScreen):
@@ -93,8 +91,8 @@ class ChatScreen(PanelScreen):
         self._monitor = monitor
         self._notices = notices
         self._moved = False  # the engine has said something that the figures do not show yet
-        self._frame_due = self._figures_due = 0.0
-        self._drawn = 0  # tokens in the context when the last frame was drawn
+        self._figures_due = 0.0
+        self._flow = 0.0  # tokens a second, of late
         self._compositor = ChangesCompositor()
 
     def compose(self) -> ComposeResult:
@@ -123,7 +121,8 @@ class ChatScreen(PanelScreen):
             self.query_one(LoadingLine).begin()
             self.call_after_refresh(self.load, self.session.setup)
         self._show_figures()
-        self.set_interval(DRAIN_S, self._tick)
+        self._frame_s = FRAME_S
+        self._frames = self.set_interval(FRAME_S, self._tick)
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
@@ -137,23 +136,26 @@ class ChatScreen(PanelScreen):
     # Events of the engine
 
     def _tick(self) -> None:
-        """Take what the engine says, and now and then show figures, in one frame: each frame costs."""
-        now, events = monotonic(), self.engine.events
+        """Take what the engine says, and now and then show figures, in one frame."""
+        now, before = monotonic(), self.session.chat.emitted
         due = now >= self._figures_due
-        if due or (events and self._worth_a_frame(events[-1], now)):
-            if events and isinstance(events[-1], RoundDone):
-                self._drawn = events[-1].context
-            self._frame_due = now + FRAME_S
+        if due or self.engine.events:
             with self.app.batch_update():
                 self._drain()
                 if due:
                     self._figures_due = now + FIGURES_S
                     self._show_what_moved()
+            if not due:
+                self._on_timer_update()  # at once: Textual would take a turn of its timer for it
+        self._keep_pace(max(0, self.session.chat.emitted - before))
 
-    def _worth_a_frame(self, latest: Event, now: float) -> bool:
-        """Something else than tokens has come, or many of them, or the last frame was a while ago."""
-        waiting = latest.context - self._drawn if isinstance(latest, RoundDone) else FRAME_TOKENS
-        return waiting >= FRAME_TOKENS or now >= self._frame_due
+    def _keep_pace(self, tokens: int) -> None:
+        """Look as often as this many tokens since the last time ask for."""
+        self._flow += min(1.0, 3 * self._frame_s) * (tokens / self._frame_s - self._flow)
+        frame_s = FAST_FRAME_S if self._flow > FAST else FRAME_S
+        if frame_s != self._frame_s:
+            self._frames.stop()
+            self._frame_s, self._frames = frame_s, self.set_interval(frame_s, self._tick)
 
     def _drain(self) -> None:
         if not self.engine.events:

@@ -11,6 +11,10 @@ from collections.abc import Iterable
 from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
+
+NEAR = 4
+"""Lines that are cheaper drawn with what is around them than left out."""
 
 Chops = list[dict[int, Strip | None]]
 """By line of the window and cell: what is drawn from there to where the next widget begins or ends."""
@@ -18,6 +22,10 @@ Chops = list[dict[int, Strip | None]]
 
 class ChangesCompositor(Compositor):
     """Asks for a changed region's rows whoever is in front there, and who is behind only where something can be seen."""
+
+    def update_widgets(self, widgets: set[Widget]) -> None:
+        """Note what these have to draw. For one that nobody sees, Textual would arrange the whole window anew."""
+        super().update_widgets(widgets & self.visible_widgets.keys())
 
     def render_partial_update(self) -> ChopsUpdate | None:
         """What has changed since the last time; None: nothing."""
@@ -27,7 +35,7 @@ class ChangesCompositor(Compositor):
         if not regions:
             return None
         chops: Chops = [dict.fromkeys(cuts[:-1]) for cuts in self.cuts]
-        for region in _by_columns(regions):
+        for region in _near_each_other(regions):
             self._draw(region, chops)
         # Lines of a widget are drawn together, so there are more of them than changed; the spans say which to write.
         spans = list(self._regions_to_spans(regions))
@@ -51,9 +59,13 @@ class ChangesCompositor(Compositor):
                 return
 
 
-def _by_columns(regions: Iterable[Region]) -> list[Region]:
-    """The regions, with those in the same columns as one: a widget's lines, whoever changed between them."""
-    groups: dict[tuple[int, int], list[Region]] = {}
-    for region in regions:
-        groups.setdefault(region.column_span, []).append(region)
-    return [Region.from_union(group) for group in groups.values()]
+def _near_each_other(regions: Iterable[Region]) -> list[Region]:
+    """The regions, with those in the same columns and a few lines apart as one: a widget's, mostly."""
+    groups: list[Region] = []
+    for region in sorted(regions, key=lambda region: (region.column_span, region.y)):
+        last = groups[-1] if groups else None
+        if last and last.column_span == region.column_span and region.y - last.bottom <= NEAR:
+            groups[-1] = last.union(region)
+        else:
+            groups.append(region)
+    return groups

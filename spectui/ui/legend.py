@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from textual.content import Content
-from textual.widget import Widget
+from spectui.ui.figures import Figures, count
+from spectui.ui.lines import Line, Lines
 
-from spectui.ui.figures import MUTED, Figures, count
-
-STYLES = {"accepted": "", "correction": "bold underline", "bonus": "bold", "plain": ""}
-"""How each origin is written besides its colour, as in the transcript."""
+ORIGINS = ("accepted", "correction", "bonus", "plain")
 
 
-class Legend(Widget):
+class Legend(Lines):
     """One line under the transcript: each origin, drawn as its tokens are, with the reply's count."""
 
     DEFAULT_CSS = """
@@ -26,21 +23,19 @@ class Legend(Widget):
         self._colours = True
 
     def update_figures(self, figures: Figures) -> None:
-        """Draw the reply's counts, if they changed."""
-        if figures.origins != self._counts:
-            self._counts = dict(figures.origins)
-            self.refresh()
+        """Draw the reply's counts."""
+        self._counts = dict(figures.origins)
+        self.rewrite()
 
     def show_colours(self, shown: bool) -> None:
         """Follow the transcript: without colours the names stay, dimmed."""
         self._colours = shown
-        self.refresh()
+        self.rewrite()
 
-    def render(self) -> Content:
+    def written(self) -> list[Line]:
         """The line."""
-        pieces: list[Content | tuple[str, str]] = []
-        for origin, style in STYLES.items():
-            colour = f"$origin-{origin}" if self._colours else MUTED
-            pieces += [("▌", colour), (origin, f"{style} {colour}" if self._colours else colour)]
-            pieces.append((f" {count(self._counts.get(origin, 0)):<7}", MUTED))
-        return Content.assemble(*pieces).truncate(self.size.width)
+        line: Line = []
+        for origin in ORIGINS:
+            style = origin if self._colours else "label"
+            line += [("▌", style), (origin, style), (f" {count(self._counts.get(origin, 0)):<7}", "label")]
+        return [line]

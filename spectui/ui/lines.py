@@ -48,6 +48,7 @@ class Lines(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines: list[Line] = []
+        self._strips: dict[int, Strip] = {}
         self._styles_by_name: dict[str, Style] = {}
 
     def written(self) -> list[Line]:
@@ -62,14 +63,18 @@ class Lines(Widget):
             for y, (old, new) in enumerate(zip_longest(before, self._lines))
             if old != new
         ]
+        for region in changed:
+            self._strips.pop(region.y, None)
         if changed:
             self.refresh(*changed)
 
     def render_line(self, y: int) -> Strip:
         """One line of what was written last."""
-        line = self._lines[y] if y < len(self._lines) else []
-        segments = [Segment(text, self._style(name)) for text, name in line]
-        return Strip(segments).adjust_cell_length(self.size.width, self._style(""))
+        if (strip := self._strips.get(y)) is None:
+            line = self._lines[y] if y < len(self._lines) else []
+            segments = [Segment(text, self._style(name)) for text, name in line]
+            self._strips[y] = strip = Strip(segments).adjust_cell_length(self.size.width, self._style(""))
+        return strip
 
     def _style(self, name: str) -> Style:
         """A style of STYLES, or "": the widget's own. Textual works each out anew when asked."""
@@ -82,10 +87,12 @@ class Lines(Widget):
         """Textual's call when styles have changed."""
         super().notify_style_update()
         self._styles_by_name.clear()
+        self._strips.clear()
 
     def on_resize(self) -> None:
         """What is written follows the size."""
         self._lines = self.written()
+        self._strips.clear()
         self.refresh()
 
 

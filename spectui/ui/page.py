@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from spectui.ui.figures import Figures
 from spectui.ui.lines import Lines
+from spectui.ui.rows import Rows
 
 
-class Page(Lines):
-    """Keeps the latest figures and draws them while it is seen. `update_figures` is to be called 4-5 times a second."""
+class Page(Lines, Rows):
+    """Keeps the latest figures and draws them while it is seen. `update_figures` is to be called about once a second."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

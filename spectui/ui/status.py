@@ -22,7 +22,8 @@ class StatusLine(Widget):
     def update_figures(self, figures: Figures) -> None:
         """Draw these."""
         self._figures = figures
-        self.refresh()
+        if self.display:
+            self.refresh()
 
     def render(self) -> Content:
         """The line."""

@@ -6,7 +6,7 @@ frame does not depend on how long the conversation is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -38,13 +38,15 @@ from spectui.ui.blocks import (
     index_at,
 )
 from spectui.ui.restyling import dimmed, restyled
+from spectui.ui.rows import Rows
 from spectui.ui.wrap import Flow
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 _NAMES = {"user": "you"}
+_KINDS = {"user": USER, "system": NOTICE}
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(ScrollView, Rows, can_focus=True):
     """The messages, following the end unless a person has scrolled up. Text is data: no markup, no control codes."""
 
     ALLOW_SELECT = True
@@ -97,9 +99,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> None:
         """Add a whole message, the conversation's `place`th, under a heading: the name, or what the role is called."""
-        kind = {"user": USER, "system": NOTICE}.get(role, TEXT)
         first = self._begin(name or _NAMES.get(role, role), is_reply=role == "assistant", place=place)
-        self._add_block().flow.append([(text.strip("\n"), kind)])
+        self._add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         self._changed(first)
 
     def start_reply(self, name: str, place: int = 0) -> None:
@@ -126,9 +127,8 @@ class Transcript(ScrollView, can_focus=True):
             block = self._blocks[self._reply]
             row, ended = block.add(round, self.show_ghosts)
             for section in ended:
-                section.folded = (
-                    not self.show_thinking and self._following
-                )  # not under the eyes of who reads back in it
+                # Not under the eyes of who reads back in it.
+                section.folded = not self.show_thinking and self._following
             if ended:
                 self._rewrite([block])
             else:
@@ -220,8 +220,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def _drawn_at(self, x: int, y: int) -> tuple[Block, int] | None:
         block = self._block_at(y) if 0 <= y < self._height else None
-        piece = block.flow.piece_at(y - block.top, x - block.indent) if block is not None else None
-        return None if block is None or piece is None else (block, piece)
+        piece = block.flow.piece_at(y - block.top, x - block.indent) if block else None
+        return (block, piece) if block and piece is not None else None
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
@@ -243,17 +243,21 @@ class Transcript(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Row `y` of the window."""
-        row = y + self.scroll_offset.y
-        if row >= self._height:
-            return Strip.blank(self._width, self._style(TEXT))
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(row)
-        if span is None and (strip := self._strips.get(row)) is not None:
-            return strip
-        strip = self._draw(row, span)
-        if span is None:
-            self._strips[row] = strip
-        return strip
+        return next(self.rows(range(y, y + 1)))
+
+    def rows(self, lines: range) -> Iterator[Strip]:
+        """These rows of the window."""
+        top, selection = self.scroll_offset.y, self.text_selection
+        for row in range(top + lines.start, top + lines.stop):
+            span = None if selection is None else selection.get_span(row)
+            if row >= self._height:
+                yield Strip.blank(self.outer_size.width, self._style(TEXT))
+            elif span is not None:
+                yield self._draw(row, span)
+            else:
+                if (strip := self._strips.get(row)) is None:
+                    self._strips[row] = strip = self._draw(row, None)
+                yield strip
 
     def _draw(self, row: int, span: tuple[int, int] | None) -> Strip:
         block = self._block_at(row)
@@ -266,8 +270,8 @@ class Transcript(ScrollView, can_focus=True):
         segments = self._marked([Segment(text, self._style(kind)) for text, kind in runs], block, row - block.top)
         if span is not None:
             segments = list(restyled(segments, *span, self.selection_style))
-        strip = Strip(segments).extend_cell_length(self._width, self._style(TEXT))
-        return strip.crop(0, self._width).apply_offsets(0, row)
+        strip = Strip(segments).adjust_cell_length(self.outer_size.width, self._style(TEXT))  # its scrollbar may hide
+        return strip.apply_offsets(0, row)
 
     def _marked(self, segments: list[Segment], block: Block, row: int) -> list[Segment]:
         """What is drawn in a row of a block, for who wants to mark something in it."""
@@ -389,9 +393,8 @@ class Transcript(ScrollView, can_focus=True):
             # Assigning virtual_size would lay the whole screen out again for each new row.
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
-        if following:
+        if following and (self.scroll_y, self.scroll_target_y) != (self.max_scroll_y, self.max_scroll_y):
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
         self._end_y = self.max_scroll_y
-        # Where the view has moved it is drawn as a whole anyhow.
-        self.refresh_lines(first, max(1, changed - first))
+        self.refresh_lines(first, max(1, changed - first))  # where the view has moved it is drawn as a whole anyhow
         return following
