@@ -1,0 +1,50 @@
+"""Nobody is asked for anything and nobody can ask: a chat in its window, and on the real engine, touches no socket."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.llama.ggufs import write_model
+from tests.terminal import Terminal
+
+HOOKED = "tests.hooked_sockets"
+TINY = ("-t", "1", "-c", "256", "-n", "8", "--no-profile")
+
+
+@pytest.fixture(autouse=True)
+def _own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("DATA", "STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"SPECTUI_{kind}_DIR", str(tmp_path / kind))
+
+
+def hooked(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", HOOKED, *arguments], capture_output=True, timeout=60, check=False)
+
+
+def test_one_prompt_on_the_real_engine(tmp_path: Path) -> None:
+    model = str(write_model(tmp_path / "model.gguf"))
+    done = hooked("run", "-m", model, "-md", model, *TINY, "-p", "hello")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_a_window(tmp_path: Path) -> None:
+    model = str(write_model(tmp_path / "model.gguf"))
+    with Terminal("chat", "-m", model, "-md", model, *TINY, module=HOOKED) as terminal:
+        terminal.wait("the window", lambda: "Ask something" in terminal.text and "ready" in terminal.text)
+        terminal.type("hello\r")
+        terminal.wait("the reply", lambda: "limit of -n" in terminal.text or "tokens per pass" in terminal.text)
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+
+
+def test_the_hook_sees_what_asks_for_the_network() -> None:
+    code = (
+        "import socket, sys; from tests.hooked_sockets import watch; sys.addaudithook(watch);"
+        "socket.create_connection(('127.0.0.1', 9))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 77
