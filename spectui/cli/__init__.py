@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import spectui
-from spectui.cli import chat, config, devices, doctor, forget, history, run
+from spectui.cli import chat, config, costs, devices, doctor, forget, history, run
 from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
 
@@ -87,6 +87,7 @@ def root(ctx: click.Context) -> None:
 
 root.add_command(chat.command)
 root.add_command(run.command)
+root.add_command(costs.command)
 root.add_command(history.command)
 root.add_command(devices.command)
 root.add_command(doctor.command)

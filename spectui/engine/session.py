@@ -18,6 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
+from spectui.speculation.economics import Economics
 from spectui.speculation.model import common_prefix
 from spectui.speculation.statistics import Statistics
 
@@ -128,6 +129,13 @@ class Session:
         self._emit(Devices(list_devices()))
         self._emit(finished)
         return finished
+
+    @property
+    def economics(self) -> Economics:
+        """What passes of the loaded pair cost, and what was learned of its drafts. Raises SpectuiError without one."""
+        if self._pair is None or self._pair.strategy is None:
+            raise SpectuiError("No model is loaded: choose one first.")
+        return self._pair.strategy.economics
 
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:

@@ -132,18 +132,27 @@ class Economics:
         spent = min(round.draft_s + round.verify_s, 2 * expected)
         self.balance = min(self.balance + emitted * plain - spent, 10 * plain)
 
+    def passes(self, length: int, context: int) -> float:
+        """What a round with a draft of the model's costs, in plain passes."""
+        return (self.verify(length + 1, context) + self.drafting(length)) / self.verify(1, context)
+
+    def needed(self, length: int, context: int) -> float | None:
+        """The acceptance from which drafts of this length pay; None if they cannot."""
+        passes = self.passes(length, context)
+        if passes >= length + 1:
+            return None
+        left, right = 0.0, 1.0
+        for _ in range(12):
+            middle = (left + right) / 2
+            left, right = (left, middle) if expected(middle, length) >= passes else (middle, right)
+        return right
+
     def break_even(self, context: int, limit: int) -> float | None:
         """The acceptance from which drafting with the model pays at some length; None if it never does."""
-        plain = self.verify(1, context)
-        low: float | None = None
-        for length in range(1, min(limit, 16) + 1):
-            passes = (self.verify(length + 1, context) + self.drafting(length)) / plain
-            if passes >= length + 1:
-                continue
-            left, right = 0.0, 1.0
-            for _ in range(12):
-                middle = (left + right) / 2
-                tokens = sum(middle**k for k in range(length + 1))
-                left, right = (left, middle) if tokens >= passes else (middle, right)
-            low = right if low is None else min(low, right)
-        return low
+        needed = (self.needed(length, context) for length in range(1, min(limit, 16) + 1))
+        return min((acceptance for acceptance in needed if acceptance is not None), default=None)
+
+
+def expected(acceptance: float, length: int) -> float:
+    """Tokens that a round yields if each drafted one is accepted with this chance (Leviathan et al. 2023, eq. 1)."""
+    return sum(acceptance**k for k in range(length + 1))

@@ -1,0 +1,86 @@
+"""`spectui costs`: what speculation with this pair costs on this machine, and from which acceptance it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spectui.cli.hub import fetched, hub_options
+from spectui.cli.options import Command, configuration, setting_options
+
+if TYPE_CHECKING:
+    from spectui.engine.events import Loaded
+    from spectui.speculation.economics import Economics
+
+_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+_ACCEPTANCES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+@click.command("costs", cls=Command)
+@setting_options("models", "devices", "speculation")
+@hub_options
+def command(
+    profile: str | None, config_path: Path | None, hub_target: str | None, hub_draft: str | None, **values: Any
+) -> None:
+    """Say what speculation with a pair costs on this machine, and when it pays.
+
+    Loads the pair, measures it as a chat does, and prints for each length of a draft what a round costs in passes of the
+    target, the acceptance from which it pays, and how many times faster than plain decoding it is at some acceptances.
+    """
+    from spectui.cli.run import Printer
+    from spectui.engine.demo import default_setup
+    from spectui.engine.session import Session
+
+    settings = configuration(profile, config_path, values)
+    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    session = Session(Printer(text=False, colours=False))
+    try:
+        loaded = session.load(setup)
+        for line in lines(loaded, session.economics):
+            click.echo(line)
+    finally:
+        session.close()
+
+
+def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
+    """The figures as text, for an empty context."""
+    from spectui.speculation.economics import expected
+
+    if not economics.verify.known:
+        yield "Nothing was measured: leave out --no-profile."
+        return
+    plain = economics.verify(1, 0)
+    speed = f"{plain * 1e3:.1f} ms a token without speculation, {1 / plain:.1f} tokens a second"
+    yield f"target  {loaded.target.description}: {speed}"
+    if loaded.draft is None:
+        yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
+    else:
+        first, each = economics.drafting(1), economics.drafting(2) - economics.drafting(1)
+        yield (
+            f"draft   {loaded.draft.description}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
+            f"draft, which catches up, {first * 1e3:.1f} ms"
+        )
+    yield ""
+    yield _row("drafted", "pass", "round", "pays from", [f"at {acceptance:.0%}" for acceptance in _ACCEPTANCES])
+    for length in _LENGTHS:
+        needed = economics.needed(length, 0)
+        yield _row(
+            str(length),
+            f"{economics.verify(length + 1, 0) / plain:.2f}",
+            f"{economics.passes(length, 0):.2f}",
+            "never" if needed is None else f"{needed:.0%}",
+            [f"{expected(acceptance, length) / economics.passes(length, 0):.2f}x" for acceptance in _ACCEPTANCES],
+        )
+    yield ""
+    lowest = economics.break_even(0, max(_LENGTHS))
+    if lowest is None:
+        yield "Speculation cannot pay with this pair here: take a smaller draft, or one with fewer bits a weight."
+    else:
+        yield f"Pass and round are in plain passes. It pays where more than {lowest:.0%} of the drafted tokens are accepted."
+
+
+def _row(drafted: str, verify: str, round: str, needed: str, speeds: Sequence[str]) -> str:
+    return f"{drafted:>7}  {verify:>5}  {round:>5}  {needed:>9}" + "".join(f"{speed:>9}" for speed in speeds)
