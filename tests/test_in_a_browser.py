@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 
 DRIVER = "textual.drivers.web_driver:WebDriver"
+COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 def packet(kind: bytes, data: bytes) -> bytes:
@@ -16,7 +18,7 @@ def packet(kind: bytes, data: bytes) -> bytes:
     return kind + len(data).to_bytes(4, "big") + data
 
 
-def test_the_window_is_drawn_and_quits_without_a_terminal() -> None:
+def test_the_window_is_drawn_takes_a_prompt_and_quits_without_a_terminal() -> None:
     environment = os.environ | {"TEXTUAL_DRIVER": DRIVER, "COLUMNS": "100", "ROWS": "30"}
     command = [sys.executable, "-m", "tests.scripted", "chat", "--no-history", "-m", "scripted.gguf"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -24,9 +26,20 @@ def test_the_window_is_drawn_and_quits_without_a_terminal() -> None:
     patience.start()
     try:
         assert process.stdin is not None and process.stdout is not None
+
+        def send(kind: bytes, data: bytes) -> None:
+            assert process.stdin is not None
+            process.stdin.write(packet(kind, data))
+            process.stdin.flush()
+
         until(process, b"sk something")
-        process.stdin.write(packet(b"M", json.dumps({"type": "quit"}).encode()))
-        process.stdin.flush()
+        send(b"M", json.dumps({"type": "focus"}).encode())
+        until(process, b" Send ")  # what the key line offers in the prompt box
+        send(b"D", b"a short one")
+        until(process, b"a short one")
+        send(b"D", b"\r")
+        until(process, b"8 - 9 - ")
+        send(b"M", json.dumps({"type": "quit"}).encode())
         assert process.wait() == 0
     finally:
         patience.cancel()
@@ -38,7 +51,7 @@ def until(process: subprocess.Popen[bytes], words: bytes) -> None:
     """Read until the window says this."""
     seen = b""
     assert process.stdout is not None
-    while words not in seen:
+    while words not in COLOURS.sub(b"", seen):
         more = os.read(process.stdout.fileno(), 1 << 16)
         assert more, f"it ended before {words!r}: {seen[-300:]!r}"
         seen += more

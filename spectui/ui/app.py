@@ -54,7 +54,7 @@ class SpectuiApp(App[None]):
         Binding("ctrl+z", "suspend_process", "Suspend", id="suspend", show=False, priority=True,
                 tooltip="Go to the shell for a while; fg comes back"),
         # Textual's own, but with an id, so that it can be mapped.
-        Binding(App.COMMAND_PALETTE_BINDING, "command_palette", "palette", id="palette", show=False, priority=True,
+        Binding(App.COMMAND_PALETTE_BINDING, "command_palette", "Palette", id="palette", show=False, priority=True,
                 tooltip="Open the command palette"),
     ]  # fmt: skip
 
@@ -176,6 +176,11 @@ class SpectuiApp(App[None]):
         if self._monitor is not None:
             self._monitor.start()
         self.set_interval(THEMES_S, self._renew_themes)
+
+    def on_app_focus(self) -> None:
+        """A browser's window begins without focus, so that nothing in it has any that could come back."""
+        if isinstance(self.screen, ChatScreen) and self.screen.focused is None:
+            self.screen.prompt.focus()
 
     def _renew_themes(self) -> None:
         """Wear a theme as its file is now."""

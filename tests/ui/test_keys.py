@@ -94,7 +94,7 @@ async def test_every_action_of_the_window_has_a_command(make_app: Make, engine: 
         titles = [command.title for command in app.get_system_commands(app.screen)]
         assert len(titles) == len(set(titles)), "an action with two keys is one command"
         assert all(command.help for command in app.get_system_commands(app.screen))
-        hidden = {"Load again", "No draft", "Go on", "Safe way", "palette"}  # only while they can do something
+        hidden = {"Load again", "No draft", "Go on", "Safe way", "Palette"}  # only while they can do something
         assert {binding.description for binding in own} - hidden <= set(titles)
 
 
