@@ -120,7 +120,8 @@ def set_aside(file: Path) -> Path:
     while aside.exists():
         number += 1
         aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
-    for suffix in ("", "-wal", "-shm"):
+    # The log first: beside a new file of the old name it would be taken for that one's.
+    for suffix in ("-wal", "-shm", ""):
         beside = file.with_name(file.name + suffix)
         if beside.exists():
             beside.rename(aside.with_name(aside.name + suffix))
@@ -188,4 +189,9 @@ def opened(file: Path) -> Iterator[sqlite3.Connection]:
     except StoreError:
         raise
     except FAULTS as error:
+        if is_damage(error):
+            raise DamagedError(
+                f"The conversations in {file} are damaged ({error}): spectui chat sets the file aside and brings over what"
+                " can be read."
+            ) from error
         raise StoreError(f"The conversations in {file} cannot be used: {error}.") from error

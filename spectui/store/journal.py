@@ -26,6 +26,9 @@ FLUSH_WAIT_S = 2.0
 TITLE = 60
 """Characters of a title."""
 
+_TOGETHER = 500
+"""Rounds of an older reply in one chunk, which has a largest size."""
+
 _NOT_YET = "The disk is slow: this prompt may be lost if spectui ends now."
 
 
@@ -69,6 +72,8 @@ class Journal:
         self.clear()
         self._conversation, self._begun = conversation.id, True
         self.path = [message.id for message in conversation.messages]
+        if self._writer is not None:
+            self._writer.post(Known(conversation), begins=True)
 
     def cut(self, length: int) -> None:
         """Go back to the first so many messages; what is said next is a branch from there."""
@@ -155,6 +160,55 @@ class RoundsToAppend:
         )
 
 
+class Known:
+    """An operation: a conversation that was read from the file stands in it, also if the file is lost since.
+
+    Done once more it puts back what was read, whatever another spectui may have brought over: what was said since is added
+    to that. Once tried it holds the rounds packed.
+    """
+
+    __slots__ = ("_about", "_conversation", "_rows")
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation: Conversation | None = conversation
+        self._about: tuple[str | float | int, ...] = ()
+        self._rows: list[tuple[tuple[object, ...], tuple[object, ...] | None, list[bytes]]] = []
+
+    def __call__(self, connection: sqlite3.Connection) -> None:
+        """Write what is missing, or all of it anew."""
+        if self._conversation is not None:
+            self._pack(self._conversation)
+            self._conversation = None
+        else:
+            for row, _, _ in self._rows:
+                for table, key in (("message", "id"), ("reply", "message"), ("chunk", "message")):
+                    connection.execute(f"DELETE FROM {table} WHERE {key} = ?", row[:1])
+        connection.execute("INSERT OR IGNORE INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?)", self._about)
+        for row, reply, chunks in self._rows:
+            missing = connection.execute("INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?, ?, ?)", row).rowcount
+            if missing and reply is not None:
+                connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", reply)
+                connection.execute("DELETE FROM chunk WHERE message = ?", row[:1])
+                numbered = [(row[0], number, chunk) for number, chunk in enumerate(chunks)]
+                connection.executemany("INSERT INTO chunk VALUES (?, ?, ?)", numbered)
+
+    def _pack(self, conversation: Conversation) -> None:
+        identity, messages = conversation.id, conversation.messages
+        self._about = (identity, conversation.title, conversation.created, conversation.updated,
+                       conversation.system, conversation.target, messages[-1].id if messages else 0)  # fmt: skip
+        for each in messages:
+            row = (each.id, identity, each.parent, each.role, each.text, each.created)
+            reply: tuple[object, ...] | None = None
+            chunks: list[bytes] = []
+            if each.reply is not None:
+                setup = json.dumps(dataclasses.asdict(each.reply.setup))
+                figures = (each.reply.prompt_tokens, each.reply.prompt_s, each.reply.first_token_s)
+                reply = (each.id, setup, each.reply.stop, *figures)
+                rounds = each.reply.rounds
+                chunks = [pack(rounds[at : at + _TOGETHER]) for at in range(0, len(rounds), _TOGETHER)]
+            self._rows.append((row, reply, chunks))
+
+
 def _say(
     connection: sqlite3.Connection,
     *,
@@ -173,15 +227,19 @@ def _say(
         (identity, title, created, now, system, target, message),
     )
     connection.execute(
-        "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?)", (message, identity, parent, role, _storable(text), now)
+        # Another spectui that found the file damaged may have brought it over: here, and in a reply, it begins anew.
+        "INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?, ?)",
+        (message, identity, parent, role, _storable(text), now),
     )
 
 
 def _begin_reply(
     connection: sqlite3.Connection, *, conversation: str, message: int, parent: int | None, setup: str, now: float
 ) -> None:
-    connection.execute("INSERT INTO message VALUES (?, ?, ?, 'assistant', '', ?)", (message, conversation, parent, now))
-    connection.execute("INSERT INTO reply (message, setup) VALUES (?, ?)", (message, setup))
+    row = (message, conversation, parent, now)
+    connection.execute("INSERT OR REPLACE INTO message VALUES (?, ?, ?, 'assistant', '', ?)", row)
+    connection.execute("INSERT OR REPLACE INTO reply (message, setup) VALUES (?, ?)", (message, setup))
+    connection.execute("DELETE FROM chunk WHERE message = ?", (message,))
     connection.execute("UPDATE conversation SET updated = ?, head = ? WHERE id = ?", (now, message, conversation))
 
 

@@ -10,10 +10,11 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from spectui.store.database import FAULTS, careful, refuse_planted, transaction
+from spectui.store.database import FAULTS, StoreError, careful, opened, refuse_planted, set_aside, transaction
 
 PATIENCE_S = 10.0
 """A damaged tree may run in circles: what has not come over by then stays behind."""
@@ -35,14 +36,48 @@ _MEND = (
 )
 
 
-def rescue(damaged: Path, connection: sqlite3.Connection) -> int:
-    """Add what can be read to this database, where it has not got it. The number of conversations that something came of."""
-    ends, came = monotonic() + PATIENCE_S, 0
+@dataclass(slots=True)
+class Rescued:
+    """What came of a file that was set aside."""
+
+    aside: Path
+    conversations: int = 0
+    """Those that something came of."""
+    in_time: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told of it."""
+        number = self.conversations
+        came = f", with what could be read of {number} conversation{'s' if number > 1 else ''}" if number else ""
+        late = f"; reading it took too long, and was ended after {PATIENCE_S:g} seconds" if not self.in_time else ""
+        return f"The file of the conversations is damaged: it is now {self.aside}, and a new one is begun{came}{late}."
+
+
+def begin_anew(file: Path) -> Rescued:
+    """Set a damaged file aside, and make a new one of what can be read of it. Raises StoreError."""
+    rescued = Rescued(file)
+    try:
+        rescued.aside = set_aside(file)
+    except OSError as error:
+        raise StoreError(f"The conversations' damaged file {file} cannot be set aside: {error.strerror}.") from error
+    with opened(file) as connection:
+        rescue(rescued, connection)
+    return rescued
+
+
+def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
+    """Add what can be read of the file aside to this database, and say in `rescued` what came.
+
+    A message that is there already stays as it is, with its tokens: whoever said it has written it anew.
+    """
+    ends = monotonic() + PATIENCE_S
+    damaged = rescued.aside
     with suppress(*FAULTS), closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as source:
         careful(source)
         refuse_planted(source)
         source.set_progress_handler(lambda: monotonic() > ends, 10_000)
-        messages = list(_by_range(source, "message", "id"))
+        read = list(_by_range(source, "message", "id"))
         replies = list(_by_range(source, "reply", "message"))
         conversations = [
             row
@@ -50,15 +85,19 @@ def rescue(damaged: Path, connection: sqlite3.Connection) -> int:
             for row in _until_damage(source, f"SELECT * FROM conversation ORDER BY id {order}")
         ]
         with transaction(connection):
+            there = {identity for (identity,) in connection.execute("SELECT id FROM message")}
+            messages = [row for row in read if row[0] not in there]
             _add(connection, "message", messages)
             _add(connection, "reply", replies)
             _add(connection, "conversation", conversations)
             for statement in _MEND:
                 connection.execute(statement)
-        came = len({row[1] for row in messages})
+        rescued.conversations = len({row[1] for row in read})
         for row in messages:
+            if monotonic() > ends:
+                break
             _add(connection, "chunk", _until_damage(source, "SELECT * FROM chunk WHERE message = ?", row[0]))
-    return came
+    rescued.in_time = monotonic() <= ends
 
 
 def _by_range(source: sqlite3.Connection, table: str, key: str) -> Iterator[tuple[object, ...]]:

@@ -20,7 +20,7 @@ from time import monotonic
 from spectui.speculation.records import Round
 from spectui.store import database
 from spectui.store.database import StoreError
-from spectui.store.rescue import rescue
+from spectui.store.rescue import Rescued, rescue
 
 LATE_S = 0.8
 """Rounds wait this long for company; with the window's own 1/30 s and the commit it stays below a second."""
@@ -71,6 +71,7 @@ class Writer:
         self._due: float | None = None
         self._connection: sqlite3.Connection | None = None
         self._written: tuple[int, int] | None = None  # the file that has what is done
+        self._tried: tuple[int, int] | None = None  # the one that was last to be written to
         # A daemon, because a disk that hangs must not keep the process from ending; `close` waits within bounds.
         self._thread = threading.Thread(target=self._run, name="spectui-store", daemon=True)
         self._thread.start()
@@ -139,7 +140,7 @@ class Writer:
                 self._keep_for_later(error)
 
     def _write(self) -> None:
-        there = _identity(self._file)
+        self._tried = there = _identity(self._file)
         # Set aside, by another spectui maybe, or cleared away by a person: what is known is written once more.
         cleared = there is None or self._written not in (None, there)
         if self._connection is None or cleared:
@@ -192,17 +193,16 @@ class Writer:
     def _begin_anew(self) -> None:
         self._disconnect()
         try:
-            aside = database.set_aside(self._file)
-            came = 0
+            if _identity(self._file) != self._tried:
+                self._write()  # another spectui was quicker, and what stands there now is its new file
+                return
+            rescued = Rescued(database.set_aside(self._file))
             try:
                 self._write()
                 if self._connection is not None:
-                    came = rescue(aside, self._connection)
+                    rescue(rescued, self._connection)
             finally:
-                of_them = f", with what could be read of {came} conversation{'s' if came > 1 else ''}" if came else ""
-                self.notices.append(
-                    f"The file of the conversations is damaged: it is now {aside}, and a new one is begun{of_them}."
-                )
+                self.notices.append(rescued.sentence)
         except database.FAULTS as error:
             self._keep_for_later(error)
 
