@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,11 @@ from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 from spectui.presets import Presets
+
+if TYPE_CHECKING:
+    from spectui.store.records import Conversation
+
+_NOTHING = "There is no conversation to go on with: start spectui chat without --continue."
 
 
 @click.command("chat", cls=Command)
@@ -51,7 +56,6 @@ def command(
     from spectui.engine import demo
     from spectui.engine.worker import Worker
     from spectui.llama.shelf import Shelf, usual_places
-    from spectui.store import library
     from spectui.store.crash import Run, take_crash
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
@@ -60,18 +64,19 @@ def command(
     setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain), settings.knobs
     if demo.is_demo(setup):
         knobs = demo.drafting(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
-    if conversation is not None:
-        kept = library.open_conversation(database_file(), conversation)
-    else:
-        kept = library.last(database_file()) if resume else None
-        if resume and kept is None:
-            raise SpectuiError("There is no conversation to go on with: start spectui chat without --continue.")
+    history = None if settings.ui.no_history == "on" else database_file()
+    notices: list[str] = []
+    kept = None
+    if resume or conversation is not None:
+        kept = _kept(conversation, history, notices)
+        if kept is None:
+            raise SpectuiError(" ".join([*notices, _NOTHING]))
     runs = paths.state_directory() / "runs"
     crash = take_crash(runs)
     offer = None
     if crash is not None and kept is None:
         with suppress(StoreError):  # the journal will say so
-            last = library.last(database_file())
+            last = _kept(None, history, notices)
             offer = last if last is not None and last.unfinished else None
     configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
     if not plain:  # before there is a worker, which would load its libraries at the same time
@@ -84,13 +89,12 @@ def command(
     try:
         run.take_stderr()
         worker = Worker(knobs, run.enter)
-        journal = Journal(None if settings.ui.no_history == "on" else database_file())
+        journal = Journal(history)
+        journal.notices.extend(notices)
         if plain:
             from spectui.cli.plain import chat
 
-            if crash is not None:
-                click.echo(f"spectui: {crash.sentence}", err=True)
-            ctx.exit(chat(worker, setup, journal, kept, shelf, presets, interactive=terminal))
+            ctx.exit(chat(worker, setup, journal, kept, shelf, presets, crash=crash, offer=offer, interactive=terminal))
         app = SpectuiApp(
             worker,
             setup,
@@ -111,3 +115,28 @@ def command(
     finally:
         run.end()
     ctx.exit(app.return_code or 0)
+
+
+def _kept(name: str | None, history: Path | None, notices: list[str]) -> Conversation | None:
+    """The conversation of this id, or the last; None if there is none. Raises StoreError.
+
+    If the `history` that is written to is damaged, what can be read is first brought over to a new file, and a notice says so.
+    """
+    from spectui.store import library
+    from spectui.store.database import DamagedError, StoreError, database_file
+    from spectui.store.rescue import begin_anew
+
+    def read() -> Conversation | None:
+        file = database_file()
+        return library.last(file) if name is None else library.open_conversation(file, name)
+
+    try:
+        return read()
+    except DamagedError:
+        if history is None:
+            raise
+        notices.append(begin_anew(history).sentence)
+        try:
+            return read()
+        except StoreError as error:
+            raise StoreError(f"{notices[-1]} {error}") from error

@@ -16,18 +16,18 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
+from spectui.cli.telling import described, told
 from spectui.config import convert, nearest
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, Notice, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.llama.heads import Head
-from spectui.llama.matching import match
 from spectui.llama.shelf import Shelf
-from spectui.speculation.statistics import Statistics
+from spectui.store.crash import Crash, safe_setup
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
-from spectui.ui.figures import count, decimal, duration, percent, printable, size
+from spectui.ui.figures import count, duration, printable, size
 from spectui.ui.session import Session, note_of, short_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ DRAIN_S = 1 / 30
 
 
 class PlainChat:
-    """One chat over an engine. `interactive`: a person sits at a terminal, and is told who speaks."""
+    """One chat over an engine. `interactive`: a person sits at a terminal, and is told who speaks.
+
+    After a `crash` a person is asked before the same models are loaded again; `offer` is the conversation of then.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,8 @@ class PlainChat:
         interactive: bool,
         shelf: Shelf,
         presets: PresetStore,
+        crash: Crash | None = None,
+        offer: Conversation | None = None,
     ) -> None:
         self.engine = engine
         self.session = session
@@ -60,6 +65,8 @@ class PlainChat:
         self._interactive = interactive
         self._shelf = shelf
         self._presets = presets
+        self._crash = crash
+        self._offer = offer
         self._listed: list[Head] = []
         self._loading = ""
         self._stops = 0
@@ -71,7 +78,8 @@ class PlainChat:
         with self._signals():
             try:
                 self._resume(conversation)
-                self._load(self.session.setup)
+                if self._may_load():
+                    self._load(self.session.setup)
                 while not self._quit and (line := self._line()) is not None:
                     self._obey(line)
             finally:
@@ -248,8 +256,8 @@ class PlainChat:
     def _stats(self, rest: str) -> None:
         figures = self.session.figures()
         self._tell(f"{self._pair()}; context {count(figures.context)} of {count(figures.n_ctx)} tokens.")
-        self._tell(f"Last reply: {_told(figures.reply)}; first token after {duration(figures.first_token_s)}.")
-        self._tell(f"This chat: {_told(figures.chat)}.")
+        self._tell(f"Last reply: {told(figures.reply)}; first token after {duration(figures.first_token_s)}.")
+        self._tell(f"This chat: {told(figures.chat)}.")
 
     def _models(self, rest: str) -> None:
         self._listed = sorted(
@@ -259,7 +267,7 @@ class PlainChat:
         words = rest.casefold().split()
         for number, head in enumerate(self._listed, 1):
             if all(word in head.path.casefold() for word in words):
-                self._tell(f"{number} {_described(head, self._listed)}")
+                self._tell(f"{number} {described(head, self._listed)}")
         if not self._listed:
             self._tell("There is no GGUF file in the usual places; --models-dir names more directories.")
 
@@ -283,6 +291,15 @@ class PlainChat:
             raise UsageError(f"There is no model {word} in the list: /models shows it.")
         return self._listed[int(word) - 1].path
 
+    def _safe_way(self, rest: str) -> None:
+        self._load(safe_setup(self.session.setup))
+
+    def _go_on(self, rest: str) -> None:
+        if self._offer is None:
+            raise UsageError("There is no conversation that was cut off.")
+        conversation, self._offer = self._offer, None
+        self._resume(conversation)
+
     def _without_draft(self, rest: str) -> None:
         self._load(replace(self.session.setup, draft=None))
 
@@ -298,6 +315,8 @@ class PlainChat:
         "stats": (_stats, "", "how fast it is, and whether drafting pays"),
         "models": (_models, "[WORDS]", "list the models of this machine, and which can draft for which"),
         "load": (_load_others, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),
+        "safe": (_safe_way, "", "load the models in the way that asks least of llama.cpp"),
+        "continue": (_go_on, "", "go on with the conversation that spectui died in"),
         "nodraft": (_without_draft, "", "go on with the target alone"),
         "quit": (_leave, "", "leave"),
     }
@@ -314,6 +333,22 @@ class PlainChat:
                 self._tell(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
         if self.session.unanswered:
             self._say("The last prompt has no answer: /regenerate asks it again.")
+
+    def _may_load(self) -> bool:
+        """Say what spectui died of, and the ways on. False: a person shall say first whether that is tried again."""
+        if self._crash is None:
+            return True
+        setup, died = self.session.setup, self._crash.setup
+        held = self._interactive and (died.model, died.draft) == (setup.model, setup.draft)
+        ways = [
+            "/continue goes on with the conversation." if self._offer is not None else "",
+            "/safe loads the models the safe way.",
+            "/load loads them as before." if held else "",
+        ]
+        self._say(" ".join([self._crash.sentence, *filter(None, ways)]))
+        if held:
+            self.session.hold()
+        return not held
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -345,6 +380,8 @@ def chat(
     shelf: Shelf,
     presets: PresetStore,
     *,
+    crash: Crash | None,
+    offer: Conversation | None,
     interactive: bool,
 ) -> int:
     """Chat over the standard streams. Returns the exit code."""
@@ -354,26 +391,6 @@ def chat(
         stream.reconfigure(errors="replace")  # a reply may hold signs that the terminal's encoding lacks
     plain = PlainChat(
         engine, Session(setup, journal), read=sys.stdin, out=sys.stdout, aside=sys.stderr, interactive=interactive,
-        shelf=shelf, presets=presets,
+        shelf=shelf, presets=presets, crash=crash, offer=offer,
     )  # fmt: skip
     return plain.run(conversation)
-
-
-def _told(statistics: Statistics) -> str:
-    return (
-        f"{count(statistics.emitted)} tokens at {decimal(statistics.tokens_per_s)} a second, "
-        f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
-        f"{count(statistics.drafted)} drafted tokens accepted"
-    )
-
-
-def _described(head: Head, heads: list[Head]) -> str:
-    what = [head.architecture, head.parameters, head.quantisation, size(head.size)]
-    told = f"{head.name}: {', '.join(each for each in what if each)}"
-    if head.problem:
-        return f"{told}; it {head.problem}."
-    drafts = [
-        str(number) for number, each in enumerate(heads, 1) if match(head, each).how == "same" and each.size < head.size
-    ]
-    fit = f"drafts of its vocabulary: {', '.join(drafts)}" if drafts else "no draft of its vocabulary here"
-    return f"{told}, context {count(head.context)} tokens; {fit}."

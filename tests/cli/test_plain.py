@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +22,13 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.heads import Head, Vocabulary
 from spectui.llama.shelf import Shelf
+from spectui.store.crash import Crash
+from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.library import last
+from spectui.store.records import Conversation
 from spectui.ui.session import Session
+from tests.store.kept import written
 from tests.terminal import Terminal
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
@@ -89,13 +94,19 @@ class Chat:
     """What a chat over these lines said, and what its engine was asked."""
 
     def __init__(
-        self, *lines: str, interactive: bool = False, setup: Setup = PAIR, journal: Journal | None = None
+        self,
+        *lines: str,
+        interactive: bool = False,
+        setup: Setup = PAIR,
+        journal: Journal | None = None,
+        crash: Crash | None = None,
+        offer: Conversation | None = None,
     ) -> None:
         self.engine = AnsweringEngine()
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             self.engine, Session(setup, journal), read=io.StringIO("\n".join(lines) + "\n"), out=out, aside=aside,
-            interactive=interactive, shelf=Known(), presets=KnownPresets(),
+            interactive=interactive, shelf=Known(), presets=KnownPresets(), crash=crash, offer=offer,
         )  # fmt: skip
         try:
             self.code = plain.run()
@@ -239,6 +250,70 @@ def test_what_is_said_is_kept(tmp_path: Path):
     assert aside.getvalue().startswith("Going on with: hello\n")
     assert out.getvalue().startswith("you: hello\ntarget: You said HELLO.\nyou: target: You said AGAIN.")
     assert [message.content for message in engine.generates[0]] == ["hello", "You said HELLO.", "again"]
+
+
+def died(setup: Setup) -> Crash:
+    return Crash("decoding", setup, 0.0, Path("/state/died.log"), "GGML_ASSERT(x) failed")
+
+
+def test_after_a_crash_a_person_is_offered_the_safe_way_and_the_conversation(tmp_path: Path):
+    file = tmp_path / "conversations.db"
+    written(file).close()
+    chat = Chat("hello", "/continue", "/safe", "again", "/continue",
+                interactive=True, journal=Journal(file), crash=died(PAIR), offer=last(file))  # fmt: skip
+    assert chat.aside.startswith(
+        "spectui died while decoding with target.gguf and draft.gguf. It said: GGML_ASSERT(x) failed. The log is"
+        " /state/died.log. /continue goes on with the conversation. /safe loads the models the safe way. /load loads them"
+        " as before.\nThere is no model to answer"
+    )
+    assert "Going on with: first" in chat.aside
+    (setup,) = chat.engine.loads
+    assert (setup.model, setup.flash_attn, setup.no_repack) == (PAIR.model, "off", "on")
+    assert chat.asked[:2] == ["Be brief.", "first\nof all"] and chat.asked[-1] == "again"
+    assert chat.aside.endswith("There is no conversation that was cut off.\n")
+
+
+@pytest.mark.parametrize(("interactive", "setup"), [(False, PAIR), (True, replace(PAIR, draft=None))])
+def test_a_pipe_and_other_models_go_on_after_a_crash(interactive: bool, setup: Setup):
+    chat = Chat("hello", interactive=interactive, setup=setup, crash=died(PAIR))
+    assert "spectui died while decoding" in chat.aside and "/load loads them" not in chat.aside
+    assert chat.engine.loads == [setup] and "You said HELLO." in chat.out
+
+
+@pytest.mark.parametrize("how", [["--continue"], ["--conversation", ""]])
+def test_a_damaged_history_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]):
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path))
+    file = database_file()
+    written(file).close()
+    kept = last(file)
+    assert kept is not None
+    connection = sqlite3.connect(file)
+    connection.execute("DROP TABLE conversation")
+    connection.close()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.scripted", "chat", "--plain", "-m", "target.gguf",
+         *[kept.id if each == "" else each for each in how]],
+        input="short\n", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "Going on with: first" in done.stderr
+    assert "is damaged: it is now" in done.stderr and "with what could be read of 1 conversation." in done.stderr
+    now = last(file)
+    assert now is not None and now.id == kept.id
+    assert [message.text for message in now.messages][: len(kept.messages)] == [each.text for each in kept.messages]
+    assert now.messages[-2].text == "short" and now.messages[-1].text.startswith("0 - 1 - ")
+
+
+def test_a_history_of_which_nothing_can_be_read_is_set_aside_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path))
+    database_file().write_bytes(b"no database at all" * 999)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.scripted", "chat", "--plain", "-m", "target.gguf", "--continue"],
+        input="", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "is damaged: it is now" in done.stderr and "There is no conversation to go on with" in done.stderr
 
 
 def test_nothing_is_drawn_so_nothing_that_draws_is_loaded():
