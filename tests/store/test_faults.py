@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from spectui.store import database, export, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
 from tests.store.kept import SETUP, exchange, last, some_rounds, text_of, until, written
+from tests.unprivileged import unprivileged
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 AGAIN = "This chat is being kept on disk again, all of it."
@@ -101,7 +101,6 @@ def test_no_directory_can_be_made(tmp_path: Path) -> None:
     assert not journal.notices, "it is said once"
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything may be written here")
 @pytest.mark.parametrize("there", [False, True])
 def test_a_read_only_directory(file: Path, there: bool) -> None:
     file.parent.mkdir()
@@ -109,11 +108,12 @@ def test_a_read_only_directory(file: Path, there: bool) -> None:
         written(file)
     file.parent.chmod(0o500)
     try:
-        journal = Journal(file)
-        exchange(journal, "one", some_rounds())
-        until(lambda: journal.notices)
-        assert journal.notices[0].startswith(MEMORY_ONLY)
-        journal.close()
+        with unprivileged():
+            journal = Journal(file)
+            exchange(journal, "one", some_rounds())
+            until(lambda: journal.notices)
+            assert journal.notices[0].startswith(MEMORY_ONLY)
+            journal.close()
     finally:
         file.parent.chmod(0o700)
 
