@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.console import RenderableType
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
@@ -177,10 +178,18 @@ class SpectuiApp(App[None]):
             self._monitor.start()
         self.set_interval(THEMES_S, self._renew_themes)
 
-    def on_app_focus(self) -> None:
-        """A browser's window begins without focus, so that nothing in it has any that could come back."""
-        if isinstance(self.screen, ChatScreen) and self.screen.focused is None:
-            self.screen.prompt.focus()
+    def watch_app_focus(self, focused: bool) -> None:
+        """A browser's window begins without focus, so that nothing in it has any that could come back; and that it has it now,
+        a key may be the first to tell, which is not to be lost."""
+        screen = self.screen
+        if focused and isinstance(screen, ChatScreen) and screen.is_mounted and screen.focused is None:
+            screen.set_focus(screen.prompt)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take a paste for a sign of focus, as Textual does keys and clicks."""
+        if isinstance(event, events.Paste):
+            self.app_focus = True
+        await super().on_event(event)
 
     def _renew_themes(self) -> None:
         """Wear a theme as its file is now."""
