@@ -14,6 +14,7 @@ from pathlib import Path
 from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
+from spectui.store.packed import PackedRounds
 from spectui.store.packing import pack
 from spectui.store.records import FAILED, Conversation
 from spectui.store.writer import Writer
@@ -42,7 +43,7 @@ class Journal:
         self.file = file
         self._writer = Writer(file, RoundsToAppend) if file is not None else None
         self._silent: deque[str] = deque()
-        self._reply: int | None = None
+        self._reply: GrowingReply | None = None
         self.clear()
 
     @property
@@ -54,6 +55,11 @@ class Journal:
     def conversation(self) -> str:
         """The id of the conversation that goes on; "" before its first prompt."""
         return self._conversation if self._begun else ""
+
+    @property
+    def rounds(self) -> PackedRounds | None:
+        """Those of the reply that is being written, for whoever shows them to keep as well; None if none is."""
+        return self._reply.rounds if self._reply is not None else None
 
     def flush(self) -> None:
         """Wait, within bounds, until what was said so far is on disk. From any thread."""
@@ -100,36 +106,38 @@ class Journal:
 
     def begin_reply(self, setup: Setup) -> None:
         """A reply to the last message begins, by these models."""
+        self._reply = GrowingReply(_new_id())
         if self._writer is None:
             return
-        self._reply = _new_id()
         parent = self.path[-1] if self.path else None
-        begin = partial(_begin_reply, conversation=self._conversation, message=self._reply, parent=parent,
+        begin = partial(_begin_reply, conversation=self._conversation, message=self._reply.message, parent=parent,
                         setup=json.dumps(dataclasses.asdict(setup)), now=time.time())  # fmt: skip
         self._writer.post(begin)
 
     def continue_reply(self) -> None:
         """The last message, a reply that was stopped, goes on."""
         if self._writer is not None and self.path:
-            self._reply = self.path.pop()
-            self._writer.post(partial(_open_reply, message=self._reply))
+            self._reply = GrowingReply(self.path.pop())
+            self._writer.post(partial(_open_reply, message=self._reply.message))
 
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
-        if self._writer is not None and self._reply is not None:
-            self._writer.add_round(self._reply, round)
+        if self._reply is not None:
+            self._reply.rounds.append(round)
+            if self._writer is not None:
+                self._writer.add_round(self._reply, round)
 
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, kept: bool = False) -> None:
         """The reply ended; `kept`: it has become a message of the conversation. Nothing happens if none was begun."""
-        if self._writer is None or self._reply is None:
-            return
         reply, self._reply = self._reply, None
+        if self._writer is None or reply is None:
+            return
         figures = (
             (finished.prompt_tokens, finished.prompt_s, finished.time_to_first_token_s) if finished else (None,) * 3
         )
-        self._writer.post(partial(_end_reply, message=reply, stop=stop, figures=figures, now=time.time()))
+        self._writer.post(partial(_end_reply, message=reply.message, stop=stop, figures=figures, now=time.time()))
         if kept:
-            self.path.append(reply)
+            self.path.append(reply.message)
 
     def close(self) -> None:
         """Write what is left, and end."""
@@ -137,26 +145,36 @@ class Journal:
             self._writer.close()
 
 
+class GrowingReply:
+    """A reply that is written: its message's id, and the rounds that it has since this began."""
+
+    __slots__ = ("appended", "message", "rounds")
+
+    def __init__(self, message: int) -> None:
+        self.message = message
+        self.rounds = PackedRounds()
+        self.appended = 0
+        """How many of the rounds there are operations for; the writer's thread counts them."""
+
+
 class RoundsToAppend:
-    """An operation: append rounds, and their text, to a message. Once tried it holds them packed, a tenth of their size."""
+    """An operation: append a reply's next rounds, and their text, to its message. They stay with the reply."""
 
-    __slots__ = ("_message", "_packed", "_rounds", "_text")
+    __slots__ = ("_reply", "_start", "_stop")
 
-    def __init__(self, message: int, rounds: list[Round]) -> None:
-        self._message = message
-        self._rounds = rounds
-        self._text, self._packed = "", b""
+    def __init__(self, reply: GrowingReply, rounds: list[Round]) -> None:
+        self._reply = reply
+        self._start = reply.appended
+        self._stop = reply.appended = reply.appended + len(rounds)
 
     def __call__(self, connection: sqlite3.Connection) -> None:
         """Append them."""
-        if self._rounds:
-            self._text = _storable("".join(token.text for round in self._rounds for token in round.tokens))
-            self._packed = pack(self._rounds)
-            self._rounds = []
-        connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (self._text, self._message))
+        rounds = self._reply.rounds.between(self._start, self._stop)
+        message = self._reply.message
+        text = _storable("".join(token.text for round in rounds for token in round.tokens))
+        connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (text, message))
         connection.execute(
-            "INSERT INTO chunk SELECT ?, count(*), ? FROM chunk WHERE message = ?",
-            (self._message, self._packed, self._message),
+            "INSERT INTO chunk SELECT ?, count(*), ? FROM chunk WHERE message = ?", (message, pack(rounds), message)
         )
 
 

@@ -1,8 +1,9 @@
 """A reply's rounds as bytes: one row of the database holds a second's worth of them.
 
-Each record is a row of its values under one heading of field names, in JSON, compressed: about 20 bytes a token, and 80
-more where the target's five likeliest are known. Because
-the names are there, a field that is added to the records later, with a default, leaves older rows readable.
+Each record is a row of its values under one heading of field names, in JSON, compressed: with the target's five likeliest,
+some 70 bytes a token. Because the names are there, a field that is added to the records later, with a default, leaves older
+rows readable. Kept are seconds to the microsecond and probabilities to three digits: more is never shown, and does not
+compress. What follows from the rest, such as a token's position, is not kept.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from array import array
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, check, specs
@@ -25,8 +27,8 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of a chunk, unpacked: far above a second's rounds, and what a made-up one cannot exceed."""
 
 _PARTS = ("knobs", "drafted", "tokens", "likeliest")  # of a round; they have rows of their own
+_FOLLOWING = ("round", "position")  # of a token: they follow from its round and its place there
 _LARGEST = 2**62  # of a number, so that none is infinite, or too large for what is calculated with it
-_Record = TypeVar("_Record", Knobs, DraftToken, Token)
 
 
 class PackedError(SpectuiError):
@@ -36,17 +38,20 @@ class PackedError(SpectuiError):
 def pack(rounds: Sequence[Round]) -> bytes:
     """The rounds as bytes."""
     knobs: list[Knobs] = []
+    pieces: dict[tuple[int, str], int] = {}
     rows = []
     names = [name for name in _names(Round) if name not in _PARTS]
-    row, draft_row, token_row = attrgetter(*names), attrgetter(*_names(DraftToken)), attrgetter(*_names(Token))
-    for round in rounds:
-        if not knobs or knobs[-1] != round.knobs:
-            knobs.append(round.knobs)
-        drafted, tokens = list(map(draft_row, round.drafted)), list(map(token_row, round.tokens))
-        rows.append([row(round), len(knobs) - 1, drafted, tokens, _likeliest_row(round.likeliest)])
+    token_names = [name for name in _names(Token) if name not in _FOLLOWING]
+    row, draft_row, token_row = attrgetter(*names), attrgetter(*_names(DraftToken)), attrgetter(*token_names)
+    for each in rounds:
+        if not knobs or knobs[-1] != each.knobs:
+            knobs.append(each.knobs)
+        values = [round(value, 6) if type(value) is float else value for value in row(each)]
+        drafted, tokens = _rounded(map(draft_row, each.drafted)), _rounded(map(token_row, each.tokens))
+        rows.append([values, len(knobs) - 1, drafted, tokens, _likeliest_row(each.likeliest, pieces)])
     table = {
-        "round": names, "draft": _names(DraftToken), "token": _names(Token),
-        "knobs": [dataclasses.asdict(each) for each in knobs], "rows": rows,
+        "round": names, "draft": _names(DraftToken), "token": token_names,
+        "knobs": [dataclasses.asdict(each) for each in knobs], "pieces": list(pieces), "rows": rows,
     }  # fmt: skip
     return zlib.compress(json.dumps(table, separators=(",", ":")).encode())
 
@@ -56,18 +61,22 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
     try:
         table = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
         knobs = [_knobs(each) for each in table["knobs"]]
-        return tuple(
-            Round(
-                **_fields(Round, table["round"], values),
+        pieces = [_piece(*each) for each in table.get("pieces", ())]
+        rounds = []
+        for values, number, drafted, tokens, likeliest in table["rows"]:
+            fields = _fields(Round, table["round"], values)
+            made = Round(
+                **fields,
                 knobs=knobs[number],
-                drafted=tuple(_made(DraftToken, table["draft"], row) for row in drafted),
-                tokens=tuple(_made(Token, table["token"], row) for row in tokens),
-                likeliest=_likeliest(likeliest),
+                drafted=tuple(DraftToken(**_fields(DraftToken, table["draft"], row)) for row in drafted),
+                tokens=(),
+                likeliest=_likeliest(likeliest, pieces),
             )
-            for values, number, drafted, tokens, likeliest in table["rows"]
-        )
+            rounds.append(dataclasses.replace(made, tokens=tuple(_tokens(table["token"], tokens, made))))
+        return tuple(rounds)
     except (
-        zlib.error, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, UsageError
+        zlib.error, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError,
+        OverflowError, UsageError,
     ) as error:  # fmt: skip
         raise PackedError(f"A part of this conversation's tokens is damaged ({type(error).__name__}).") from error
 
@@ -76,32 +85,54 @@ def _names(kind: type) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-def _likeliest_row(likeliest: Likeliest | None) -> list[Any] | None:
+def _rounded(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    """Rows of drafted or emitted tokens, in which every float is a probability."""
+    return [[_share(value) if type(value) is float else value for value in row] for row in rows]
+
+
+def _share(p: float) -> float:
+    return float(f"{p:.3g}")
+
+
+def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], int]) -> list[Any] | None:
+    """[each, number in `pieces` of each token, probabilities]; the same few tokens are likely again and again."""
     if likeliest is None:
         return None
-    numbers = [b64encode(packed).decode() for packed in (likeliest.ids, likeliest.p)]
-    return [likeliest.each, *numbers, likeliest.texts]
+    found = zip(array("i", likeliest.ids), likeliest.texts, strict=True)
+    numbers = [pieces.setdefault(each, len(pieces)) for each in found]
+    return [likeliest.each, numbers, list(map(_share, array("f", likeliest.p)))]
 
 
-def _likeliest(row: list[Any] | None) -> Likeliest | None:
+def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Likeliest | None:
     if row is None:
         return None
-    each, ids, p, texts = row
-    made = Likeliest(each, b64decode(ids), b64decode(p), tuple(safe(text) for text in texts))
+    if len(row) == 4:  # as an earlier spectui packed them
+        each, packed_ids, packed_p, texts = row
+        made = Likeliest(each, b64decode(packed_ids), b64decode(packed_p), tuple(safe(text) for text in texts))
+    else:
+        each, numbers, shares = row
+        found = [pieces[number] for number in numbers]
+        ids = array("i", (token for token, _ in found))
+        made = Likeliest(each, ids.tobytes(), array("f", shares).tobytes(), tuple(text for _, text in found))
     if not len(made.ids) == len(made.p) == 4 * len(made.texts):
         raise ValueError(row)
     return made
 
 
+def _piece(number: int, text: str) -> tuple[int, str]:
+    return number, safe(text)
+
+
+def _tokens(names: Sequence[str], rows: Iterable[Sequence[Any]], of: Round) -> Iterator[Token]:
+    for place, row in enumerate(rows):
+        yield Token(**{"round": of.index, "position": of.position + place, **_fields(Token, names, row)})
+
+
 def _knobs(table: Mapping[str, Any]) -> Knobs:
-    made = _made(Knobs, list(table), list(table.values()))
+    made = Knobs(**_fields(Knobs, list(table), list(table.values())))
     for key, _, spec in specs(Knobs):
         check(key, getattr(made, key), spec)
     return made
-
-
-def _made(kind: type[_Record], names: Sequence[str], values: Sequence[Any]) -> _Record:
-    return kind(**_fields(kind, names, values))
 
 
 def _fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

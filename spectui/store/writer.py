@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
+from typing import Generic, TypeVar
 
 from spectui.speculation.records import Round
 from spectui.store import database
@@ -32,12 +33,14 @@ RETRY_S = 5.0
 
 Operation = Callable[[sqlite3.Connection], object]
 
+_Reply = TypeVar("_Reply")
+
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rounds:
-    message: int
+class _Rounds(Generic[_Reply]):
+    reply: _Reply
     round: Round
 
 
@@ -50,23 +53,23 @@ class Receipt:
     settled: threading.Event = field(default_factory=threading.Event)
 
 
-class Writer:
+class Writer(Generic[_Reply]):
     """Writes to one file. `notices` are sentences for whoever looks after them.
 
-    `write_rounds` makes an operation of a message's id and its next rounds. What is done is kept in case the file is lost:
+    `write_rounds` makes an operation of a reply and its next rounds. What is done is kept in case the file is lost:
     the operation should hold little then.
     """
 
-    def __init__(self, file: Path, write_rounds: Callable[[int, list[Round]], Operation]) -> None:
+    def __init__(self, file: Path, write_rounds: Callable[[_Reply, list[Round]], Operation]) -> None:
         self.notices: deque[str] = deque()
         self.failing = False
         """What was last tried did not reach the disk."""
         self._file = file
         self._write_rounds = write_rounds
-        self._queue: SimpleQueue[Receipt | _Rounds | None] = SimpleQueue()
+        self._queue: SimpleQueue[Receipt | _Rounds[_Reply] | None] = SimpleQueue()
         self._pending: list[Receipt] = []
         self._done: list[Operation] = []
-        self._rounds: list[_Rounds] = []
+        self._rounds: list[_Rounds[_Reply]] = []
         self._tokens = 0
         self._due: float | None = None
         self._connection: sqlite3.Connection | None = None
@@ -82,9 +85,9 @@ class Writer:
         self._queue.put(receipt)
         return receipt
 
-    def add_round(self, message: int, round: Round) -> None:
-        """Have a round of this message written within a second."""
-        self._queue.put(_Rounds(message, round))
+    def add_round(self, reply: _Reply, round: Round) -> None:
+        """Have a round of this reply written within a second."""
+        self._queue.put(_Rounds(reply, round))
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left and end; wait for it at most `timeout` seconds. May be called twice."""
@@ -107,7 +110,7 @@ class Writer:
         if self._connection is not None:
             self._connection.close()
 
-    def _take(self, item: Receipt | _Rounds | None) -> bool:
+    def _take(self, item: Receipt | _Rounds[_Reply] | None) -> bool:
         """Put it with what waits. False: it was the last."""
         if isinstance(item, _Rounds):
             self._rounds.append(item)
@@ -122,10 +125,10 @@ class Writer:
     def _gather(self) -> None:
         """Make an operation of the rounds that came since the last."""
         while self._rounds:
-            message = self._rounds[0].message
-            same = [each.round for each in self._rounds if each.message == message]
-            self._rounds = [each for each in self._rounds if each.message != message]
-            self._pending.append(Receipt(self._write_rounds(message, same)))
+            reply = self._rounds[0].reply
+            same = [each.round for each in self._rounds if each.reply is reply]
+            self._rounds = [each for each in self._rounds if each.reply is not reply]
+            self._pending.append(Receipt(self._write_rounds(reply, same)))
         self._tokens = 0
 
     def _commit(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spectui.speculation.records import Round, Token
-from spectui.ui.packed import PackedRounds
+from spectui.store.packed import PackedRounds, same
 from spectui.ui.thinking import Section, Thinking
 from spectui.ui.wrap import Flow
 
@@ -70,10 +70,12 @@ class Block:
 
     def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
         """Append a round's tokens. Returns the first row of the block that changed, and what has ended of thinking."""
-        if round.index != self._next or not self.rounds:
-            self._run = len(self.rounds), round.index
+        number = len(self._starts)
+        if round.index != self._next or not number:
+            self._run = number, round.index
         self._next = round.index + 1
-        self.rounds.append(round)
+        if number == len(self.rounds):  # whoever shares them may have appended it
+            self.rounds.append(round)
         closed = self.thinking.feed("".join(token.text for token in round.tokens))
         for section in closed:
             section.measure(self.rounds)
@@ -117,7 +119,7 @@ class Block:
     def number_of(self, round: Round) -> int | None:
         """Which of the block's rounds this is, of those made last without a pause; None: none of them."""
         number = self._run[0] + round.index - self._run[1]
-        return number if self._run[0] <= number < len(self.rounds) and self.rounds[number] == round else None
+        return number if self._run[0] <= number < len(self.rounds) and same(self.rounds[number], round) else None
 
     def _write(self, round: Round, ghosts: bool) -> int:
         self._starts.append(len(self._places))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.knobs import Knobs, spec_of, title
@@ -21,12 +23,22 @@ class Difference:
 
 
 class Comparison:
-    """Takes the events of the second decoding. `second` are its rounds so far."""
+    """Takes the events of the second decoding."""
 
     def __init__(self, first: Sequence[Round]) -> None:
-        """`first`: the rounds of the reply, at least one."""
-        self.first = list(first)
-        self.second: list[Round] = []
+        """`first`: the rounds of the reply, at least one. They are kept as they are given, packed maybe."""
+        self._first = first
+        self._ids = array("i", (token.id for round in first for token in round.tokens))
+        turns = {round.knobs for round in first}
+        self.knobs = replace(first[-1].knobs, drafter="off", predict=len(self._ids))
+        """Those of the reply, without a drafter and for as many tokens as it had."""
+        self.turned = [
+            title(field.name)
+            for field in fields(Knobs)
+            if spec_of(Knobs, field.name).section == "sampling" and field.name != "predict"
+            and len({getattr(knobs, field.name) for knobs in turns}) > 1
+        ]  # fmt: skip
+        """The sampling knobs that were turned in the middle of the reply: then the texts differ rightly."""
         self.with_drafts = Statistics.of(first)
         self.plain = Statistics()
         self.running = True
@@ -34,22 +46,6 @@ class Comparison:
         """Why it ended early."""
         self.difference: Difference | None = None
         """The first one found so far."""
-        self._tokens = [token for round in first for token in round.tokens]
-
-    @property
-    def knobs(self) -> Knobs:
-        """Those of the reply, without a drafter and for as many tokens as it had."""
-        return replace(self.first[-1].knobs, drafter="off", predict=len(self._tokens))
-
-    @property
-    def turned(self) -> list[str]:
-        """The sampling knobs that were turned in the middle of the reply: then the texts differ rightly."""
-        return [
-            title(field.name)
-            for field in fields(Knobs)
-            if spec_of(Knobs, field.name).section == "sampling" and field.name != "predict"
-            and len({getattr(round.knobs, field.name) for round in self.first}) > 1
-        ]  # fmt: skip
 
     @property
     def speed_up(self) -> float | None:
@@ -70,14 +66,13 @@ class Comparison:
             return False
         if isinstance(event, RoundDone):
             self._compare(event.round.tokens)
-            self.second.append(event.round)
             self.plain.add(event.round)
         elif isinstance(event, Finished):
             self.running = False
             if event.reason is StopReason.CANCELLED:
                 self.problem = "stopped"
-            elif self.plain.emitted < len(self._tokens) and self.difference is None:
-                self.difference = Difference(self.plain.emitted + 1, self._tokens[self.plain.emitted], None)
+            elif self.plain.emitted < len(self._ids) and self.difference is None:
+                self.difference = Difference(self.plain.emitted + 1, self._token(self.plain.emitted), None)
         elif isinstance(event, Failed):
             self.running = False
             self.problem = event.message
@@ -86,7 +81,10 @@ class Comparison:
     def _compare(self, tokens: Sequence[Token]) -> None:
         if self.difference is None:
             for number, token in enumerate(tokens, self.plain.emitted):
-                first = self._tokens[number] if number < len(self._tokens) else None
-                if first is None or first.id != token.id:
-                    self.difference = Difference(number + 1, first, token)
+                if number >= len(self._ids) or self._ids[number] != token.id:
+                    self.difference = Difference(number + 1, self._token(number), token)
                     return
+
+    def _token(self, number: int) -> Token | None:
+        """Of the reply, from 0; None behind its end."""
+        return next(islice((token for round in self._first for token in round.tokens), number, None), None)

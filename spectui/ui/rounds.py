@@ -14,6 +14,7 @@ from textual.message import Message
 
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
+from spectui.store.packed import same
 from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, printable
 from spectui.ui.inspector import quoted, share3
 from spectui.ui.lines import Line, cells, figures_of, labelled
@@ -74,7 +75,7 @@ click choose a round, whose tokens are then marked in the transcript; **End** fo
 
     def show_round(self, round: Round | None) -> None:
         """Show this one, because it was chosen elsewhere."""
-        self._chosen = next((each for each in self.figures.rounds if each == round), None)
+        self._chosen = next((each for each in self.figures.rounds if round and same(each, round)), None)
         if self.display:
             self.rewrite()
 

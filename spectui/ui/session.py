@@ -236,7 +236,7 @@ class Session:
                 self.first_token_s = first_token_s
                 self._end(text, reason.value, event)
             case Failed():
-                self._end("".join(self._texts), FAILED)
+                self._end(self._text.decode(), FAILED)
         return True
 
     def figures(self) -> Figures:
@@ -269,7 +269,7 @@ class Session:
         self.rounds: deque[Round] = deque(maxlen=256)
         self.prompt = None
         self.first_token_s = None
-        self._texts: list[str] = []
+        self._text = bytearray()  # of the reply so far, in UTF-8: a string for each token would take ten times as much
         self._before = ""  # what a reply that is gone on with had already
 
     def _say(self, prompt: Message) -> None:
@@ -296,7 +296,7 @@ class Session:
         self.rounds.append(round)
         self.origins.update(token.origin for token in round.tokens)
         self.sources.update(token.source for token in round.tokens if token.source)
-        self._texts.extend(token.text for token in round.tokens)
+        self._text += "".join(token.text for token in round.tokens).encode()
 
     def _end(self, text: str, stop: str, finished: Finished | None = None) -> None:
         self._reply = ""

@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from spectui.speculation.records import Round, Token
+from spectui.store.packed import PackedRounds
 from spectui.ui.blocks import (
     ASIDE,
     CURSOR,
@@ -103,12 +104,12 @@ class Transcript(ScrollView, Rows, can_focus=True):
         self._add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         self._changed(first)
 
-    def start_reply(self, name: str, place: int = 0) -> None:
-        """Begin a reply, to which rounds are appended until `finish_reply`."""
+    def start_reply(self, name: str, place: int = 0, rounds: PackedRounds | None = None) -> None:
+        """Begin a reply, to which rounds are appended until `finish_reply`; kept are those in `rounds`, if given."""
         self.finish_reply()
         first = self._begin(name, is_reply=True, place=place)
         self._reply = len(self._blocks)
-        self._add_block()
+        self._add_block(rounds=rounds)
         self._changed(first)
 
     def continue_reply(self) -> bool:
@@ -192,17 +193,17 @@ class Transcript(ScrollView, Rows, can_focus=True):
         return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
 
     @property
-    def last_rounds(self) -> list[Round]:
+    def last_rounds(self) -> Sequence[Round]:
         """The rounds of the last message, if it is a reply."""
-        return self.rounds_of(self._messages[-1].place) if self._messages and self._messages[-1].is_reply else []
+        return self.rounds_of(self._messages[-1].place) if self._messages and self._messages[-1].is_reply else ()
 
-    def rounds_of(self, place: int) -> list[Round]:
+    def rounds_of(self, place: int) -> Sequence[Round]:
         """The rounds of the conversation's `place`th message; none if it is no reply."""
         ends = [*(message.first for message in self._messages[1:]), len(self._blocks)]
         for message, end in zip(reversed(self._messages), reversed(ends), strict=True):
             if message.place == place and message.is_reply:
-                return [round for block in self._blocks[message.first : end] for round in block.rounds]
-        return []
+                return next((block.rounds for block in self._blocks[message.first : end] if block.rounds), ())
+        return ()
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
@@ -334,8 +335,7 @@ class Transcript(ScrollView, Rows, can_focus=True):
         offset, _ = top.flow.source(row - top.top)
         for block in self._blocks:
             block.flow.rewrap(self._text_width)
-        following = self._changed(0)
-        if not following:
+        if not self._changed(0):
             self.scroll_to(y=top.top + top.flow.row_of(offset), animate=False, force=True)
 
     # The list of blocks
@@ -365,8 +365,8 @@ class Transcript(ScrollView, Rows, can_focus=True):
         self._add_block(indent=1).flow.append([(heading, HEADING)])
         return first
 
-    def _add_block(self, *, indent: int = INDENT, copied: bool = True) -> Block:
-        block = Block(Flow(self._text_width), indent, copied)
+    def _add_block(self, *, indent: int = INDENT, copied: bool = True, rounds: PackedRounds | None = None) -> Block:
+        block = Block(Flow(self._text_width), indent, copied, rounds=PackedRounds() if rounds is None else rounds)
         self._blocks.append(block)
         return block
 

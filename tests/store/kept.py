@@ -12,13 +12,14 @@ from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store import library
 from spectui.store.journal import Journal
+from spectui.store.packing import pack, unpack
 from spectui.store.records import Conversation
 
 SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=512)
 
 
 def some_rounds(number: int = 3) -> list[Round]:
-    """Rounds of the fake engine, with each origin and fate among them."""
+    """Rounds of the fake engine, with each origin and fate among them, and as few digits as are kept."""
     engine = FakeEngine()
     engine.read_prompt(7, 7)
     for place in range(number):
@@ -29,7 +30,7 @@ def some_rounds(number: int = 3) -> list[Round]:
                 engine.emit_round(" 2", " ä", bonus="!\n", source="suffix")
             case _:
                 engine.emit_round(" x", correction="y", rejected=["z"], ignored=["w", "\t"])
-    return [event.round for event in engine.events if isinstance(event, RoundDone)]
+    return list(unpack(pack([event.round for event in engine.events if isinstance(event, RoundDone)])))
 
 
 def text_of(rounds: Sequence[Round]) -> str:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Round, Token
-from spectui.ui import packed
+from spectui.store import packed
 from spectui.ui.app import SpectuiApp
 from spectui.ui.blocks import Block
 from spectui.ui.inspectable import InspectableTranscript
