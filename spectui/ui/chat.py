@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.widgets import Footer
 
 from spectui.engine.events import (
     Devices,
@@ -35,6 +34,7 @@ from spectui.ui.compositor import ChangesCompositor
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.inspector import Inspector
+from spectui.ui.key_line import KeyLine
 from spectui.ui.keys import key_of, spoken
 from spectui.ui.legend import Legend
 from spectui.ui.loading import LoadingLine
@@ -101,13 +101,13 @@ class ChatScreen(PanelScreen):
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield InspectableTranscript(id="transcript")
-                yield Inspector(id="inspector")
                 yield LoadingLine(id="loading")
+                yield Inspector(id="inspector")
                 yield Legend(id="legend")
                 yield StatusLine(id="status")
                 yield PromptInput(id="prompt")
             yield SidePanel(self.engine.knobs, self.session.setup, id="panel")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Show what is known, and load once the window stands: a person can type while it loads."""

@@ -37,9 +37,9 @@ class Dashboard(Page):
 **acceptance** = accepted / (accepted + rejected). **per pass** = tokens for each pass of the target.
 **by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
 **a round** = milliseconds for drafting, verifying, choosing and the rest.
-**now** = what was drafted last, and why so much; **no drafts** = why there are none. **pays** = a round's cost in plain passes
-against the tokens that it yields (an estimate). **kept from** = accepted tokens by who drafted them: the draft model, or
-a repetition of the conversation's own words (suffix).
+**now** = what is drafted, and why so much (**last**: what was, before the reply ended); **no drafts** = why there are none.
+**pays** = the tokens that a round yields against its cost in plain passes (an estimate). **kept from** = accepted tokens by
+who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
 """
 
     DEFAULT_CSS = """
@@ -106,8 +106,8 @@ def _pays(figures: Figures) -> Line:
     if paid is None:
         return labelled("pays", (UNKNOWN, "label"))
     return labelled(
-        "pays", (f"{paid.pays:.1f}x", "value"), (": costs ", "label"), (decimal(paid.passes), "value"),
-        (" passes, yields ", "label"), (decimal(paid.tokens), "value"),
+        "pays", (f"{paid.pays:.1f}x", "value"), (": ", "label"), (decimal(paid.tokens), "value"),
+        (" tokens for ", "label"), (decimal(paid.passes), "value"), (" passes", "label"),
     )  # fmt: skip
 
 
@@ -167,16 +167,20 @@ def _kept(figures: Figures) -> Line:
 
 
 def _now(figures: Figures, width: int) -> list[Line]:
-    """What the policy did in the latest round, and why; or why nothing is drafted: in two lines, whatever there is to say."""
+    """What the policy does, or did in the last round, and why; or why nothing is drafted: in two lines in any case."""
     rounds = figures.rounds
-    if why := why_no_drafts(figures):
-        first, second = two_lines(why, width)
-        return [[("no drafts   ", "correction"), (first, "value")], [(" " * LABEL, "label"), (second, "value")]]
+    name, style = ("now", "value") if figures.live else ("last", "label")
+    if text := why_no_drafts(figures):
+        return _told("no drafts", "correction", text, "value", width)
     if not rounds or not rounds[-1].note:
-        return [[("now         ", "label"), (UNKNOWN, "label")], []]
+        return [labelled("now", (UNKNOWN, "label")), []]
     sources = dict.fromkeys(token.source for token in rounds[-1].drafted)
-    first, second = two_lines(" + ".join(sources) + " · " * bool(sources) + rounds[-1].note, width)
-    return [[("now         ", "label"), (first, "value")], [(" " * LABEL, "label"), (second, "value")]]
+    return _told(name, "label", " + ".join(sources) + " · " * bool(sources) + rounds[-1].note, style, width)
+
+
+def _told(name: str, name_style: str, text: str, style: str, width: int) -> list[Line]:
+    first, second = two_lines(text, width)
+    return [[(f"{name:<{LABEL}}", name_style), (first, style)], [(" " * LABEL, "label"), (second, style)]]
 
 
 def two_lines(text: str, width: int) -> tuple[str, str]:

@@ -16,12 +16,15 @@ from spectui.engine.events import Device
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.figures import MUTED, UNKNOWN, bar, percent, printable
+from spectui.ui.figures import MUTED, UNKNOWN, bar, decimal, percent, printable
 from spectui.ui.placement import Role, chosen, selectable
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")
-COLUMNS = {"device": 15, "device_draft": 22}
-"""Where each role's mark stands."""
+MARKS, REST = (3, 10), 14
+"""So many cells behind the name each role's mark stands, and the rest begins."""
+
+NAME, BAR, MEMORY, USE = 12, 5, 9, 6
+"""Cells of the other columns; a wide panel gives the first two more."""
 
 
 class DevicePane(Widget, can_focus=True):
@@ -105,8 +108,9 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         if not 0 <= row < len(self._devices):
             return
         self._row = row
-        for place, role in enumerate(ROLES):
-            if COLUMNS[role] - 2 <= event.x <= COLUMNS[role] + 2:
+        name, _ = self._widths()
+        for place, behind in enumerate(MARKS):
+            if abs(event.x - name - behind) <= 2:
                 self._role = place
                 self.action_pick()
         self.refresh()
@@ -121,22 +125,30 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
 
     def render(self) -> Content:
         """The heading and the rows."""
-        heading = Content.styled(f"{'device':<13}target draft memory           use", MUTED)
+        name, bar_width = self._widths()
+        words = f"{'device':<{name}} target draft {'memory':<{bar_width + MEMORY - 2}}GB{'use':>{USE}}"
+        heading = Content.styled(words, MUTED).truncate(self.size.width)
         if not self._devices:
             return Content("\n").join([heading, Content.styled(UNKNOWN, MUTED)])
         return Content("\n").join([heading, *(self._line(row) for row in range(len(self._devices)))])
 
+    def _widths(self) -> tuple[int, int]:
+        """Cells of the name and of the memory's bar."""
+        spare = max(0, self.size.width - NAME - REST - BAR - MEMORY - USE)
+        return NAME + spare // 2, BAR + spare - spare // 2
+
     def _line(self, row: int) -> Content:
         device = self._devices[row]
+        width, bar_width = self._widths()
         name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
         used, total, busy = self._memory(device)
-        filled, empty = bar(used / total if used is not None and total else None, 6)
-        memory = UNKNOWN if used is None or not total else f"{used / 1e9:.1f}/{total / 1e9:.0f}G"
+        filled, empty = bar(used / total if used is not None and total else None, bar_width)
+        memory = UNKNOWN if used is None or not total else f"{decimal(used / 1e9)}/{total / 1e9:.0f}"
         return Content.assemble(
-            set_cell_size(name, 12), "   ",
+            set_cell_size(name, width), "   ",
             self._mark(row, 0), "      ", self._mark(row, 1), "   ",
             (filled, "$accent on $foreground 12%"), (empty, "on $foreground 12%"),
-            f" {memory:<8}", f"{percent(busy):>5}",
+            f"{memory:>{MEMORY}}", f"{percent(busy):>{USE}}",
         ).truncate(self.size.width)  # fmt: skip
 
     def _mark(self, row: int, place: int) -> Content:

@@ -8,11 +8,10 @@ from spectui.ui.lines import Line, Lines, figures_of, labelled
 
 
 class Inspector(Lines):
-    """The token and its round. Hidden until a token is inspected."""
+    """The token and its round. Hidden until a token is inspected; the screen then is `-inspecting`, to make room for it."""
 
     DEFAULT_CSS = """
-    Inspector { height: 4; padding: 0 1; background: $surface; display: none; }
-    Inspector.-inspecting { display: block; }
+    Inspector { height: 4; padding: 0 1; background: $surface; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -22,7 +21,7 @@ class Inspector(Lines):
     def show(self, token: Token | None, round: Round | None) -> None:
         """Tell of this token; with none, hide."""
         self._shown = (token, round) if token is not None and round is not None else None
-        self.set_class(self._shown is not None, "-inspecting")
+        self.screen.set_class(self._shown is not None, "-inspecting")
         self.rewrite()
 
     def written(self) -> list[Line]:

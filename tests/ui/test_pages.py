@@ -15,6 +15,7 @@ from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard import lines
 from spectui.ui.estimates import advice, payoff
 from spectui.ui.figures import Figures
 from spectui.ui.history import STEPS, History
@@ -67,6 +68,19 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> SidePanel:
 
 
 # Rounds
+
+
+def test_the_figures_say_what_a_round_yields_and_costs_and_whether_it_is_drafted_now() -> None:
+    rounds = rounds_of(
+        lambda engine: engine.emit_round(
+            *"abcdefghi", bonus="x", seconds=0.72, plain_s=0.1, note="drafting 9 of 16: pays 1.4x"
+        )
+    )
+    shown = text_of(lines(figures_of(rounds, live=True), 46))
+    assert "pays        1.4x: 10.0 tokens for 7.2 passes" in shown
+    assert all(len(line) <= 46 for line in shown)
+    assert "now         model · drafting 9 of 16: pays" in shown
+    assert "last        model · drafting 9 of 16: pays" in text_of(lines(figures_of(rounds), 46))
 
 
 def test_each_round_is_a_stack_and_turned_knobs_are_marked() -> None:

@@ -1,0 +1,102 @@
+"""The last line of the window: whole keys, the important ones first, and the lines of the inspector above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.widgets._footer import FooterKey
+
+from spectui.engine.fake import CPU, GPU, FakeEngine
+from spectui.knobs import Knobs
+from spectui.ui.app import SpectuiApp
+from spectui.ui.devices import DevicePane
+from spectui.ui.inspector import Inspector
+from spectui.ui.panel import SidePanel
+from tests.ui.driving import PAIR, ask, load, wait_until, write_reply
+from tests.ui.seeing import screen_text
+
+Make = Callable[..., SpectuiApp]
+
+
+def keys(app: SpectuiApp) -> list[str]:
+    """What the keys of the line say, after none was found to be cut or covered."""
+    line = screen_text(app).splitlines()[-1]
+    shown = sorted(app.screen.query(FooterKey), key=lambda key: key.region.x)
+    for key, following in zip(shown, [*shown[1:], None], strict=True):
+        assert key.region.right <= (following.region.x if following else app.size.width)
+        assert f"{key.key_display} {key.description}" in line[key.region.x : key.region.right]
+    return [key.description for key in shown]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+async def test_no_key_is_cut_at_any_width_and_the_important_ones_come_first(
+    make_app: Make, engine: FakeEngine, width: int
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(width, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: not engine.events and "Palette" in screen_text(app))
+        assert keys(app)[:4] == ["Send", "Stop", "Quit", "Help"]
+        assert keys(app)[-1] == "Palette"
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: keys(app)[0] == "Stop")
+        assert ("Chats" in keys(app)) == (width == 200)
+        assert "Inspect" in keys(app)
+
+
+async def test_the_keys_follow_the_width(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(200, 40)) as pilot:
+        await load(pilot, engine)
+        await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
+        await pilot.resize_terminal(60, 24)
+        await wait_until(pilot, lambda: "Chats" not in keys(app))
+        assert keys(app)[-1] == "Palette"
+        await pilot.resize_terminal(20, 5)
+        await wait_until(pilot, lambda: keys(app) == ["Send", "Stop"])
+        await pilot.resize_terminal(200, 40)
+        await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
+
+
+async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_panel(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+2", "f4", "left", "left")
+        await wait_until(pilot, lambda: "likeliest" in screen_text(app))
+        rows = [" ".join(row.split()) for row in screen_text(app).splitlines()]
+        inspector = app.screen.query_one(Inspector)
+        for line in inspector.written():
+            assert " ".join("".join(text for text, _ in line).split()) in rows
+        assert app.screen.query_one(SidePanel).region.bottom == inspector.region.y
+        assert rows[-2].startswith("Ask something")
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: not inspector.display)
+        assert app.screen.query_one(SidePanel).region.bottom == 23
+
+
+@pytest.mark.parametrize("width", [120, 200])
+async def test_the_devices_are_read_whole_and_clicked_where_they_stand(width: int) -> None:
+    engine = FakeEngine(devices=(CPU, GPU))
+    app = SpectuiApp(engine, PAIR, Knobs())
+    async with app.run_test(size=(width, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: "○" in screen_text(app))
+        pane = app.screen.query_one(DevicePane)
+        heading, host, _ = (
+            row[pane.region.x : pane.region.right] for row in screen_text(app).splitlines()[pane.region.y :][:3]
+        )
+        assert heading.endswith("use") and heading.split() == ["device", "target", "draft", "memory", "GB", "use"]
+        assert host.endswith("–") and "3.6/24" in host
+        await pilot.click(DevicePane, offset=(host.rindex("○"), 1))
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert (engine.loads[1].device, engine.loads[1].device_draft) == ("", "none")
