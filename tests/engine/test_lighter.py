@@ -91,7 +91,9 @@ def test_what_cannot_be_copied_is_used_as_it_is_with_a_notice(pair: Setup, monke
     reply = ask(session, KNOBS, SNAKE)
     session.close()
     assert reply.statistics.accepted > 0
-    assert any(isinstance(event, Notice) and "used as it is: heavy.gguf could not be" in event.message for event in events)
+    assert any(
+        isinstance(event, Notice) and "used as it is: heavy.gguf could not be" in event.message for event in events
+    )
 
 
 class Sized:
