@@ -94,8 +94,9 @@ def test_a_small_terminal_typing_while_it_loads_and_the_drawer() -> None:
         terminal.wait("the prompt behind the one that was sent", lambda: " next" in terminal.text.splitlines()[-2])
         terminal.wait("the reply, in its own time", lambda: "the limit of -n" in terminal.text)
         assert f"   {SNAKE}" in terminal.text, "what was typed before the models were there is answered"
-        assert counted(terminal, "accepted") + counted(terminal, "bonus") + counted(terminal, "plain") > 9
-        assert "/pass" in terminal.text
+        origins = ("accepted", "bonus", "plain")
+        terminal.wait("its tokens counted", lambda: sum(counted(terminal, each) for each in origins) > 9)
+        terminal.wait("the figures", lambda: "/pass" in terminal.text)
         terminal.press("f6")
         terminal.wait("the drawer", lambda: slider(terminal, "draft-max") == "16")
         leave(terminal)

@@ -29,7 +29,7 @@ def test_one_prompt_on_the_real_engine(tmp_path: Path) -> None:
     model = str(write_model(tmp_path / "model.gguf"))
     done = hooked("run", "-m", model, "-md", model, *TINY, "-p", "hello")
     assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert b"n_predict" in done.stderr, "it answered: with no word, maybe, since the weights are drawn at random"
 
 
 def test_a_window(tmp_path: Path) -> None:
