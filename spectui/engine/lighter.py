@@ -15,6 +15,7 @@ from pathlib import Path
 
 from spectui import paths
 from spectui.errors import SpectuiError
+from spectui.llama.heads import is_part
 from spectui.llama.model import Model
 from spectui.llama.quantise import quantise
 
@@ -31,22 +32,30 @@ _SHARE = 0.05
 _LARGEST = 4 << 30
 """Of the files that are copied: half a minute on two cores, which cannot be stopped."""
 
+_NAME = 40
+"""Characters of the draft's name in the copy's."""
+
 _KEPT = 4
 """Copies on disk, the latest used."""
 
 
 def copy_of(draft: str) -> Path:
-    """Where the copy of this file is, or would be."""
+    """Where the copy of this file is, or would be. Raises OSError if there is no such file."""
     file = Path(draft).expanduser()
     status = file.stat()
     key = hashlib.sha256(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:12]
-    return _directory() / f"{file.stem}-{key}.{KIND}.gguf"
+    # With a number and an ending the name must stay below what a file system takes, 255 bytes mostly.
+    return _directory() / f"{file.stem[:_NAME]}-{key}.{KIND}.gguf"
 
 
 def made(draft: str, target: Model) -> Path | None:
     """The copy, if there is one and it pays with this target."""
-    copy = copy_of(draft)
-    if not copy.is_file() or not _pays(os.path.getsize(os.path.expanduser(draft)) - copy.stat().st_size, target):
+    try:
+        copy = copy_of(draft)
+        saved = os.path.getsize(os.path.expanduser(draft)) - copy.stat().st_size
+    except OSError:
+        return None  # none yet, mostly
+    if not _pays(saved, target):
         return None
     with suppress(OSError):
         os.utime(copy)
@@ -59,12 +68,15 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
     Raises SpectuiError.
     """
     file, lighter = Path(draft.path), draft.parameters * _BITS / 8
-    if file.stat().st_size > _LARGEST or not _pays(draft.n_bytes - lighter, target):
+    if is_part(file.name) or not _pays(draft.n_bytes - lighter, target):
         return None
-    copy = copy_of(draft.path)
     try:
+        copy = copy_of(draft.path)
+        # One that is there and does not pay is heavier than was hoped for: it would be no lighter if made again.
+        if copy.exists() or file.stat().st_size > _LARGEST:
+            return None
         copy.parent.mkdir(parents=True, exist_ok=True)
-        for old in _copies()[_KEPT - 1 :]:
+        for old in [*_leftovers(), *_copies()[_KEPT - 1 :]]:
             old.unlink(missing_ok=True)
         if shutil.disk_usage(copy.parent).free < 4 * lighter:
             return None
@@ -77,8 +89,8 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
 def forget() -> int:
     """Delete all copies; returns how many there were."""
     copies = _copies()
-    for copy in copies:
-        copy.unlink(missing_ok=True)
+    for file in [*copies, *_leftovers()]:
+        file.unlink(missing_ok=True)
     return len(copies)
 
 
@@ -89,6 +101,14 @@ def _pays(saved: float, target: Model) -> bool:
 def _copies() -> list[Path]:
     """The latest used first."""
     return sorted(_directory().glob(f"*.{KIND}.gguf"), key=lambda copy: copy.stat().st_mtime, reverse=True)
+
+
+def _leftovers() -> list[Path]:
+    """What was begun by a spectui that did not live to finish it; its number stands in the name."""
+    import psutil
+
+    numbered = [(part, part.name.split(".")[-2]) for part in _directory().glob("*.*.part")]
+    return [part for part, number in numbered if number.isdecimal() and not psutil.pid_exists(int(number))]
 
 
 def _directory() -> Path:

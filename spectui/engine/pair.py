@@ -226,7 +226,7 @@ class Pair:
             except ModelFileError:
                 copy.unlink(missing_ok=True)  # it was damaged, and is made again
         draft = load(setup.draft)
-        if not wanted:
+        if not wanted or draft.recurrent:  # of one that is refused no copy is needed
             return draft
         try:
             copy = lighter.make(draft, self.target, self.progress("lighter copy of the draft"))
@@ -241,10 +241,9 @@ class Pair:
     def _lightened(self, setup: Setup) -> str:
         """What was done to the draft, in words."""
         assert self.draft is not None and setup.draft is not None
-        file, used = Path(setup.draft).expanduser(), Path(self.draft.path)
-        if used == file:
+        if Path(self.draft.path) != lighter.copy_of(setup.draft):
             return ""
-        before, after = (path.stat().st_size / 1e6 for path in (file, used))
+        before, after = (os.path.getsize(os.path.expanduser(path)) / 1e6 for path in (setup.draft, self.draft.path))
         return f"drafts with a copy in {lighter.KIND}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:

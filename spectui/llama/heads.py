@@ -87,6 +87,11 @@ class Cancelled(Exception):
     """Nobody wants the head any more."""
 
 
+def is_part(name: str) -> bool:
+    """Is this the name of a part of a split model?"""
+    return _PART.search(name) is not None
+
+
 def is_later_part(name: str) -> bool:
     """Is this the name of a part of a split model, but not of its first one?"""
     part = _PART.search(name)

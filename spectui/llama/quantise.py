@@ -49,8 +49,11 @@ def quantise(
             progress(int(found.group(1)) / int(found.group(2)))
 
     with library.listening(watch):
-        code = llama.llama_model_quantize(str(source).encode(), str(part).encode(), ctypes.byref(params))
+        code = llama.llama_model_quantize(os.fsencode(source), os.fsencode(part), ctypes.byref(params))
     if code:
         part.unlink(missing_ok=True)
         raise SpectuiError(f"{source.name} could not be quantised as {kind}: {first_error() or f'code {code}'}.")
-    part.replace(destination)
+    try:
+        part.replace(destination)
+    except OSError as error:
+        raise SpectuiError(f"{source.name} could not be kept as {kind}: {error.strerror}.") from error

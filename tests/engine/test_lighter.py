@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +111,54 @@ def test_it_pays_by_the_targets_size(pair: Setup, heavy: Path):
     session.close()
     assert lighter.made(str(heavy), Sized(1e9)) == lighter.copy_of(str(heavy))  # type: ignore[arg-type]
     assert lighter.made(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
+
+
+def test_a_copy_that_is_no_lighter_is_not_made_again(pair: Setup, heavy: Path):
+    """Rows that do not divide into blocks of 32 stay at 16 bits."""
+    copy = lighter.copy_of(str(heavy))
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(heavy.read_bytes())
+    written = copy.stat().st_ino
+    session, events = opened(pair)
+    info = session._pair.draft_info()
+    session.close()
+    assert copy.stat().st_ino == written
+    assert info is not None and info.remark == ""
+    assert not any(isinstance(event, Loading) and event.what == "lighter copy of the draft" for event in events)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 250 + ".gguf", "\u00e9" * 120 + ".gguf", os.fsdecode(b"\xff.gguf"), "a\x1b[2J.gguf"]
+)
+def test_any_name_that_a_file_can_have(pair: Setup, heavy: Path, tmp_path: Path, name: str):
+    draft = tmp_path / name
+    draft.symlink_to(heavy)
+    session, _ = opened(replace(pair, draft=str(draft)))
+    info = session._pair.draft_info()
+    session.close()
+    assert info is not None and "a copy in Q4_0" in info.remark
+
+
+def test_what_a_killed_spectui_left_is_cleared_away(pair: Setup, heavy: Path):
+    directory = lighter.copy_of(str(heavy)).parent
+    directory.mkdir(parents=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    dead, alive = (directory / f"x.Q4_0.gguf.{pid}.part" for pid in (ended.stdout.strip(), os.getppid()))
+    dead.touch()
+    alive.touch()
+    session, _ = opened(pair)
+    session.close()
+    assert alive.exists() and not dead.exists()
+
+
+def test_a_part_of_a_split_model_is_left_alone(pair: Setup, heavy: Path, tmp_path: Path):
+    part = tmp_path / "heavy-00001-of-00001.gguf"
+    part.symlink_to(heavy)
+    session, _ = opened(replace(pair, draft=str(part)))
+    session.close()
+    assert not lighter.copy_of(str(part)).exists()
 
 
 def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
