@@ -77,7 +77,10 @@ def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
     yield ""
     lowest = economics.break_even(0, max(_LENGTHS))
     if lowest is None:
-        yield "Speculation cannot pay with this pair here: take a smaller draft, or one with fewer bits a weight."
+        yield (
+            "Pass and round are in plain passes. Drafting by this model cannot pay here: take a smaller one, or one with fewer "
+            "bits a weight. Repetitions cost the pass alone, and can (--drafter suffix)."
+        )
     else:
         yield f"Pass and round are in plain passes. It pays where more than {lowest:.0%} of the drafted tokens are accepted."
 

@@ -36,7 +36,7 @@ def test_each_length_has_its_costs_its_break_even_and_its_speeds():
 def test_a_pair_that_cannot_pay_is_told_so():
     found = said(Economics(VerifyCost({1: 0.1, 17: 1.7}), DraftCost(0.05, 0.05)))
     assert all(line.split()[3] == "never" for line in found[4:-2])
-    assert "cannot pay with this pair" in found[-1]
+    assert "Drafting by this model cannot pay here" in found[-1]
 
 
 def test_without_a_draft_the_passes_alone_are_shown():
