@@ -47,7 +47,7 @@ def command(
 
 def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
     """The figures as text, for an empty context."""
-    from spectui.speculation.economics import expected
+    from spectui.speculation.economics import expected_tokens
 
     if not economics.verify.known:
         yield "Nothing was measured: leave out --no-profile."
@@ -72,7 +72,10 @@ def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
             f"{economics.verify(length + 1, 0) / plain:.2f}",
             f"{economics.passes(length, 0):.2f}",
             "never" if needed is None else f"{needed:.0%}",
-            [f"{expected(acceptance, length) / economics.passes(length, 0):.2f}x" for acceptance in _ACCEPTANCES],
+            [
+                f"{expected_tokens(acceptance, length) / economics.passes(length, 0):.2f}x"
+                for acceptance in _ACCEPTANCES
+            ],
         )
     yield ""
     lowest = economics.break_even(0, max(_LENGTHS))

@@ -144,7 +144,7 @@ class Economics:
         left, right = 0.0, 1.0
         for _ in range(12):
             middle = (left + right) / 2
-            left, right = (left, middle) if expected(middle, length) >= passes else (middle, right)
+            left, right = (left, middle) if expected_tokens(middle, length) >= passes else (middle, right)
         return right
 
     def break_even(self, context: int, limit: int) -> float | None:
@@ -153,6 +153,6 @@ class Economics:
         return min((acceptance for acceptance in needed if acceptance is not None), default=None)
 
 
-def expected(acceptance: float, length: int) -> float:
+def expected_tokens(acceptance: float, length: int) -> float:
     """Tokens that a round yields if each drafted one is accepted with this chance (Leviathan et al. 2023, eq. 1)."""
     return sum(acceptance**k for k in range(length + 1))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from spectui.cli import root
 from spectui.cli.costs import lines
 from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.economics import Economics, expected
+from spectui.speculation.economics import Economics, expected_tokens
 
 MODEL = SimpleNamespace(description="made up")
 
@@ -28,7 +28,7 @@ def test_each_length_has_its_costs_its_break_even_and_its_speeds():
     assert four[1:3] == ["1.50", "2.30"]
     assert four[-1] == f"{5 / 2.3:.2f}x"
     needed = float(four[3].rstrip("%")) / 100
-    assert expected(needed, 4) == pytest.approx(2.3, abs=0.05)
+    assert expected_tokens(needed, 4) == pytest.approx(2.3, abs=0.05)
     lowest = min(float(line.split()[3].rstrip("%")) for line in found[4:-2])
     assert f"more than {lowest:.0f}%" in found[-1]
 
