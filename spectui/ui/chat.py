@@ -92,6 +92,8 @@ class ChatScreen(PanelScreen):
         self._notices = notices
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
+        self._frame_s = FRAME_S
+        self._came = 0  # tokens since the last look
         self._flow = 0.0  # tokens a second, of late
         self._compositor = ChangesCompositor()
 
@@ -121,8 +123,7 @@ class ChatScreen(PanelScreen):
             self.query_one(LoadingLine).begin()
             self.call_after_refresh(self.load, self.session.setup)
         self._show_figures()
-        self._frame_s = FRAME_S
-        self._frames = self.set_interval(FRAME_S, self._tick)
+        self._frames = self.set_interval(self._frame_s, self._tick)
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
@@ -137,7 +138,7 @@ class ChatScreen(PanelScreen):
 
     def _tick(self) -> None:
         """Take what the engine says, and now and then show figures, in one frame."""
-        now, before = monotonic(), self.session.chat.emitted
+        now = monotonic()
         due = now >= self._figures_due
         if due or self.engine.events:
             with self.app.batch_update():
@@ -147,11 +148,12 @@ class ChatScreen(PanelScreen):
                     self._show_what_moved()
             if not due:
                 self._on_timer_update()  # at once: Textual would take a turn of its timer for it
-        self._keep_pace(max(0, self.session.chat.emitted - before))
+        self._keep_pace()
 
-    def _keep_pace(self, tokens: int) -> None:
-        """Look as often as this many tokens since the last time ask for."""
-        self._flow += min(1.0, 3 * self._frame_s) * (tokens / self._frame_s - self._flow)
+    def _keep_pace(self) -> None:
+        """Look as often as the tokens that came since the last time ask for."""
+        self._flow += 3 * (self._came - self._flow * self._frame_s)  # the mean of a third of a second
+        self._came = 0
         frame_s = FAST_FRAME_S if self._flow > FAST else FRAME_S
         if frame_s != self._frame_s:
             self._frames.stop()
@@ -168,6 +170,8 @@ class ChatScreen(PanelScreen):
             self._send_waiting()
 
     def _take(self, event: Event) -> None:
+        if isinstance(event, RoundDone):
+            self._came += len(event.round.tokens)
         if self.session.comparison is not None and self.session.comparison.take(event):
             self._show_comparison(event)
             return

@@ -1,0 +1,96 @@
+"""How often the window is drawn while a reply comes: as seldom as a person can bear, since each frame is taken from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from spectui.engine.fake import FakeEngine
+from spectui.ui.app import SpectuiApp
+from spectui.ui.chat import ChatScreen
+from tests.ui.driving import ask, wait_until
+
+Make = Callable[..., SpectuiApp]
+ROUND = 5
+"""Tokens that come together."""
+
+
+class Timer:
+    """The chat's timer on a clock of its own, on which `seconds` go by as fast as the window can follow."""
+
+    def __init__(self, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._engine = engine
+        self._frames = 0
+        self._now = 0.0
+        real = ChatScreen.set_interval
+
+        def set_interval(screen: ChatScreen, interval: float, callback: Any = None, **options: Any) -> Any:
+            if callback != screen._tick:
+                return real(screen, interval, callback, **options)
+            self._interval, self._look = interval, callback
+            return self
+
+        monkeypatch.setattr(ChatScreen, "set_interval", set_interval)
+
+    def stop(self) -> None:
+        """Textual's call: another follows."""
+
+    async def begin(self, pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Load, ask, and count each frame from now on."""
+        await wait_until(pilot, lambda: self._engine.loads)
+        self._engine.finish_loading()
+        self._look()
+        await ask(pilot, "go")
+        self._engine.read_prompt(5, 5)
+        self._look()
+        await pilot.pause()
+        monkeypatch.setattr(pilot.app.screen, "_figures_due", float("inf"))  # they are counted by another clock
+        monkeypatch.setattr(pilot.app, "_display", self._drawn)
+
+    def _drawn(self, screen: object, update: object) -> None:
+        self._frames += update is not None
+
+    def seconds(self, number: int, speed: float) -> list[int]:
+        """The frames in each of so many seconds, in which so many tokens come a second."""
+        frames, start, came = [], self._now, 0
+        for second in range(number):
+            self._frames = 0
+            while self._now < start + second + 1:
+                self._now += self._interval
+                while came + ROUND <= speed * (self._now - start):
+                    self._engine.emit_round(*["a "] * (ROUND - 1), bonus="b ")
+                    came += ROUND
+                self._look()
+            frames.append(self._frames)
+        return frames
+
+
+@pytest.mark.parametrize(("speed", "frames"), [(50, 8), (180, 8), (220, 30), (400, 30)])
+async def test_a_slow_reply_has_eight_frames_a_second_and_one_from_200_tokens_on_thirty(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, speed: float, frames: int
+) -> None:
+    app, timer = make_app(), Timer(engine, monkeypatch)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await timer.begin(pilot, monkeypatch)
+        *_, last = timer.seconds(4, speed)
+        assert last == pytest.approx(frames, abs=1)
+
+
+async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, timer = make_app(), Timer(engine, monkeypatch)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await timer.begin(pilot, monkeypatch)
+        assert timer.seconds(3, 50) == pytest.approx([8, 8, 8], abs=1)
+        assert timer.seconds(3, 400)[-1] == pytest.approx(30, abs=1)
+        assert timer.seconds(3, 50)[-1] == pytest.approx(8, abs=1)
+        engine.finish()
+        timer.seconds(1, 0)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert timer.seconds(3, 400)[-1] == pytest.approx(30, abs=1)
+        assert timer.seconds(2, 0)[-1] == 0, "nothing came, nothing is drawn"
