@@ -162,12 +162,11 @@ class ChatScreen(PanelScreen):
     def _drain(self) -> None:
         if not self.engine.events:
             return
-        with self.app.batch_update():
-            while self.engine.events:
-                self._take(self.engine.events.popleft())
-            self._moved = True
-            # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
-            self._send_waiting()
+        while self.engine.events:
+            self._take(self.engine.events.popleft())
+        self._moved = True
+        # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
+        self._send_waiting()
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RoundDone):

@@ -22,8 +22,7 @@ class StatusLine(Widget):
     def update_figures(self, figures: Figures) -> None:
         """Draw these."""
         self._figures = figures
-        if self.display:
-            self.refresh()
+        self.refresh()
 
     def render(self) -> Content:
         """The line."""
