@@ -23,9 +23,10 @@ def main() -> None:
     parser.add_argument("-m", "--model", required=True)
     parser.add_argument("-md", "--draft")
     parser.add_argument("-c", "--ctx-size", type=int, default=4096)
+    parser.add_argument("-ub", "--ubatch-size", type=int, default=Setup().ubatch)
     args = parser.parse_args()
     session = Session(lambda _: None)
-    setup = Setup(model=args.model, draft=args.draft, ctx_size=args.ctx_size)
+    setup = Setup(model=args.model, draft=args.draft, ctx_size=args.ctx_size, ubatch=args.ubatch_size)
     private_weights: dict[str, float] = {}
 
     def watch(line: str) -> None:
