@@ -24,7 +24,7 @@ class Root(Group):
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run, and exit the process. Commands return nothing and exit through click's context."""
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, standalone_mode=False, **extra)  # type: ignore[call-overload]
             if sys.stdout is not None:
                 sys.stdout.flush()
         except click.ClickException as error:

@@ -34,6 +34,7 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     profile: str | None,
     config_path: Path | None,
     resume: bool,

@@ -68,7 +68,8 @@ def fetched(settings: Configuration, target: str | None, draft: str | None) -> S
         if settings.origins[key].startswith("flag "):
             given = settings.origins[key].removeprefix("flag ")
             raise UsageError(f"{given} names a file and {flag} a repository of the hub: give one of them.")
-        setup = replace(setup, **{key: str(fetch(named(value, flag), flag))})
+        file = str(fetch(named(value, flag), flag))
+        setup = replace(setup, model=file) if key == "model" else replace(setup, draft=file)
     return setup
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 from spectui.cli.telling import described, told
 from spectui.config import convert, nearest
@@ -31,6 +31,8 @@ from spectui.ui.figures import count, duration, printable, size
 from spectui.ui.session import Session, note_of, short_name
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from spectui.ui.presets import PresetStore  # it draws
 
 DRAIN_S = 1 / 30
@@ -388,7 +390,8 @@ def chat(
     if conversation is not None:
         setup = replace(setup, system=conversation.system)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a reply may hold signs that the terminal's encoding lacks
+        # A reply may hold signs that the terminal's encoding lacks.
+        cast("TextIOWrapper", stream).reconfigure(errors="replace")
     plain = PlainChat(
         engine, Session(setup, journal), read=sys.stdin, out=sys.stdout, aside=sys.stderr, interactive=interactive,
         shelf=shelf, presets=presets, crash=crash, offer=offer,

@@ -17,7 +17,7 @@ SCHEMA = "spectui.run/1"
 
 def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[str, Any]:
     """The object that `spectui run --json` prints. Unknown figures are None; every number is finite."""
-    return finite(
+    whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
             "model": _model(loaded.target),
@@ -30,6 +30,7 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[
             "stats": _statistics(finished),
         }
     )
+    return whole
 
 
 def summary(finished: Finished) -> str:

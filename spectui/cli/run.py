@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -19,6 +19,8 @@ from spectui.cli.report import report, summary
 from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from spectui.engine.events import Event
     from spectui.speculation.records import Round, Token
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     prompt: str | None,
     prompt_file: Path | None,
     as_json: bool,
@@ -56,7 +59,7 @@ def command(
     if sys.stdout is None:
         raise SpectuiError("Standard output is closed, so there is nowhere to write the reply.")
     # A reply may hold signs that the terminal's encoding lacks; that must not end it.
-    sys.stdout.reconfigure(errors="replace")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message

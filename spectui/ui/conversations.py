@@ -128,15 +128,23 @@ class ConversationsScreen(ListWindow[Choice]):
     def action_rename(self) -> None:
         """Ask for another title."""
         if (chosen := self._chosen) is not None:
-            ask = LineScreen("The conversation's title", printable(chosen.title), max_length=60)
-            self.app.push_screen(ask, lambda title: self._change(chosen.id, title or ""))
+
+            def rename(title: str | None) -> None:
+                self._change(chosen.id, title or "")
+
+            self.app.push_screen(LineScreen("The conversation's title", printable(chosen.title), max_length=60), rename)
 
     def action_delete(self) -> None:
         """Ask, and forget it."""
         if (chosen := self._chosen) is not None:
             title = printable(chosen.title)
             question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
-            self.app.push_screen(ConfirmScreen(question, "delete"), lambda yes: yes and self._change(chosen.id, None))
+
+            def delete(yes: bool | None) -> None:
+                if yes:
+                    self._change(chosen.id, None)
+
+            self.app.push_screen(ConfirmScreen(question, "delete"), delete)
 
     @work(exclusive=True, group="change")
     async def _change(self, identity: str, title: str | None) -> None:

@@ -43,8 +43,12 @@ class Exporting(ChatScreen):
             self.notify("Nothing was said yet.", severity="warning", markup=False)
             return
         name = export.file_name(" ".join(printable(self.session.messages[0].content).split()[:8]))
-        ask = ExportScreen("Export to this directory as", name, max_length=120)
-        self.app.push_screen(ask, lambda name: self._export(name) if name else None)
+
+        def export_as(chosen: str | None) -> None:
+            if chosen:
+                self._export(chosen)
+
+        self.app.push_screen(ExportScreen("Export to this directory as", name, max_length=120), export_as)
 
     @work(exclusive=True, group="export")
     async def _export(self, name: str, replaces: bool = False) -> None:
@@ -55,8 +59,12 @@ class Exporting(ChatScreen):
             conversation = await self._as_kept()
             file = await asyncio.to_thread(export.save, conversation, Path.cwd(), name, replace=replaces)
         except export.ExistsError as error:
-            ask = ConfirmScreen(f"{printable(str(error))} Replace it?", "replace")
-            self.app.push_screen(ask, lambda yes: self._export(name, True) if yes else None)
+
+            def replace(yes: bool | None) -> None:
+                if yes:
+                    self._export(name, True)
+
+            self.app.push_screen(ConfirmScreen(f"{printable(str(error))} Replace it?", "replace"), replace)
         except (SpectuiError, OSError) as error:
             self.notify(printable(str(error)), severity="error", markup=False)
         else:

@@ -191,8 +191,8 @@ round, **{stop}** leaves. A click on a message's heading lists the messages, to 
         """Draw the rows again that were marked or are now, and bring the cursor into the window."""
         rows = self._cursor.rows()
         for changed in (before, rows):
-            for row in changed:
-                self._strips.discard(row)
+            for each in changed:
+                self._strips.discard(each)
             self.refresh_lines(changed.start, len(changed))
         row = self._cursor.row()
         at = row if row is not None else rows.start if rows else None

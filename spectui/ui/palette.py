@@ -17,9 +17,9 @@ class Palette(CommandPalette):
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         """Close once: a second Enter may come before the first has closed it."""
-        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()
+        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
 
     @work(exclusive=True, group=CommandPalette._GATHER_COMMANDS_GROUP, exit_on_error=False)
     async def _gather_commands(self, search_value: str) -> None:
         """Search; a search that begins when the palette is just closed has nothing to fill."""
-        await CommandPalette._gather_commands.__wrapped__(self, search_value)
+        await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ class ThemeFiles:
 
     def news(self) -> tuple[list[Theme], list[str]]:
         """The themes that are new or other than at the last call, and a sentence for each file that is wrong since then."""
-        errors = []
+        errors: list[str] = []
         before, self._seen = self._seen, self._stamps(errors)
         for file, stamp in sorted(self._seen.items()):
             # What an editor is just writing is not yet what it will be: it is read when it has stopped changing.
