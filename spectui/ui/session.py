@@ -74,6 +74,8 @@ class Session:
 
     def clear(self) -> None:
         """Begin a new chat; the models stay as they are. What is still to come of a reply in progress is dropped."""
+        if self.comparing:
+            self._reply = "writing"  # and so it is until the engine has ended it
         self._dropped = self.replying
         self.comparison = None
         self.journal.clear()
@@ -106,9 +108,9 @@ class Session:
     @property
     def state(self) -> State:
         """What is going on."""
-        if self._model == "ready" and self.comparing:
-            return "comparing"
-        return self._reply or self._model if self._model == "ready" else self._model
+        if self._model != "ready":
+            return self._model
+        return "comparing" if self.comparing else self._reply or "ready"
 
     @property
     def replying(self) -> bool:

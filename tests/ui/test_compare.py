@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from textual.pilot import Pilot
 
-from spectui.engine.events import Finished, RoundDone
+from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
@@ -99,6 +99,23 @@ async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(make_app: Mak
         await wait_until(pilot, lambda: not engine.events)
         assert engine.knobs == Knobs()
         assert "with drafts" not in screen_text(app)
+
+
+async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_not_taken_for_a_reply(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await compared(pilot, engine)
+        engine.emit_round(plain="def")
+        app.screen.action_new_chat()
+        app.screen.action_new_chat()
+        app.screen.session.waiting.append("next")
+        app.screen._send_waiting()
+        assert len(engine.generates) == 2, "the engine has not said that it is free"
+        await wait_until(pilot, lambda: not engine.events and len(engine.generates) == 3)
+        assert engine.generates[2] == (Message("user", "next"),)
+        assert app.screen.session.state == "reading"
 
 
 async def test_without_a_reply_there_is_nothing_to_compare(make_app: Make, engine: FakeEngine) -> None:
