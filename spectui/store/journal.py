@@ -16,7 +16,7 @@ from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store.packed import PackedRounds
 from spectui.store.packing import pack
-from spectui.store.records import FAILED, Conversation
+from spectui.store.records import FAILED, Conversation, Reply
 from spectui.store.writer import Writer
 
 PROMPT_WAIT_S = 0.25
@@ -182,49 +182,46 @@ class Known:
     """An operation: a conversation that was read from the file stands in it, also if the file is lost since.
 
     Done once more it puts back what was read, whatever another spectui may have brought over: what was said since is added
-    to that. Once tried it holds the rounds packed.
+    to that.
     """
 
-    __slots__ = ("_about", "_conversation", "_rows")
+    __slots__ = ("_conversation", "_sizes", "_tried")
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation: Conversation | None = conversation
-        self._about: tuple[str | float | int, ...] = ()
-        self._rows: list[tuple[tuple[object, ...], tuple[object, ...] | None, list[bytes]]] = []
+        self._conversation = conversation
+        # Those of now: the last reply may be gone on with, and whoever shows it appends to its rounds.
+        self._sizes = [len(each.reply.rounds) if each.reply is not None else 0 for each in conversation.messages]
+        self._tried = False
 
     def __call__(self, connection: sqlite3.Connection) -> None:
         """Write what is missing, or all of it anew."""
-        if self._conversation is not None:
-            self._pack(self._conversation)
-            self._conversation = None
-        else:
-            for row, _, _ in self._rows:
+        whole, messages = self._conversation, self._conversation.messages
+        if self._tried:
+            for message in messages:
                 for table, key in (("message", "id"), ("reply", "message"), ("chunk", "message")):
-                    connection.execute(f"DELETE FROM {table} WHERE {key} = ?", row[:1])
-        connection.execute("INSERT OR IGNORE INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?)", self._about)
-        for row, reply, chunks in self._rows:
+                    connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (message.id,))
+        self._tried = True
+        connection.execute(
+            "INSERT OR IGNORE INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (whole.id, whole.title, whole.created, whole.updated, whole.system, whole.target,
+             messages[-1].id if messages else 0),
+        )  # fmt: skip
+        for message, size in zip(messages, self._sizes, strict=True):
+            row = (message.id, whole.id, message.parent, message.role, message.text, message.created)
             missing = connection.execute("INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?, ?, ?)", row).rowcount
-            if missing and reply is not None:
-                connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", reply)
-                connection.execute("DELETE FROM chunk WHERE message = ?", row[:1])
-                numbered = [(row[0], number, chunk) for number, chunk in enumerate(chunks)]
-                connection.executemany("INSERT INTO chunk VALUES (?, ?, ?)", numbered)
+            if missing and message.reply is not None:
+                _write_reply(connection, message.id, message.reply, size)
 
-    def _pack(self, conversation: Conversation) -> None:
-        identity, messages = conversation.id, conversation.messages
-        self._about = (identity, conversation.title, conversation.created, conversation.updated,
-                       conversation.system, conversation.target, messages[-1].id if messages else 0)  # fmt: skip
-        for each in messages:
-            row = (each.id, identity, each.parent, each.role, each.text, each.created)
-            reply: tuple[object, ...] | None = None
-            chunks: list[bytes] = []
-            if each.reply is not None:
-                setup = json.dumps(dataclasses.asdict(each.reply.setup))
-                figures = (each.reply.prompt_tokens, each.reply.prompt_s, each.reply.first_token_s)
-                reply = (each.id, setup, each.reply.stop, *figures)
-                rounds = each.reply.rounds
-                chunks = [pack(rounds[at : at + _TOGETHER]) for at in range(0, len(rounds), _TOGETHER)]
-            self._rows.append((row, reply, chunks))
+
+def _write_reply(connection: sqlite3.Connection, message: int, reply: Reply, size: int) -> None:
+    """A reply with the first `size` of its rounds."""
+    setup = json.dumps(dataclasses.asdict(reply.setup))
+    row = (message, setup, reply.stop, reply.prompt_tokens, reply.prompt_s, reply.first_token_s)
+    connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", row)
+    connection.execute("DELETE FROM chunk WHERE message = ?", (message,))
+    for number, at in enumerate(range(0, size, _TOGETHER)):
+        chunk = pack(reply.rounds.between(at, min(at + _TOGETHER, size)))
+        connection.execute("INSERT INTO chunk VALUES (?, ?, ?)", (message, number, chunk))
 
 
 def _say(

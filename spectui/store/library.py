@@ -15,6 +15,7 @@ from typing import Any
 
 from spectui.knobs import Setup
 from spectui.store.database import StoreError, opened, transaction
+from spectui.store.packed import PackedRounds
 from spectui.store.packing import PackedError, unpack
 from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
 from spectui.text import safe
@@ -130,9 +131,9 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
         return None
     chunks = connection.execute("SELECT rounds FROM chunk WHERE message = ? ORDER BY number", (message,)).fetchall()
     try:
-        rounds = tuple(round for (packed,) in chunks for round in unpack(packed))
+        rounds = PackedRounds(round for (packed,) in chunks for round in unpack(packed))
     except PackedError:
-        rounds = ()  # the text stands in the message; only its colours and figures are lost
+        rounds = PackedRounds()  # the text stands in the message; only its colours and figures are lost
     stop = row[1] if isinstance(row[1], str) else None
     prompt_tokens = row[2] if isinstance(row[2], int) else None
     return Reply(_setup(row[0]), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from typing import overload
 
@@ -27,14 +27,16 @@ def same(one: Round, other: Round) -> bool:
 class PackedRounds(Sequence[Round]):
     """Rounds to append to, all but the latest packed: what is read of them is rounded as `pack` does.
 
-    Belongs to one thread; any other may ask `between`.
+    Belongs to one thread; any other may iterate, and ask `between`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: Iterable[Round] = ()) -> None:
         self._packed: list[bytes] = []
         self._latest: list[Round] = []
         self._lock = Lock()  # for `_packed` and `_latest` to be changed together
         self._read: OrderedDict[int, tuple[Round, ...]] = OrderedDict()
+        for round in rounds:
+            self.append(round)
 
     def append(self, round: Round) -> None:
         """Add one."""
@@ -58,9 +60,16 @@ class PackedRounds(Sequence[Round]):
         return len(self._packed) * CHUNK + len(self._latest)
 
     def __iter__(self) -> Iterator[Round]:
-        for packed in self._packed:
-            yield from unpack(packed)
-        yield from self._latest
+        with self._lock:
+            packed, latest = tuple(self._packed), tuple(self._latest)
+        for each in packed:
+            yield from unpack(each)
+        yield from latest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PackedRounds) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     @overload
     def __getitem__(self, number: int) -> Round: ...

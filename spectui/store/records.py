@@ -8,7 +8,7 @@ from typing import Any
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, check, specs
-from spectui.speculation.records import Round
+from spectui.store.packed import PackedRounds
 
 FAILED = "failed"
 """A reply's stop, where something broke; else it is a `StopReason`'s value."""
@@ -26,7 +26,7 @@ class Reply:
     prompt_tokens: int | None
     prompt_s: float | None
     first_token_s: float | None
-    rounds: tuple[Round, ...]
+    rounds: PackedRounds
 
     @property
     def knobs(self) -> Knobs | None:

@@ -88,4 +88,4 @@ class Exporting(ChatScreen):
 
     def _reply_at(self, place: int) -> Reply | None:
         rounds = self.transcript.rounds_of(place)
-        return Reply(self.session.setup, None, None, None, None, tuple(rounds)) if rounds else None
+        return Reply(self.session.setup, None, None, None, None, rounds) if rounds else None

@@ -136,7 +136,7 @@ class Resuming(ChatScreen):
         self._show_state()
 
     def _show_reply(self, reply: Reply, place: int) -> None:
-        self.transcript.start_reply(short_name(reply.setup.model), place)
+        self.transcript.start_reply(short_name(reply.setup.model), place, reply.rounds)
         for round in reply.rounds:
             self.transcript.append_round(round)
             self.panel.add_round(round)

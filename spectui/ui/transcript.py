@@ -193,17 +193,17 @@ class Transcript(ScrollView, Rows, can_focus=True):
         return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
 
     @property
-    def last_rounds(self) -> Sequence[Round]:
+    def last_rounds(self) -> PackedRounds:
         """The rounds of the last message, if it is a reply."""
-        return self.rounds_of(self._messages[-1].place) if self._messages and self._messages[-1].is_reply else ()
+        return self.rounds_of(self._messages[-1].place if self._messages and self._messages[-1].is_reply else -1)
 
-    def rounds_of(self, place: int) -> Sequence[Round]:
+    def rounds_of(self, place: int) -> PackedRounds:
         """The rounds of the conversation's `place`th message; none if it is no reply."""
         ends = [*(message.first for message in self._messages[1:]), len(self._blocks)]
         for message, end in zip(reversed(self._messages), reversed(ends), strict=True):
             if message.place == place and message.is_reply:
-                return next((block.rounds for block in self._blocks[message.first : end] if block.rounds), ())
-        return ()
+                return next((each.rounds for each in self._blocks[message.first : end] if each.rounds), PackedRounds())
+        return PackedRounds()
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""

@@ -217,7 +217,7 @@ def test_a_damaged_part_of_the_tokens_costs_their_colours_only(file: Path) -> No
     conversation = library.last(file)
     assert conversation is not None
     assert conversation.messages[1].text == text_of(some_rounds())
-    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.rounds == ()
+    assert conversation.messages[1].reply is not None and not conversation.messages[1].reply.rounds
 
 
 def test_parents_in_a_circle_end(file: Path) -> None:

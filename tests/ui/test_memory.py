@@ -17,11 +17,13 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
-from spectui.store.journal import RoundsToAppend
+from spectui.store.journal import Known, RoundsToAppend
 from spectui.store.packed import CHUNK, PackedRounds, same
+from spectui.store.records import Conversation, Reply, StoredMessage
 from spectui.ui.blocks import Block
 from spectui.ui.session import Session
 from spectui.ui.wrap import Flow
+from tests.store.kept import last
 
 WORDS = [f" word{number}" for number in range(500)]
 A_CHUNK = 20
@@ -117,6 +119,38 @@ def test_a_token_takes_less_than_200_bytes_in_session_journal_and_transcript(
         assert (more - less) / 4000 < 200
     finally:
         connection.close()
+
+
+def test_a_token_takes_less_than_200_bytes_also_in_a_conversation_that_was_read_from_the_disk(tmp_path: Path) -> None:
+    noise = Noise()
+    rounds = [noise.round(index, 3, 2) for index in range(1500)]
+    more, less = (taken_when_read(tmp_path / f"{size}.db", rounds[:size]) for size in (1500, 500))
+    assert (more - less) / 4000 < 200
+
+
+def taken_when_read(file: Path, rounds: list[Round]) -> int:
+    """Bytes that a conversation of these rounds takes: as it was read, in transcript and journal."""
+    text = "".join(token.text for each in rounds for token in each.tokens)
+    reply = Reply(Setup(model="target.gguf"), "eos", 1, 0.1, 0.1, PackedRounds(rounds))
+    connection = database.connect(file)
+    try:
+        Known(Conversation("1", "Why?", 0.0, 0.0, "", "", (StoredMessage(1, None, "assistant", text, 0.0, reply),)))(
+            connection
+        )
+        tracemalloc.start()
+        known = Known(last(file))
+        known(connection)
+        read = known._conversation.messages[0].reply
+        assert read is not None and all(map(same, read.rounds, rounds))
+        block = Block(Flow(80), rounds=read.rounds)
+        for each in read.rounds:
+            block.add(each, False)
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    finally:
+        connection.close()
+    assert len(block.rounds) == len(rounds)
+    return taken
 
 
 def test_a_packed_round_is_what_it_was_but_for_digits_that_nobody_sees() -> None:
