@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from spectui.errors import SpectuiError
@@ -17,6 +18,7 @@ MOST_BYTES = 256 * 1024
 # Not behind a letter (an address is no path) and not behind a backslash.
 _NAMED = re.compile(r'(?<![\w\\@])@(?:"([^"\n]+)"|([^\s"@]+))')
 _PATH_LIKE = re.compile(r"[^()\[\]{}]*/[^()\[\]{}]*|[\w-]+\.[A-Za-z0-9]{1,4}")
+_ATTACHED = re.compile(r"\n\n(?=[^\n]+:\n```)")
 
 
 class AttachmentError(SpectuiError):
@@ -30,10 +32,13 @@ class Folds:
         self._texts: dict[str, str] = {}
 
     def fold(self, text: str) -> str:
-        """The text itself, or its name if it is large."""
+        """The text with what was folded before under its name, or the name of it all if it is large even so."""
+        short = text
+        for name, folded in sorted(self._texts.items(), key=lambda each: -len(each[1])):
+            short = short.replace(folded, name)
+        if short.count("\n") < FOLD_LINES and len(short) <= FOLD_LENGTH:
+            return short
         lines = text.count("\n") + 1
-        if lines <= FOLD_LINES and len(text) <= FOLD_LENGTH:
-            return text
         name = f"[pasted {lines} lines, {len(text)} characters]" if lines > 1 else f"[pasted {len(text)} characters]"
         number = 1
         while self._texts.get(name, text) != text:
@@ -47,6 +52,15 @@ class Folds:
         files = [_attached(match[1] or match[2]) for match in _NAMED.finditer(text)]
         whole = self.unfolded(text.replace("\\@", "@"))
         return "\n\n".join([whole, *dict.fromkeys(filter(None, files))])
+
+    def typed(self, message: str) -> str:
+        """What stands in the box for this to be sent: a file under its name again, if that still is what was attached."""
+        for end in (*(found.start() for found in _ATTACHED.finditer(message)), len(message)):
+            short = self.fold(message[:end])
+            with suppress(AttachmentError):
+                if self.expanded(short) == message:
+                    return short
+        return "\n\n".join(_NAMED.sub(r"\\\g<0>", self.fold(part)) for part in _ATTACHED.split(message, maxsplit=1))
 
     def unfolded(self, text: str) -> str:
         """The text with what was folded in its place."""

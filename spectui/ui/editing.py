@@ -58,7 +58,7 @@ class Editing(Resuming):
             self.notify("Send or clear what is in the box first.", severity="warning", markup=False)
             return
         self._editing = place
-        self.prompt.put(self.session.messages[place].content)
+        self.prompt.put_sent(self.session.messages[place].content)
         self.prompt.focus()
         self._show_state()
 

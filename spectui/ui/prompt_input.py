@@ -108,10 +108,15 @@ plain @. **{editor}** opens the prompt in $EDITOR.
         self.text = self._folds.fold(text)
         self.move_cursor(self.document.end)
 
+    def put_sent(self, text: str) -> None:
+        """Have a prompt in the box as it was before it was sent, with its files under their names."""
+        self.text = self._folds.typed(text)
+        self.move_cursor(self.document.end)
+
     def give_back(self, text: str) -> None:
-        """Put a prompt that was not sent back, unless the next one is already being written."""
+        """Put a prompt that waited back, unless the next one is already being written."""
         if not self.text:
-            self.put(text)
+            self.put_sent(text)
 
     def action_submit(self) -> None:
         """Send, if there is more than white space."""

@@ -58,6 +58,21 @@ async def test_a_prompt_is_edited_and_sent_anew(make_app: Make, engine: FakeEngi
     assert last(file).title == "one"
 
 
+async def test_an_edited_prompt_attaches_its_file_once(
+    make_app: Make, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "n.txt").write_text("note")
+    app = make_app()
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "see @n.txt")
+        await pilot.press("alt+e")
+        assert app.screen.query_one(PromptInput).text == "see @n.txt"
+        await exchange(pilot, engine, "!")
+        assert engine.generates[-1] == (Message("user", "see @n.txt!\n\nn.txt:\n```txt\nnote\n```"),)
+
+
 async def test_earlier_prompts_and_leaving_an_edit(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test() as pilot:

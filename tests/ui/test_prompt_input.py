@@ -86,7 +86,7 @@ async def test_a_large_paste_is_folded_and_sent_whole() -> None:
         await pilot.pause()
         assert app.sent == ["a " + "".join("\n".join([letter] * 20) for letter in "xyx")]
         await pilot.press("up")
-        assert "[pasted 58 lines" in box.text, "folded when it comes back"
+        assert box.text.startswith("a [pasted 20 lines") and box.size.height <= 3, "folded as it was when it comes back"
         await pilot.press("enter")
         await pilot.pause()
         assert app.sent[1] == app.sent[0]
@@ -107,6 +107,33 @@ async def test_a_file_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "\n\na b.py:\n````py\nx = '```'\n````\n\nn.txt:\n```txt\nnote\n```"
         ]
         assert box.text == ""
+
+
+async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "n.txt").write_text("note\n" * 20)
+    app = Box()
+    async with app.run_test() as pilot:
+        box = app.query_one(PromptInput)
+
+        async def again(typed: str) -> str:
+            """Send what was sent once more; how it stands in the box."""
+            box.text = typed
+            await pilot.press("enter")
+            await pilot.pause()
+            box.put_sent(app.sent[-1])
+            shown = box.text
+            await pilot.press("enter")
+            await pilot.pause()
+            assert app.sent[-1] == app.sent[-2]
+            return shown
+
+        assert await again("see @n.txt, me@n.txt") == "see @n.txt, me@n.txt"
+        assert await again("not \\@gone.txt") == "not \\@gone.txt"
+        box.put_sent("see @n.txt\n\nn.txt:\n```txt\nanother\n```")
+        assert box.text == "see \\@n.txt\n\nn.txt:\n```txt\nanother\n```", "the file has changed: what was sent stays"
 
 
 @pytest.mark.parametrize(
