@@ -84,6 +84,7 @@ def command(
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
         from spectui.ui.guard import guarded
+        from spectui.ui.keys import keymap
     shelf = Shelf([*usual_places(), *configured], paths.cache_directory() / "models.json")
     presets = Presets(config_path or paths.config_file())
     run = Run(runs)
@@ -96,14 +97,16 @@ def command(
             from spectui.cli.plain import chat
 
             ctx.exit(chat(worker, setup, journal, kept, shelf, presets, crash=crash, offer=offer, interactive=terminal))
+        keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
             worker,
             setup,
             knobs,
             theme=settings.ui.theme or None,
             theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
-            keymap=dict(settings.ui.keys),
+            keymap=keys,
             monitor=Monitor(),
+            notices=unmapped,
             journal=journal,
             conversation=kept,
             crash=crash,

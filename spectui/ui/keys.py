@@ -1,14 +1,59 @@
-"""Which key does what, as a person has mapped them: for sentences that name a key."""
+"""Which key does what, as a person has mapped them: read from the configuration, and for sentences that name a key."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from textual.app import App
-from textual.keys import format_key
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys, format_key
 
 _NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
+_WRITTEN = {name.lower(): key for key, name in _NAMES.items()}
+_MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
+_KEYS = {each.value.rpartition("+")[2] for each in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
+
+
+def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """`[ui.keys]` as Textual takes it, and a sentence for each line of it that maps nothing."""
+    known, read, problems = set(_ids(DOMNode)), {}, []
+    for name, keys in lines.items():
+        pressed = [_pressed(key) for key in keys.split(",")]
+        if name not in known:
+            problems.append(f"[ui.keys]: there is no action {name!r}. The list of keys shows each one's name.")
+        elif "" in pressed:
+            problems.append(f"[ui.keys]: {name} cannot be given {keys!r}: write keys such as f5, ctrl+b or alt+pageup.")
+        else:
+            read[name] = ",".join(pressed)
+    return read, problems
+
+
+def _ids(kind: type[DOMNode]) -> Iterator[str]:
+    yield from (each.id for each in kind.__dict__.get("BINDINGS", ()) if isinstance(each, Binding) and each.id)
+    for heir in kind.__subclasses__():
+        yield from _ids(heir)
+
+
+def _pressed(key: str) -> str:
+    """A key by Textual's name, from that or from how `written` has it; "" if it is none."""
+    *modifiers, last = key.strip().split("+")
+    if modifiers or len(last) > 1:
+        modifiers, last = sorted(each.lower() for each in modifiers), last.lower()
+    last = _WRITTEN.get(last, last)
+    if not {*modifiers} <= _MODIFIERS or not (len(last) == 1 or last in _KEYS or _is_named(last)):
+        return ""
+    return "+".join([*modifiers, last])
+
+
+def _is_named(key: str) -> bool:
+    try:
+        return bool(unicodedata.lookup(key.replace("_", " ")))
+    except KeyError:
+        return False
 
 
 def key_of(app: App[Any], identity: str) -> str:

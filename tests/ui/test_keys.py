@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs, title
 from spectui.speculation.records import StopReason
 from spectui.ui.app import SpectuiApp
-from spectui.ui.keys import key_of, spoken, written
+from spectui.ui.keys import key_of, keymap, spoken, written
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
+from tests.terminal import Terminal
 from tests.ui.driving import answer, ask, load, wait_until
 from tests.ui.seeing import one_line
 
@@ -33,6 +35,29 @@ Make = Callable[..., SpectuiApp]
 )  # fmt: skip
 def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
     assert written(key) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [("f9", "f9"), ("Alt+F9, Ctrl+Shift+left", "alt+f9,ctrl+shift+left"), ("shift+ctrl+a", "ctrl+shift+a"), ("?", "?"),
+     ("Q", "Q"), ("PgUp", "pageup"), ("Esc", "escape"), ("left_square_bracket", "left_square_bracket"),
+     ("ctrl-b", None), ("bananas", None), ("f5,", None), ("", None), ("strg+b", None)],
+)  # fmt: skip
+def test_a_key_is_mapped_as_it_is_written_or_the_line_is_told(keys: str, expected: str | None) -> None:
+    mapped, problems = keymap({"token.before": keys})
+    assert mapped == ({"token.before": expected} if expected else {})
+    assert problems == ([] if expected else [f"[ui.keys]: token.before cannot be given {keys!r}: write keys such as f5, "
+                                             "ctrl+b or alt+pageup."])  # fmt: skip
+
+
+def test_keys_are_mapped_by_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[ui.keys]\nghosts = "Ctrl+G"\nstopp = "f9"\n')
+    with Terminal("chat", "--config", str(file), "-m", "/models/a.gguf", module="tests.scripted") as terminal:
+        terminal.wait("what cannot be mapped", lambda: "there is no action 'stopp'" in terminal.text)
+        terminal.wait("the mapped key", lambda: "^g Ghosts" in terminal.text and "f3" not in terminal.text)
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
 
 
 async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> None:
