@@ -12,16 +12,19 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from spectui.ui.actions import ActionLine
-from spectui.ui.keys import spoken
 
 
 class LineScreen(ModalScreen[str]):
     """Asks for a line; answers "" if a person thinks better of it."""
 
+    VERB: ClassVar[str] = "take it"
+    """What a line is for, in a word or two."""
+
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss('')", "Cancel", id="question.cancel", show=False)
-    ]
+        Binding("enter", "take", "Take it", id="question.take", priority=True, tooltip="Answer with what is in the box"),
+        Binding("escape", "dismiss('')", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is"),
+    ]  # fmt: skip
     DEFAULT_CSS = """
     LineScreen { align: center middle; }
     LineScreen > Vertical {
@@ -30,6 +33,9 @@ class LineScreen(ModalScreen[str]):
     }
     LineScreen Input, LineScreen Input:focus { border: none; height: 1; padding: 0; margin: 1 0; background: $foreground 10%; }
     LineScreen Label { width: 1fr; color: $foreground 70%; }
+    LineScreen.-tiny > Vertical { border: none; padding: 0; }
+    LineScreen.-tiny Input { margin: 0; }
+    LineScreen.-tiny #consequence { display: none; }
     """
 
     def __init__(self, question: str, proposed: str = "", *, placeholder: str = "", max_length: int = 40) -> None:
@@ -41,27 +47,29 @@ class LineScreen(ModalScreen[str]):
         self._max_length = max_length
 
     def compose(self) -> ComposeResult:
-        """The question, the box, and what Enter will do."""
+        """The question, the box, what comes of it, and the two ways out."""
         with Vertical():
             yield Label(self._question, markup=False)
             yield Input(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
             yield Label("", id="consequence", markup=False)
+            yield ActionLine([(self.VERB, "take"), ("cancel", "dismiss('')")])
 
     def consequence(self, line: str) -> str:
-        """What Enter does with this line, which is not empty: the beginning of a sentence."""
-        return "Enter takes it"
+        """What comes of this line, which is not empty."""
+        return ""
 
     @on(Input.Changed)
     def _say(self, event: Input.Changed) -> None:
         line = event.value.strip()
-        words = spoken(self.app, "{question.cancel} cancels.")
-        words = f"{self.consequence(line)}, {words}" if line else words
-        self.query_one("#consequence", Label).update(words)
+        self.query_one("#consequence", Label).update(self.consequence(line) if line else "")
 
-    @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
-        if event.value.strip():
-            self.dismiss(event.value.strip())
+    def action_take(self) -> None:
+        """Answer with the line, if there is one."""
+        self.query_one(Input).call_later(self._take)  # behind the letters before it, which wait in the box's queue
+
+    def _take(self) -> None:
+        if line := self.query_one(Input).value.strip():
+            self.dismiss(line)
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -69,8 +77,8 @@ class ConfirmScreen(ModalScreen[bool]):
 
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes", id="confirm"),
-        Binding("escape,n", "dismiss(False)", "Cancel", id="decline"),
+        Binding("y", "dismiss(True)", "Yes", id="confirm", tooltip="Do it"),
+        Binding("escape,n", "dismiss(False)", "Cancel", id="decline", tooltip="Do not"),
     ]
     DEFAULT_CSS = """
     ConfirmScreen { align: center middle; }
@@ -79,6 +87,8 @@ class ConfirmScreen(ModalScreen[bool]):
         border: round $warning;
     }
     ConfirmScreen Label { width: 1fr; margin-bottom: 1; }
+    ConfirmScreen.-tiny > Vertical { border: none; padding: 0; }
+    ConfirmScreen.-tiny Label { margin: 0; }
     """
 
     def __init__(self, question: str, verb: str) -> None:

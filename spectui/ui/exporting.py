@@ -22,11 +22,13 @@ from spectui.ui.figures import printable
 class ExportScreen(LineScreen):
     """Asks for a file name; its end says what is written."""
 
+    VERB = "write"
+
     def consequence(self, line: str) -> str:
         """Which of the two."""
         if line.lower().endswith(".json"):
-            return "Enter writes JSON, with origins and figures"
-        return "Enter writes Markdown, the text alone (.json: origins and figures too)"
+            return "JSON, with origins and figures."
+        return "Markdown, the text alone (.json: origins and figures too)."
 
 
 class Exporting(ChatScreen):

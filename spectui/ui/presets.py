@@ -25,6 +25,8 @@ class PresetStore(Protocol):
 class SaveScreen(LineScreen):
     """Asks for a preset's name."""
 
+    VERB = "save"
+
     def __init__(self, name: str, known: list[str]) -> None:
         """`name` is proposed; one of `known` would be overwritten."""
         super().__init__("Save the knobs as a preset named", name, placeholder="code")
@@ -32,4 +34,4 @@ class SaveScreen(LineScreen):
 
     def consequence(self, line: str) -> str:
         """Whether one is replaced."""
-        return "Enter replaces the preset of this name" if line in self._known else "Enter saves it as a profile (-P)"
+        return "Replaces the preset of this name." if line in self._known else "Becomes a profile (-P)."

@@ -30,11 +30,11 @@ back to the default.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Less", id="slider.less", show=False),
         Binding("right", "turn(1)", "More", id="slider.more", show=False),
-        Binding("shift+left,pagedown", "turn(-10)", "Much less", id="slider.much-less", show=False),
-        Binding("shift+right,pageup", "turn(10)", "Much more", id="slider.much-more", show=False),
+        Binding("shift+left", "turn(-10)", "Much less", id="slider.much-less", show=False),
+        Binding("shift+right", "turn(10)", "Much more", id="slider.much-more", show=False),
         Binding("home", "go(0)", "Least", id="slider.least", show=False),
         Binding("end", "go(1)", "Most", id="slider.most", show=False),
-        Binding("r,delete", "reset", "Default", id="slider.default", show=False),
+        Binding("r,delete", "reset", "Default", id="slider.default", show=False, tooltip="Turn it back to its default"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"slider--label", "slider--track", "slider--knob", "slider--value"}
     DEFAULT_CSS = """

@@ -28,7 +28,7 @@ Left and right, Enter, Space or a click turn to another choice; {switch.default}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Previous", id="switch.previous", show=False),
         Binding("right,enter,space", "turn(1)", "Next", id="switch.next", show=False),
-        Binding("r,delete", "reset", "Default", id="switch.default", show=False),
+        Binding("r,delete", "reset", "Default", id="switch.default", show=False, tooltip="Turn it back to its default"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"switch--label", "switch--arrow", "switch--value"}
     DEFAULT_CSS = """

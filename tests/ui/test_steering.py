@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs
 from spectui.presets import Presets
+from spectui.ui.actions import ActionLine
 from spectui.ui.app import SpectuiApp
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
@@ -77,6 +79,25 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
         preset.focus()
         await pilot.press("right")
         await wait_until(pilot, lambda: engine.knobs == saved)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (20, 5)])
+async def test_a_name_is_seen_and_taken_or_thought_better_of_by_mouse(
+    make_app: Make, engine: FakeEngine, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    presets = Presets(tmp_path / "config.toml")
+    app = make_app(presets=presets)
+    async with app.run_test(size=size) as pilot:
+        await load(pilot, engine)
+        for word, kept in (("cancel", []), ("save", ["quick"])):
+            await pilot.press("alt+s")
+            await wait_until(pilot, lambda: app.screen.query(Input))
+            await pilot.press(*"quick")
+            await wait_until(pilot, lambda: "quick" in screen_text(app))
+            line = app.screen.query_one(ActionLine)
+            await pilot.click(line, offset=(str(line.render()).index(word) + 1, 0))
+            await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+            assert presets.names() == kept
 
 
 async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else_happens(
