@@ -199,7 +199,7 @@ class Transcript(ScrollView, Rows, can_focus=True):
 
     def rounds_of(self, place: int) -> PackedRounds:
         """The rounds of the conversation's `place`th message; none if it is no reply."""
-        ends = [*(message.first for message in self._messages[1:]), len(self._blocks)]
+        ends = [*(message.first for message in self._messages), len(self._blocks)][1:]
         for message, end in zip(reversed(self._messages), reversed(ends), strict=True):
             if message.place == place and message.is_reply:
                 return next((each.rounds for each in self._blocks[message.first : end] if each.rounds), PackedRounds())
