@@ -13,7 +13,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.devices import DevicePane
 from spectui.ui.inspector import Inspector
 from spectui.ui.panel import SidePanel
-from tests.ui.driving import PAIR, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
 from tests.ui.seeing import screen_text
 
 Make = Callable[..., SpectuiApp]
@@ -59,6 +59,19 @@ async def test_the_keys_follow_the_width(make_app: Make, engine: FakeEngine) -> 
         await wait_until(pilot, lambda: keys(app) == ["Send", "Stop"])
         await pilot.resize_terminal(200, 40)
         await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
+
+
+async def test_the_keys_stay_where_they_are_while_a_reply_comes(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await wait_until(pilot, lambda: "Palette" in screen_text(app) and keys(app))
+        before = list(app.screen.query(FooterKey))
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")
+        await pilot.pause()
+        assert list(app.screen.query(FooterKey)) == before
 
 
 async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_panel(
