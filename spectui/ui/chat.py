@@ -29,7 +29,6 @@ from spectui.engine.events import (
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
-from spectui.ui.compare_page import ComparePage
 from spectui.ui.compositor import ChangesCompositor
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
@@ -45,7 +44,6 @@ from spectui.ui.rounds import RoundsPage
 from spectui.ui.session import Session, note_of
 from spectui.ui.status import StatusLine
 from spectui.ui.title import TitleLine
-from spectui.ui.transcript import Transcript
 
 FRAME_S = 1 / 8
 """Between two looks at what the engine says, each with its frame: they are taken from the cores that decode."""
@@ -70,8 +68,6 @@ class ChatScreen(PanelScreen):
         Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
         Binding("f4", "inspect", "Inspect", id="inspect", priority=True,
                 tooltip="Put a cursor on the tokens: where each came from"),
-        Binding("f5", "compare", "A/B", id="compare", priority=True,
-                tooltip="Decode the last prompt again without drafts, and measure"),
         Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
         Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
         Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
@@ -163,17 +159,15 @@ class ChatScreen(PanelScreen):
         if not self.engine.events:
             return
         while self.engine.events:
-            self._take(self.engine.events.popleft())
+            event = self.engine.events.popleft()
+            if isinstance(event, RoundDone):
+                self._came += len(event.round.tokens)
+            self._take(event)
         self._moved = True
         # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
         self._send_waiting()
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, RoundDone):
-            self._came += len(event.round.tokens)
-        if self.session.comparison is not None and self.session.comparison.take(event):
-            self._show_comparison(event)
-            return
         if not self.session.take(event):
             return
         match event:
@@ -332,36 +326,6 @@ class ChatScreen(PanelScreen):
         self.transcript.end_inspection()
         self.query_one(Inspector).show(None, None)
         self.prompt.focus()
-
-    def action_compare(self) -> None:
-        """Decode the last prompt again without drafts, beside the first."""
-        messages = self.session.compare(self.transcript.last_rounds)
-        if messages is None or self.session.comparison is None:
-            self.notify("There is no finished reply to compare.", severity="warning", markup=False)
-            return
-        self.lend_knobs(self.session.comparison.knobs)
-        plain = self.panel.query_one("#plain", Transcript)
-        plain.clear()
-        plain.start_reply("without drafts")
-        self.show_page("a/b")
-        self.panel.query_one(ComparePage).show(self.session.comparison)
-        self.engine.generate(messages)
-        self._show_state()
-
-    def _show_comparison(self, event: Event) -> None:
-        """One more event of the plain decoding."""
-        plain = self.panel.query_one("#plain", Transcript)
-        if isinstance(event, RoundDone):
-            plain.append_round(event.round)
-            return
-        if isinstance(event, Prompt) and event.thinking:
-            plain.begin_thinking()
-        if isinstance(event, Finished | Failed):
-            self.return_knobs()
-            plain.finish_reply()
-            self._show_figures()
-            self._show_state()
-        self.panel.query_one(ComparePage).rewrite()
 
     def action_again(self) -> None:
         """Take the last reply back and answer once more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spectui.ui.comparing import Comparing
 from spectui.ui.conversations import Conversations
 from spectui.ui.editing import Editing
 from spectui.ui.exporting import Exporting
@@ -9,6 +10,6 @@ from spectui.ui.reading import Reading
 from spectui.ui.welcome import Welcoming
 
 
-class MainScreen(Reading, Exporting, Editing, Conversations, Welcoming):
+class MainScreen(Reading, Exporting, Comparing, Editing, Conversations, Welcoming):
     """The chat and what can be done with it. Each part adds one subject's keys and actions to `ChatScreen` and knows of no
     other, but for those about conversations, which rest on `Resuming`: the chat with a memory."""

@@ -201,7 +201,9 @@ class Session:
         return (*self._system(), *self.messages[:-1])
 
     def take(self, event: Event) -> bool:
-        """Bring the figures up to date with an event. False: it belongs to what nobody waits for any more."""
+        """Bring the figures up to date with an event. False: it is the comparison's, or of what nobody waits for any more."""
+        if self.comparison is not None and self.comparison.take(event):
+            return False
         if self._dropped and isinstance(event, Prompt | RoundDone | Finished | Failed):
             if isinstance(event, Finished | Failed):
                 self._reply = ""

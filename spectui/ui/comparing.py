@@ -1,0 +1,61 @@
+"""The chat that decodes a reply once more without drafts, beside the first: what speculation gains is measured, and the text
+compared."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.ui.chat import ChatScreen
+from spectui.ui.compare_page import ComparePage
+from spectui.ui.transcript import Transcript
+
+
+class Comparing(ChatScreen):
+    """A chat screen whose last reply can be compared with its plain decoding, which is written on the panel and forgotten."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f5", "compare", "A/B", id="compare", priority=True,
+                tooltip="Decode the last prompt again without drafts, and measure"),
+    ]  # fmt: skip
+
+    def action_compare(self) -> None:
+        """Decode the last prompt again without drafts, beside the first."""
+        messages = self.session.compare(self.transcript.last_rounds)
+        if messages is None or self.session.comparison is None:
+            self.notify("There is no finished reply to compare.", severity="warning", markup=False)
+            return
+        self.lend_knobs(self.session.comparison.knobs)
+        self._plain.clear()
+        self._plain.start_reply("without drafts")
+        self.show_page("a/b")
+        self.panel.query_one(ComparePage).show(self.session.comparison)
+        self.engine.generate(messages)
+        self._show_state()
+
+    @property
+    def _plain(self) -> Transcript:
+        return self.panel.query_one("#plain", Transcript)
+
+    def _take(self, event: Event) -> None:
+        """As in the chat; what is of the plain decoding is shown on the panel."""
+        comparing = self.session.comparing
+        super()._take(event)
+        if comparing:
+            self._show_plain(event)
+
+    def _show_plain(self, event: Event) -> None:
+        match event:
+            case RoundDone(round=round):
+                self._plain.append_round(round)
+                return
+            case Prompt(thinking=True):
+                self._plain.begin_thinking()
+            case Finished() | Failed():
+                self.return_knobs()
+                self._plain.finish_reply()
+                self._show_figures()
+                self._show_state()
+        self.panel.query_one(ComparePage).rewrite()
