@@ -37,6 +37,7 @@ from spectui.ui.key_line import KeyLine
 from spectui.ui.keys import key_of, spoken
 from spectui.ui.legend import Legend
 from spectui.ui.loading import LoadingLine
+from spectui.ui.pace import Pace
 from spectui.ui.panel import SidePanel
 from spectui.ui.panel_screen import PanelScreen
 from spectui.ui.prompt_input import PromptInput
@@ -44,13 +45,6 @@ from spectui.ui.rounds import RoundsPage
 from spectui.ui.session import Session, note_of
 from spectui.ui.status import StatusLine
 from spectui.ui.title import TitleLine
-
-FRAME_S = 1 / 8
-"""Between two looks at what the engine says, each with its frame: they are taken from the cores that decode."""
-
-FAST_FRAME_S = 1 / 30
-FAST = 200
-"""Tokens a second, from which on frames follow each other faster: such a reply runs, it does not jump."""
 
 FIGURES_S = 1.0
 
@@ -88,9 +82,6 @@ class ChatScreen(PanelScreen):
         self._notices = notices
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
-        self._frame_s = FRAME_S
-        self._came = 0  # tokens since the last look
-        self._flow = 0.0  # tokens a second, of late
         self._compositor = ChangesCompositor()
 
     def compose(self) -> ComposeResult:
@@ -119,7 +110,7 @@ class ChatScreen(PanelScreen):
             self.query_one(LoadingLine).begin()
             self.call_after_refresh(self.load, self.session.setup)
         self._show_figures()
-        self._frames = self.set_interval(self._frame_s, self._tick)
+        self._pace = Pace(self.set_interval, self._tick)
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
@@ -144,16 +135,7 @@ class ChatScreen(PanelScreen):
                     self._show_what_moved()
             if not due:
                 self._on_timer_update()  # at once: Textual would take a turn of its timer for it
-        self._keep_pace()
-
-    def _keep_pace(self) -> None:
-        """Look as often as the tokens that came since the last time ask for."""
-        self._flow += 3 * (self._came - self._flow * self._frame_s)  # the mean of a third of a second
-        self._came = 0
-        frame_s = FAST_FRAME_S if self._flow > FAST else FRAME_S
-        if frame_s != self._frame_s:
-            self._frames.stop()
-            self._frame_s, self._frames = frame_s, self.set_interval(frame_s, self._tick)
+        self._pace.keep(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
         if not self.engine.events:
@@ -161,7 +143,7 @@ class ChatScreen(PanelScreen):
         while self.engine.events:
             event = self.engine.events.popleft()
             if isinstance(event, RoundDone):
-                self._came += len(event.round.tokens)
+                self._pace.add(len(event.round.tokens))
             self._take(event)
         self._moved = True
         # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
@@ -199,6 +181,7 @@ class ChatScreen(PanelScreen):
             self.panel.update_devices(self.session.devices, self.session.setup)
         if not isinstance(event, Loading | Devices | Notice):
             self._show_figures()
+        if not isinstance(event, Loading | Devices | Notice | Prompt):
             self._show_state()
 
     def _way_on(self) -> str:
@@ -255,6 +238,8 @@ class ChatScreen(PanelScreen):
             self.panel.update_telemetry(self._monitor.snapshot)
 
     def _show_state(self) -> None:
+        if self.session.state == "reading":
+            self._pace.hurry()
         self.prompt.steady = self.session.replying
         waiting = len(self.session.waiting)
         word = "prompt waits" if waiting == 1 else "prompts wait"

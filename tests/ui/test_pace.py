@@ -39,12 +39,9 @@ class Timer:
         """Textual's call: another follows."""
 
     async def begin(self, pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Load, ask, and count each frame from now on."""
+        """Load, and count each frame from now on."""
         await wait_until(pilot, lambda: self._engine.loads)
         self._engine.finish_loading()
-        self._look()
-        await ask(pilot, "go")
-        self._engine.read_prompt(5, 5)
         self._look()
         await pilot.pause()
         monkeypatch.setattr(pilot.app.screen, "_figures_due", float("inf"))  # they are counted by another clock
@@ -67,6 +64,24 @@ class Timer:
             frames.append(self._frames)
         return frames
 
+    def until_drawn(self, text: str) -> float:
+        """The seconds that a token waits for its frame."""
+        self._frames, start = 0, self._now
+        self._engine.emit_round(plain=text)
+        while not self._frames:
+            assert self._now < start + 10
+            self._now += self._interval
+            self._look()
+        return self._now - start
+
+
+async def asked(pilot: Pilot[None], engine: FakeEngine, text: str = "go") -> None:
+    """A prompt is sent, and read by the engine."""
+    before = len(engine.generates)
+    await ask(pilot, text)
+    await wait_until(pilot, lambda: len(engine.generates) > before)
+    engine.read_prompt(5, 5)
+
 
 @pytest.mark.parametrize(("speed", "frames"), [(50, 8), (180, 8), (220, 30), (400, 30)])
 async def test_a_slow_reply_has_eight_frames_a_second_and_one_from_200_tokens_on_thirty(
@@ -75,6 +90,7 @@ async def test_a_slow_reply_has_eight_frames_a_second_and_one_from_200_tokens_on
     app, timer = make_app(), Timer(engine, monkeypatch)
     async with app.run_test(size=(120, 40)) as pilot:
         await timer.begin(pilot, monkeypatch)
+        await asked(pilot, engine)
         *_, last = timer.seconds(4, speed)
         assert last == pytest.approx(frames, abs=1)
 
@@ -85,6 +101,8 @@ async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison
     app, timer = make_app(), Timer(engine, monkeypatch)
     async with app.run_test(size=(120, 40)) as pilot:
         await timer.begin(pilot, monkeypatch)
+        await asked(pilot, engine)
+        timer.until_drawn("a ")
         assert timer.seconds(3, 50) == pytest.approx([8, 8, 8], abs=1)
         assert timer.seconds(3, 400)[-1] == pytest.approx(30, abs=1)
         assert timer.seconds(3, 50)[-1] == pytest.approx(8, abs=1)
@@ -94,3 +112,35 @@ async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         assert timer.seconds(3, 400)[-1] == pytest.approx(30, abs=1)
         assert timer.seconds(2, 0)[-1] == 0, "nothing came, nothing is drawn"
+
+
+async def test_the_first_token_of_a_reply_does_not_wait_as_those_behind_it_do(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, timer = make_app(), Timer(engine, monkeypatch)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await timer.begin(pilot, monkeypatch)
+        await asked(pilot, engine)
+        assert timer.until_drawn("at once") <= 1 / 30
+        assert timer.until_drawn(" later") == pytest.approx(1 / 8)
+        engine.finish()
+        timer.seconds(1, 0)
+        await asked(pilot, engine, "a prompt that takes a while to read")
+        timer.seconds(2, 0)
+        assert timer.until_drawn("at once") <= 1 / 30
+
+
+async def test_a_key_is_drawn_between_two_looks(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, timer = make_app(), Timer(engine, monkeypatch)
+    drawn: list[str] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await timer.begin(pilot, monkeypatch)
+        await asked(pilot, engine)
+        timer.until_drawn("a ")
+        monkeypatch.setattr(
+            app, "_display", lambda screen, update: update and drawn.append(update.render_segments(app.console))
+        )
+        await pilot.press("Q")
+        await wait_until(pilot, lambda: any("Q" in each for each in drawn))
