@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
@@ -22,7 +20,6 @@ from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory
 from spectui.store.records import Summary
-from spectui.ui.actions import ActionLine
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.figures import MUTED, printable
 from spectui.ui.list_window import ListWindow
@@ -43,6 +40,9 @@ class Choice(NamedTuple):
 class ConversationsScreen(ListWindow[Choice]):
     """Answers with what to go on with, or None."""
 
+    TITLE = "conversations"
+    PLACEHOLDER = "Search titles and what was said"
+    ACTIONS = (("open", "choose"), ("rename", "rename"), ("delete", "delete"), ("new", "new"), ("close", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
         Binding("f2", "rename", "Rename", id="conversations.rename", priority=True, tooltip="Give it another title"),
@@ -58,16 +58,6 @@ class ConversationsScreen(ListWindow[Choice]):
         self._file = file
         self._leave = leave
         self._found: list[Summary] = []
-
-    def compose(self) -> ComposeResult:
-        """Search box, list, and what can be done."""
-        with Vertical() as box:
-            box.border_title = "conversations"
-            yield Input(placeholder="Search titles and what was said")
-            yield OptionList(markup=False)
-            yield Label("", markup=False)
-            yield ActionLine([("open", "choose"), ("rename", "rename"), ("delete", "delete"), ("new", "new"),
-                              ("close", "back")])  # fmt: skip
 
     def on_mount(self) -> None:
         """Show all."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -16,7 +15,6 @@ from textual.screen import Screen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-from spectui.ui.actions import ActionLine
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import spoken, written
 from spectui.ui.list_window import ListWindow
@@ -28,6 +26,9 @@ KEYS, NAME = 12, 13
 class HelpScreen(ListWindow[ActiveBinding]):
     """Answers with the binding whose action is wanted, or None."""
 
+    TITLE = "keys"
+    PLACEHOLDER = "Filter by key, name or what it does"
+    ACTIONS = (("do it", "choose"), ("close", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Do it", id="help.choose", priority=True, tooltip="Do what the bar is on"),
     ]
@@ -48,15 +49,6 @@ class HelpScreen(ListWindow[ActiveBinding]):
                 self._actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
         shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
         self._texts = dict.fromkeys(spoken(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
-
-    def compose(self) -> ComposeResult:
-        """Filter, list, and what can be done."""
-        with Vertical() as box:
-            box.border_title = "keys"
-            yield Input(placeholder="Filter by key, name or what it does")
-            yield OptionList(markup=False)
-            yield Label("", markup=False)
-            yield ActionLine([("do it", "choose"), ("close", "back")])
 
     def on_mount(self) -> None:
         """The bar is moved from the box."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import OptionList
+from textual.widgets import Input, Label, OptionList
+
+from spectui.ui.actions import ActionLine
 
 Answer = TypeVar("Answer")
 
@@ -48,6 +53,21 @@ class ListWindow(ModalScreen[Answer | None]):
         &.-tiny Input, &.-tiny ActionLine { margin: 0; }
     }
     """
+
+    PLACEHOLDER: ClassVar[str] = ""
+    """What can be typed above the list."""
+
+    ACTIONS: ClassVar[Sequence[tuple[str, str]]] = ()
+    """What can be done, as ActionLine takes it."""
+
+    def compose(self) -> ComposeResult:
+        """Filter, list, what is known of what the bar is on, and what can be done."""
+        with Vertical() as box:
+            box.border_title = self.TITLE or ""
+            yield Input(placeholder=self.PLACEHOLDER)
+            yield OptionList(markup=False)
+            yield Label("", markup=False)
+            yield ActionLine(self.ACTIONS)
 
     def action_back(self) -> None:
         """Leave."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -21,7 +20,6 @@ from spectui.knobs import Setup
 from spectui.llama.heads import Head
 from spectui.llama.matching import Match, drafts_for, match
 from spectui.llama.shelf import Shelf
-from spectui.ui.actions import ActionLine
 from spectui.ui.figures import MUTED, UNKNOWN, count, printable, size
 from spectui.ui.list_window import ListWindow
 from spectui.ui.title import shorten
@@ -39,6 +37,8 @@ _MARKS = {"same": "✓", "translated": "~", "never": "·"}
 class ModelsScreen(ListWindow[Setup]):
     """Answers with the set-up to load, or None. Looks for files in a thread of its own while it is open."""
 
+    PLACEHOLDER = "Filter by name, architecture, quantisation, directory"
+    ACTIONS = (("choose", "choose"), ("back", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model"),
     ]
@@ -60,14 +60,6 @@ class ModelsScreen(ListWindow[Setup]):
         self._looking = True
         self._target: Head | None = None
         self._moved = False
-
-    def compose(self) -> ComposeResult:
-        """Filter, list, what is known of the model under the bar, and what can be done."""
-        with Vertical():
-            yield Input(placeholder="Filter by name, architecture, quantisation, directory")
-            yield OptionList(markup=False)
-            yield Label("", markup=False)
-            yield ActionLine([("choose", "choose"), ("back", "back")])
 
     def on_mount(self) -> None:
         """Begin to look."""
