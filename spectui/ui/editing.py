@@ -11,10 +11,10 @@ from textual.content import Content
 
 from spectui.engine.events import Event, RoundDone
 from spectui.errors import SpectuiError
-from spectui.speculation.records import Round
 from spectui.store import library
 from spectui.store.records import Conversation, StoredMessage
 from spectui.ui.figures import printable
+from spectui.ui.going_on import renumbered
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.keys import spoken
 from spectui.ui.messages import MessagesScreen, Way
@@ -168,7 +168,7 @@ class Editing(Resuming):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RoundDone) and self._rounds_before and not self.session.comparing:
-            event = replace(event, round=_renumbered(event.round, self._rounds_before))
+            event = replace(event, round=renumbered(event.round, self._rounds_before))
         super()._take(event)
         if not self.session.replying:
             self._rounds_before = 0
@@ -183,9 +183,3 @@ class Editing(Resuming):
                 self.session.setup = replace(self.session.setup, system=text)
 
         self.app.push_screen(SystemPromptScreen(self.session.setup.system), chosen)
-
-
-def _renumbered(round: Round, before: int) -> Round:
-    """A round of the rest of a reply, numbered behind those that the reply had."""
-    tokens = tuple(replace(token, round=token.round + before) for token in round.tokens)
-    return replace(round, index=round.index + before, tokens=tokens)

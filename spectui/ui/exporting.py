@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,11 +10,11 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from spectui.errors import SpectuiError
-from spectui.store import export, library
-from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store import export
 from spectui.ui.chat import ChatScreen
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.figures import printable
+from spectui.ui.kept import as_kept
 
 
 class ExportScreen(LineScreen):
@@ -58,7 +56,7 @@ class Exporting(ChatScreen):
         if not Path(name).suffix:
             name += ".md"
         try:
-            conversation = await self._as_kept()
+            conversation = await asyncio.to_thread(as_kept(self.session, self.transcript.rounds_of))
             file = await asyncio.to_thread(export.save, conversation, Path.cwd(), name, replace=replaces)
         except export.ExistsError as error:
 
@@ -71,23 +69,3 @@ class Exporting(ChatScreen):
             self.notify(printable(str(error)), severity="error", markup=False)
         else:
             self.notify(f"Written: {printable(str(file))}", markup=False)
-
-    async def _as_kept(self) -> Conversation:
-        """The conversation as it stands in the window, without a reply in progress."""
-        journal = self.session.journal
-        if journal.file is not None and journal.conversation:
-            path = set(journal.path)
-            await asyncio.to_thread(journal.flush)
-            kept = await asyncio.to_thread(library.open_conversation, journal.file, journal.conversation)
-            return replace(kept, messages=tuple(each for each in kept.messages if each.id in path))
-        now = time.time()
-        messages = tuple(
-            StoredMessage(place, None, each.role, each.content, now, self._reply_at(place))
-            for place, each in enumerate(self.session.messages)
-        )
-        title = " ".join(self.session.messages[0].content.split()[:8])
-        return Conversation("", title, now, now, self.session.setup.system, self.session.name, messages)
-
-    def _reply_at(self, place: int) -> Reply | None:
-        rounds = self.transcript.rounds_of(place)
-        return Reply(self.session.setup, None, None, None, None, rounds) if rounds else None

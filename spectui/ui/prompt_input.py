@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
@@ -141,7 +142,11 @@ plain @. **{editor}** opens the prompt in $EDITOR.
 
     def _open_editor(self) -> None:
         try:
-            self.put(edited(self.app, self._folds.unfolded(self.text)))
+            self.put(edited(self._folds.unfolded(self.text), self.app.suspend()))
+        except SuspendNotSupported:
+            self.notify(
+                "An editor cannot be opened here: this is no terminal of its own.", severity="error", markup=False
+            )
         except EditorError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from spectui.cli.plain import PlainChat
-from spectui.engine.events import Message
-from spectui.engine.fake import FakeEngine
+from spectui.engine.events import Device, Message
+from spectui.engine.fake import CPU, FakeEngine
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.heads import Head, Vocabulary
@@ -41,7 +41,11 @@ HEADS = (
 
 
 class AnsweringEngine(FakeEngine):
-    """Answers at once. What a prompt says shall happen."""
+    """Answers at once. What a prompt says shall happen. `turned` has the knobs of each reply."""
+
+    def __init__(self, devices: tuple[Device, ...] = (CPU,)) -> None:
+        super().__init__(devices=devices)
+        self.turned: list[Knobs] = []
 
     def load(self, setup: Setup) -> None:
         super().load(setup)
@@ -55,8 +59,13 @@ class AnsweringEngine(FakeEngine):
 
     def generate(self, messages: Sequence[Message]) -> None:
         super().generate(messages)
+        self.turned.append(self.knobs)
         prompt = messages[-1].content
         self.read_prompt(5, 5)
+        if self.knobs.drafter == "off" and "plain" in prompt:
+            self.emit_round(plain="x")
+            self.finish()
+            return
         if "break" in prompt:
             self.fail("Something broke.")
             return
@@ -101,16 +110,21 @@ class Chat:
         journal: Journal | None = None,
         crash: Crash | None = None,
         offer: Conversation | None = None,
+        devices: tuple[Device, ...] = (CPU,),
+        here: Path | None = None,
     ) -> None:
-        self.engine = AnsweringEngine()
+        self.engine = AnsweringEngine(devices)
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             self.engine, Session(setup, journal), read=io.StringIO("\n".join(lines) + "\n"), out=out, aside=aside,
             interactive=interactive, shelf=Known(), presets=KnownPresets(), crash=crash, offer=offer,
         )  # fmt: skip
+        before = Path.cwd()
+        os.chdir(here or before)
         try:
             self.code = plain.run()
         finally:
+            os.chdir(before)
             self.out, self.aside = out.getvalue(), aside.getvalue()
         assert "\x1b" not in self.out + self.aside
         assert self.engine.closed
@@ -271,7 +285,7 @@ def test_after_a_crash_a_person_is_offered_the_safe_way_and_the_conversation(tmp
     (setup,) = chat.engine.loads
     assert (setup.model, setup.flash_attn, setup.no_repack) == (PAIR.model, "off", "on")
     assert chat.asked[:2] == ["Be brief.", "first\nof all"] and chat.asked[-1] == "again"
-    assert chat.aside.endswith("There is no conversation that was cut off.\n")
+    assert chat.aside.endswith("There is no reply that was stopped, and no conversation that was cut off.\n")
 
 
 @pytest.mark.parametrize(("interactive", "setup"), [(False, PAIR), (True, replace(PAIR, draft=None))])

@@ -1,0 +1,9 @@
+"""The commands of `spectui chat --plain`, after a slash: what has a key in the window, and makes sense without drawing."""
+
+from __future__ import annotations
+
+from spectui.cli.slash import keep, see, steer, talk
+from spectui.cli.slash.command import Command
+
+COMMANDS: dict[str, Command] = {**talk.COMMANDS, **keep.COMMANDS, **steer.COMMANDS, **see.COMMANDS}
+"""By name, in the order in which the help has them."""

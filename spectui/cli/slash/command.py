@@ -1,0 +1,28 @@
+"""What a command is, and how its words are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from spectui.errors import UsageError
+
+if TYPE_CHECKING:
+    from spectui.cli.plain import PlainChat
+
+Listed = TypeVar("Listed")
+
+
+class Command(NamedTuple):
+    """What is called with the chat and the words behind the command, and how the help tells of it."""
+
+    run: Callable[[PlainChat, str], None]
+    arguments: str
+    help: str
+
+
+def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> Listed:
+    """One of a list that was shown, by its number from 1. Raises UsageError."""
+    if not word.isdecimal() or not 1 <= int(word) <= len(listed):
+        raise UsageError(f"There is no {what} {word or 'without a number'} in the list: /{where} shows it.")
+    return listed[int(word) - 1]

@@ -1,0 +1,90 @@
+"""Commands about the conversations on disk."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.cli.slash.command import Command, numbered
+from spectui.errors import UsageError
+from spectui.store import export, library
+from spectui.store.journal import TITLE
+from spectui.store.records import Summary
+from spectui.ui.kept import as_kept
+
+if TYPE_CHECKING:
+    from spectui.cli.plain import PlainChat
+
+
+def _chats(chat: PlainChat, rest: str) -> None:
+    file = _file(chat)
+    chat.session.journal.flush()
+    chat.found = library.summaries(file, rest)
+    for number, each in enumerate(chat.found, 1):
+        when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
+        here = ", this one" if each.id == chat.session.journal.conversation else ""
+        chat.tell(f"{number} {each.title or '(no title)'}: {when}, {each.messages} messages, {each.target}{here}")
+    if not chat.found:
+        chat.say("Nothing has these words." if rest else "Nothing is kept yet.")
+
+
+def _open(chat: PlainChat, rest: str) -> None:
+    file, chosen = _file(chat), _chosen(chat, rest)
+    if chosen.id == chat.session.journal.conversation:
+        raise UsageError("This is the conversation that is open.")
+    chat.resume(library.open_conversation(file, chosen.id))
+
+
+def _rename(chat: PlainChat, rest: str) -> None:
+    word, _, title = rest.partition(" ")
+    file, chosen, title = _file(chat), _chosen(chat, word), " ".join(title.split())[:TITLE]
+    if not title:
+        raise UsageError("/rename takes a number and a title.")
+    library.rename(file, chosen.id, title)
+    chat.say(f"{chosen.title} is now {title}.")
+
+
+def _delete(chat: PlainChat, rest: str) -> None:
+    word, _, sure = rest.partition(" ")
+    file, chosen = _file(chat), _chosen(chat, word)
+    if sure.strip() != "yes":
+        raise UsageError(f"“{chosen.title}” and its {chosen.messages} messages cannot be brought back: /delete {word} yes"
+                         " deletes them.")  # fmt: skip
+    if chosen.id == chat.session.journal.conversation:
+        chat.session.clear()
+        chat.rounds.clear()
+        chat.session.journal.flush()
+    library.delete(file, chosen.id)
+    chat.say(f"“{chosen.title}” is deleted.")
+
+
+def _export(chat: PlainChat, rest: str) -> None:
+    if not chat.session.messages:
+        raise UsageError("Nothing was said yet.")
+    conversation = as_kept(chat.session, chat.rounds_of)()
+    name = rest or export.file_name(conversation.title)
+    try:
+        file = export.save(conversation, Path.cwd(), name if Path(name).suffix else f"{name}.md")
+    except export.ExistsError as error:
+        raise UsageError(f"{error} /export NAME takes another name.") from error
+    chat.tell(f"Written: {file}")
+
+
+def _file(chat: PlainChat) -> Path:
+    if (file := chat.session.journal.file) is None:
+        raise UsageError("Nothing is kept of chats: --no-history is on.")
+    return file
+
+
+def _chosen(chat: PlainChat, word: str) -> Summary:
+    return numbered(chat.found, word, "conversation", "chats")
+
+
+COMMANDS = {
+    "chats": Command(_chats, "[WORDS]", "list the conversations, or those that have these words"),
+    "open": Command(_open, "NUMBER", "go on with a conversation of the list"),
+    "rename": Command(_rename, "NUMBER TITLE", "give a conversation of the list another title"),
+    "delete": Command(_delete, "NUMBER yes", "forget a conversation of the list, on disk too"),
+    "export": Command(_export, "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
+}  # fmt: skip

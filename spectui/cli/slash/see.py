@@ -1,0 +1,55 @@
+"""Commands that tell how fast it is, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spectui.cli.slash.command import Command
+from spectui.cli.telling import compared, of_token, told, worth
+from spectui.errors import UsageError
+from spectui.ui.figures import count, duration
+
+if TYPE_CHECKING:
+    from spectui.cli.plain import PlainChat
+
+
+def _stats(chat: PlainChat, rest: str) -> None:
+    figures = chat.session.figures()
+    chat.tell(f"{chat.pair}; context {count(figures.context)} of {count(figures.n_ctx)} tokens.")
+    chat.tell(f"Last reply: {told(figures.reply)}; first token after {duration(figures.first_token_s)}.")
+    chat.tell(f"This chat: {told(figures.chat)}.")
+    for line in worth(figures):
+        chat.tell(line)
+
+
+def _compare(chat: PlainChat, rest: str) -> None:
+    messages = chat.session.compare(chat.last_rounds)
+    comparison = chat.session.comparison
+    if messages is None or comparison is None:
+        raise UsageError("There is no finished reply to compare.")
+    knobs, chat.engine.knobs = chat.engine.knobs, comparison.knobs
+    try:
+        chat.generate(messages)
+    finally:
+        chat.engine.knobs = knobs
+    for line in compared(comparison):
+        chat.tell(line)
+
+
+def _token(chat: PlainChat, rest: str) -> None:
+    tokens = [(token, round) for round in chat.last_rounds for token in round.tokens]
+    try:
+        number = int(rest or -1)
+        token, round = tokens[number - (number > 0)]
+    except (ValueError, IndexError):
+        raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.") from None
+    place = number if number > 0 else len(tokens) + 1 + number
+    for line in of_token(token, round, f"Token {place} of {len(tokens)}"):
+        chat.tell(line)
+
+
+COMMANDS = {
+    "stats": Command(_stats, "", "how fast it is, and whether drafting pays"),
+    "compare": Command(_compare, "", "decode the last prompt again without drafts, and measure"),
+    "token": Command(_token, "[NUMBER]", "where a token of the last reply came from; alone: the last"),
+}

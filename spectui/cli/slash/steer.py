@@ -1,0 +1,119 @@
+"""Commands that turn knobs and load models."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.cli.slash.command import Command, numbered
+from spectui.cli.telling import described
+from spectui.config import convert, nearest
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, spec_of, title
+from spectui.store.crash import safe_setup
+from spectui.ui.figures import size
+from spectui.ui.placement import Role, chosen, pick, selectable
+
+if TYPE_CHECKING:
+    from spectui.cli.plain import PlainChat
+
+_ROLES: dict[str, Role] = {"target": "device", "draft": "device_draft"}
+
+
+def _set(chat: PlainChat, rest: str) -> None:
+    name, _, value = rest.partition(" ")
+    key = name.replace("-", "_")
+    names = [field.name for field in fields(Knobs)]
+    if name and key not in names:
+        raise UsageError(f"There is no knob {name!r}{nearest(name, map(title, names))}")
+    if value.strip():
+        chat.engine.knobs = replace(chat.engine.knobs, **{key: convert(key, value.strip(), "/set")}).checked()
+    for each in [key] if name else names:
+        chat.tell(f"{title(each)} {getattr(chat.engine.knobs, each)}: {spec_of(Knobs, each).help}")
+
+
+def _preset(chat: PlainChat, rest: str) -> None:
+    if rest:
+        chat.engine.knobs = replace(chat.engine.knobs, **chat.presets.load(rest)).checked()
+        chat.say(f"Preset {rest}.")
+    else:
+        chat.tell(f"Presets: {', '.join(chat.presets.names()) or 'none'}.")
+
+
+def _save(chat: PlainChat, rest: str) -> None:
+    chat.presets.save(rest, chat.engine.knobs)
+    chat.say(f"Saved: spectui chat -P {shlex.quote(rest)} starts with it.")
+
+
+def _reset(chat: PlainChat, rest: str) -> None:
+    chat.engine.knobs = Knobs()
+    chat.say("Every knob has its default.")
+
+
+def _models(chat: PlainChat, rest: str) -> None:
+    setup = chat.session.setup
+    chat.listed = sorted(
+        chat.shelf.scan([Path(path) for path in (setup.model, setup.draft) if path]),
+        key=lambda head: (head.name.casefold(), head.path),
+    )
+    words = rest.casefold().split()
+    for number, head in enumerate(chat.listed, 1):
+        if all(word in head.path.casefold() for word in words):
+            chat.tell(f"{number} {described(head, chat.listed)}")
+    if not chat.listed:
+        chat.tell("There is no GGUF file in the usual places; --models-dir names more directories.")
+
+
+def _load(chat: PlainChat, rest: str) -> None:
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise UsageError(f"/load takes one or two files: {error}.") from None
+    if len(words) > 2:
+        raise UsageError("/load takes one or two files; one with spaces in its name stands in quotes.")
+    # A model by its path, or by its number in the list that was shown.
+    named = [numbered(chat.listed, word, "model", "models").path if word.isdecimal() else word for word in words]
+    setup = chat.session.setup
+    chat.load(replace(setup, model=named[0], draft=named[1] if len(named) > 1 else None) if named else setup)
+
+
+def _without_draft(chat: PlainChat, rest: str) -> None:
+    chat.load(replace(chat.session.setup, draft=None))
+
+
+def _safe_way(chat: PlainChat, rest: str) -> None:
+    chat.load(safe_setup(chat.session.setup))
+
+
+def _devices(chat: PlainChat, rest: str) -> None:
+    session = chat.session
+    devices = [each for each in session.devices if selectable(each)]
+    if rest:
+        word, _, name = rest.partition(" ")
+        names = {each.name.casefold(): each.name for each in devices}
+        if word not in _ROLES or name.strip().casefold() not in names:
+            raise UsageError("/devices takes target or draft, and a device of the list.")
+        setup = pick(session.setup, _ROLES[word], names[name.strip().casefold()], session.devices)
+        if setup != session.setup:
+            chat.load(setup)
+    for each in devices:
+        has = [word for word, role in _ROLES.items() if each.name in chosen(session.setup, role, session.devices)]
+        if session.setup.draft is None:
+            has = [word for word in has if word != "draft"]
+        chat.tell(f"{each.name} {each.description}, {size(each.free)} of {size(each.total)} free: "
+                  f"{' and '.join(has) or 'no model'}.")  # fmt: skip
+
+
+COMMANDS = {
+    "set": Command(_set, "[KNOB [VALUE]]", "say or turn knobs; they act at once"),
+    "preset": Command(_preset, "[NAME]", "list presets, or turn the knobs to one"),
+    "save": Command(_save, "NAME", "keep the knobs as a preset"),
+    "reset": Command(_reset, "", "turn every knob back to its default"),
+    "models": Command(_models, "[WORDS]", "list the models of this machine, and which can draft for which"),
+    "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),
+    "nodraft": Command(_without_draft, "", "go on with the target alone"),
+    "safe": Command(_safe_way, "", "load the models in the way that asks least of llama.cpp"),
+    "devices": Command(_devices, "[target|draft DEVICE]", "say or choose what the models run on"),
+}

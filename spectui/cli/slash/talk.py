@@ -1,0 +1,124 @@
+"""Commands about what is said: once more, otherwise, from an earlier message on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from spectui.cli.slash.command import Command, numbered
+from spectui.errors import UsageError
+from spectui.store import library
+from spectui.store.records import StoredMessage
+from spectui.ui.figures import printable
+from spectui.ui.prose import code_blocks
+
+if TYPE_CHECKING:
+    from spectui.cli.plain import PlainChat
+
+_SHOWN = 100  # characters of a message in the list
+
+
+def _new(chat: PlainChat, rest: str) -> None:
+    chat.session.clear()
+    chat.rounds.clear()
+    chat.say("A new chat.")
+
+
+def _regenerate(chat: PlainChat, rest: str) -> None:
+    messages = chat.session.ask_again() if chat.session.state == "ready" else None
+    if messages is None:
+        raise UsageError("There is no prompt to answer again.")
+    chat.answer(messages)
+
+
+def _continue(chat: PlainChat, rest: str) -> None:
+    if chat.session.can_go_on and chat.last_rounds:
+        chat.answer(chat.session.go_on(), goes_on=True)
+    elif chat.offer is not None:
+        conversation, chat.offer = chat.offer, None
+        chat.resume(conversation)
+    else:
+        raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
+
+
+def _edit(chat: PlainChat, rest: str) -> None:
+    chat.must_be_ready()
+    prompts = [place for place, each in enumerate(chat.session.messages) if each.role == "user"]
+    if not prompts:
+        raise UsageError("There is no prompt to edit.")
+    text = rest or chat.edited(chat.session.messages[prompts[-1]].content)
+    if text.strip():
+        chat.session.cut(prompts[-1])
+        chat.ask(text, attach=bool(rest))
+
+
+def _editor(chat: PlainChat, rest: str) -> None:
+    chat.must_be_ready()
+    text = chat.edited(rest)
+    if text.strip():
+        chat.ask(text)
+
+
+def _messages(chat: PlainChat, rest: str) -> None:
+    for number, each in enumerate(chat.session.messages, 1):
+        chat.tell(f"{number} {'you' if each.role == 'user' else 'reply'}: {_line(each.content)}")
+    for number, branch in enumerate(_branches(chat), len(chat.session.messages) + 1):
+        when = datetime.fromtimestamp(branch.created).strftime("%Y-%m-%d %H:%M")
+        chat.tell(f"{number} branch of {when}: {_line(branch.text)}")
+    if not chat.session.messages:
+        chat.say("Nothing was said yet.")
+
+
+def _back(chat: PlainChat, rest: str) -> None:
+    session, branches = chat.session, _branches(chat)
+    number = numbered(range(len(session.messages) + len(branches)), rest, "message", "messages")
+    if number >= len(session.messages):
+        assert session.journal.file is not None
+        branch = branches[number - len(session.messages)]
+        chat.resume(library.branch(session.journal.file, session.journal.conversation, branch.id))
+        return
+    prompt = session.messages[number].role == "user"
+    session.cut(number if prompt else number + 1)
+    session.journal.turn_here()
+    chat.say("The next prompt takes its place." if prompt else f"Going on from message {rest}.")
+
+
+def _branches(chat: PlainChat) -> list[StoredMessage]:
+    journal = chat.session.journal
+    if journal.file is None or not journal.conversation:
+        return []
+    journal.flush()
+    return [each for each in library.ends(journal.file, journal.conversation) if each.id not in journal.path]
+
+
+def _line(text: str) -> str:
+    line = " ".join(printable(text).split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def _system(chat: PlainChat, rest: str) -> None:
+    if rest:
+        chat.session.setup = replace(chat.session.setup, system="" if rest == '""' else rest)
+    chat.tell(f"System prompt: {chat.session.setup.system or 'none'}")
+
+
+def _code(chat: PlainChat, rest: str) -> None:
+    replies = [each.content for each in chat.session.messages if each.role == "assistant"]
+    blocks = code_blocks(printable(replies[-1])) if replies else []
+    if not blocks:
+        raise UsageError("There is no code block in the reply.")
+    chat.tell(numbered(blocks, rest or str(len(blocks)), "code block", "code"))
+
+
+COMMANDS = {
+    "new": Command(_new, "", "begin a new chat"),
+    "regenerate": Command(_regenerate, "", "answer the last prompt once more"),
+    "edit": Command(_edit, "[TEXT]", "send this in place of the last prompt; alone: change that in $EDITOR"),
+    "editor": Command(_editor, "[TEXT]", "write a prompt in $EDITOR"),
+    "continue": Command(_continue, "", "go on with a reply that was stopped, or with the conversation that was cut off"),
+    "messages": Command(_messages, "", "list this conversation's messages and its other branches"),
+    "back": Command(_back, "NUMBER", "go on from a message of the list, ask a prompt of it otherwise, or turn to a branch"),
+    "system": Command(_system, "[TEXT]", 'say or set this conversation\'s system prompt; "" for none'),
+    "code": Command(_code, "[NUMBER]", "the last reply's last code block, or another, alone"),
+}  # fmt: skip

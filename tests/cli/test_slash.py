@@ -1,0 +1,214 @@
+"""The commands of `spectui chat --plain`: each does what its key does in the window, and no key is forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.cli.plain import PlainChat
+from spectui.engine.events import Message
+from spectui.engine.fake import CPU, GPU
+from spectui.knobs import Knobs
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.library import last
+from tests.cli.test_plain import PAIR, Chat, KnownPresets
+from tests.ui.test_keys import classes
+
+COMMAND_OF = {
+    "help": "help", "quit": "quit",
+    "new-chat": "new", "regenerate": "regenerate", "edit": "edit", "editor": "editor", "continue": "continue",
+    "go-on": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
+    "reading.copy": "code",
+    "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
+    "conversations.delete": "delete", "conversations.new": "new", "export": "export",
+    "drafter": "set", "policy": "set", "slider.default": "set", "switch.default": "set", "preset": "preset",
+    "save-preset": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
+    "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
+    "page.now": "stats", "page.places": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
+}  # fmt: skip
+"""What an action of the window is called here."""
+
+WITHOUT = {
+    "it is a line, and how lines are typed": {"send", "newline"},
+    "it is the terminal's, as Ctrl+C and Ctrl+Z": {"stop", "suspend"},
+    "it is drawing": {
+        "colours", "ghosts", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.time", "page.machine",
+        "page.knobs", "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
+    },
+    "it answers a question that is not asked here": {
+        "palette", "help.choose", "list.close", "confirm", "decline", "question.take", "question.cancel", "system.keep",
+        "system.cancel",
+    },
+}  # fmt: skip
+"""Which actions have no command, and why."""
+
+
+def test_every_action_of_the_window_has_a_command_or_a_reason_to_have_none():
+    bindings = [binding for kind in classes() for binding in kind.__dict__.get("BINDINGS", ())]
+    actions = {binding.id for binding in bindings if binding.tooltip}  # what has none moves a cursor or a bar
+    assert actions - {*COMMAND_OF} - set().union(*WITHOUT.values()) == set()
+    assert set(COMMAND_OF.values()) == set(PlainChat.COMMANDS)
+
+
+def kept(file: Path) -> list[str]:
+    conversation = last(file)
+    assert conversation is not None
+    return [message.text for message in conversation.messages]
+
+
+def test_a_stopped_reply_is_gone_on_with(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("stop", "/continue", "/continue", "/token", "/export x.json", journal=Journal(file), here=tmp_path)
+    whole = "You said STOP.You said YOU SAID STOP.."
+    assert chat.engine.generates[1] == (Message("user", "stop"), Message("assistant", "You said STOP."))
+    assert chat.aside == "stopped\nThere is no reply that was stopped, and no conversation that was cut off.\n"
+    assert kept(file) == ["stop", whole]
+    assert "Token 10 of 10 is" in chat.out and "Round 3 took" in chat.out
+    reply = json.loads((tmp_path / "x.json").read_text())["messages"][1]
+    assert "".join(token["text"] for token in reply["tokens"]) == reply["text"] == whole
+
+
+def test_a_prompt_is_edited_and_the_old_way_stays_as_a_branch(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("one", "two", "/edit other", "/messages", "/back 5", "/messages", journal=Journal(file))
+    assert [each.content for each in chat.engine.generates[2]] == ["one", "You said ONE.", "other"]
+    listed = [line for line in chat.out.splitlines() if line[:1].isdigit()]
+    assert listed[:4] == ["1 you: one", "2 reply: You said ONE.", "3 you: other", "4 reply: You said OTHER."]
+    assert listed[4].startswith("5 branch of ") and listed[4].endswith(": You said TWO.")
+    assert listed[7:9] == ["3 you: two", "4 reply: You said TWO."]
+    assert kept(file) == ["one", "You said ONE.", "two", "You said TWO."]
+
+
+def test_going_on_from_an_earlier_message(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("one", "two", "/back 2", "three", "/back 1", "four", "/back x", journal=Journal(file))
+    assert [each.content for each in chat.engine.generates[2]] == ["one", "You said ONE.", "three"]
+    assert chat.asked == ["four"]
+    assert chat.aside.splitlines() == [
+        "Going on from message 2.",
+        "The next prompt takes its place.",
+        "There is no message x in the list: /messages shows it.",
+    ]
+    Chat("one", "two", "/back 2", journal=Journal(file))
+    assert kept(file) == ["one", "You said ONE."], "as it is opened the next time"
+
+
+def test_the_system_prompt_belongs_to_the_conversation():
+    chat = Chat("/system Be brief.", "/system", "one", "/new", "/system", "two", '/system ""', "three")
+    assert [messages[0].content for messages in chat.engine.generates] == ["Be brief.", "two", "two"]
+    told = [line for line in chat.out.splitlines() if line.startswith("System")]
+    assert told == [f"System prompt: {text}" for text in ("Be brief.", "Be brief.", "none", "none")]
+
+
+def test_a_code_block_is_told_alone():
+    chat = Chat("x\\", "```\\", "a\\", "```\\", "```\\", "b\\", "```\\", "y", "/code", "/code 1", "/code 3")
+    assert chat.out.splitlines()[-2:] == ["B", "A"]
+    assert chat.aside == "There is no code block 3 in the list: /code shows it.\n"
+    assert Chat("hello", "/code").aside == "There is no code block in the reply.\n"
+
+
+def test_conversations_are_found_opened_renamed_and_deleted(tmp_path: Path):
+    file = tmp_path / "c.db"
+    for prompt in ("tea", "coffee"):
+        Chat(prompt, journal=Journal(file))
+    chat = Chat("/chats", "/open 2", "more", "/chats TEA", "/rename 1 Green  tea", "/chats", "/delete 2", "/delete 2 yes",
+                "/chats", "/open 9", journal=Journal(file))  # fmt: skip
+    listed = [line for line in chat.out.splitlines() if line[:1].isdigit()]
+    titles = [line.partition(":")[0] for line in listed]
+    assert titles == ["1 coffee", "2 tea", "1 tea", "1 Green tea", "2 coffee", "1 Green tea"]
+    assert listed[2].endswith("4 messages, target, this one")
+    assert [each.content for each in chat.engine.generates[0]] == ["tea", "You said TEA.", "more"]
+    assert "“coffee” and its 2 messages cannot be brought back: /delete 2 yes deletes them.\n" in chat.aside
+    assert chat.aside.endswith("There is no conversation 9 in the list: /chats shows it.\n")
+    assert [each.title for each in library.summaries(file)] == ["Green tea"]
+
+
+def test_deleting_the_open_conversation_begins_a_new_one(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("secret", "/chats", "/delete 1 yes", "other", journal=Journal(file))
+    assert chat.asked == ["other"]
+    assert [each.title for each in library.summaries(file)] == ["other"]
+
+
+def test_without_history_there_is_no_list_and_an_export_all_the_same(tmp_path: Path):
+    chat = Chat("/chats", "/export", "add two", "/export", "/export", "/export a/b", "/export x.json", here=tmp_path)
+    assert chat.aside.splitlines() == [
+        "Nothing is kept of chats: --no-history is on.", "Nothing was said yet.",
+        f"{tmp_path / 'add-two.md'} is there already. /export NAME takes another name.",
+        "'a/b.md' is no plain file name: give one without directories, such as chat.md.",
+    ]  # fmt: skip
+    assert (tmp_path / "add-two.md").read_text().endswith("## You\n\nadd two\n\n## Reply\n\nYou said ADD TWO.\n")
+    assert len(json.loads((tmp_path / "x.json").read_text())["messages"][1]["tokens"]) == 5
+
+
+def test_knobs_are_kept_and_reset(monkeypatch: pytest.MonkeyPatch):
+    saved: list[tuple[str, Knobs]] = []
+    monkeypatch.setattr(KnownPresets, "save", lambda self, name, knobs: saved.append((name, knobs)))
+    chat = Chat("/set draft-max 3", "/save my code", "/reset")
+    assert saved == [("my code", Knobs(draft_max=3))] and chat.engine.knobs == Knobs()
+    assert "spectui chat -P 'my code' starts with it." in chat.aside
+
+
+def test_devices_are_told_and_chosen():
+    chat = Chat("/devices", "/devices draft cuda0", "/devices draft CPU", "/devices both CPU", devices=(CPU, GPU))
+    assert chat.out.splitlines()[:2] == [
+        "CPU AMD EPYC 9B14, 20.4 GB of 24.0 GB free: no model.",
+        "CUDA0 NVIDIA GeForce RTX 3090, 22.8 GB of 24.0 GB free: target and draft.",
+    ]
+    assert chat.engine.loads[1:] == [replace(PAIR, device_draft="none")]
+    assert chat.aside == "/devices takes target or draft, and a device of the list.\n"
+
+
+def test_the_reply_is_decoded_again_without_drafts_and_compared():
+    chat = Chat("/compare", "hello", "/compare", "/set", "more")
+    plain, after = chat.engine.turned[1:3]
+    assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
+    assert "Measured: 1.00 times as fast, 12.5 tokens a second with drafts and 12.5 without.\n" in chat.out
+    assert "The text is identical, over 5 tokens.\n" in chat.out
+    assert chat.aside == "There is no finished reply to compare.\n"
+    assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"
+    assert 'The text differs: token 1 is "You" with drafts, "x" without.\n' in Chat("plain", "/compare").out
+
+
+def test_where_a_token_came_from():
+    told = Chat("hello", "/token 5", "/token -2", "/token 1", "/token 9").out.splitlines()
+    assert told[1].startswith('Token 5 of 5 is ".": correction in place of " x" by model; target 0.950, draft unknown.')
+    assert told[2].startswith("The target's likeliest: ")
+    assert told[3] == "Round 1 took 200 ms: draft 33, verify 161, choose 2; 1 of 2 drafted tokens accepted."
+    assert told[4].startswith('Token 4 of 5 is "HELLO": accepted, drafted by model; target 0.950, draft 0.900.')
+    assert told[7].startswith('Token 1 of 5 is "You": accepted')
+    assert Chat("hello", "/token 9").aside == "/token takes a number up to 5, or from -1 back.\n"
+    assert Chat("/token").aside == "/token takes a number up to 0, or from -1 back.\n"
+
+
+def test_figures_say_whether_drafting_pays_and_why_not():
+    assert "No drafts: the drafter is off." in Chat("/set drafter off", "plain", "/stats").out
+
+
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "edit"
+    script.write_text("#!/bin/sh\nprintf ' and more\\n' >> \"$1\"\n")
+    script.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(script))
+
+
+def test_prompts_are_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    editor(tmp_path, monkeypatch)
+    chat = Chat("/editor some", "/edit", interactive=True)
+    assert [messages[-1].content for messages in chat.engine.generates] == ["some and more", "some and more and more"]
+    assert Chat("/editor").aside == "An editor needs a terminal.\n"
+    assert Chat("/edit").aside == "There is no prompt to edit.\n"
+
+
+@pytest.mark.parametrize(("lines", "sent"), [(("see @n.txt",), "see @n.txt\n\nn.txt:\n```txt\nnote\n```"),
+                                             (("x", "/edit @n.txt"), "@n.txt\n\nn.txt:\n```txt\nnote\n```"),
+                                             (("\\@n.txt",), "@n.txt")])  # fmt: skip
+def test_a_person_attaches_files_and_a_pipe_does_not(tmp_path: Path, lines: Sequence[str], sent: str):
+    (tmp_path / "n.txt").write_text("note")
+    assert Chat(*lines, interactive=True, here=tmp_path).asked == [sent]
+    assert Chat(lines[-1], here=tmp_path).engine.generates[-1:] in ([], [(Message("user", lines[-1]),)])
