@@ -1,17 +1,19 @@
-"""What is known of the token under the cursor, in four lines under the transcript."""
+"""What is known of the token under the cursor, in five lines under the transcript."""
 
 from __future__ import annotations
 
-from spectui.speculation.records import DraftToken, Round, Token
+from rich.cells import cell_len, set_cell_size
+
+from spectui.speculation.records import Round, Token
 from spectui.ui.figures import UNKNOWN, count, milliseconds
-from spectui.ui.lines import Line, Lines, figures_of, labelled
+from spectui.ui.lines import LABEL, Line, Lines, cells, figures_of, flowed, labelled
 
 
 class Inspector(Lines):
     """The token and its round. Hidden until a token is inspected; the screen then is `-inspecting`, to make room for it."""
 
     DEFAULT_CSS = """
-    Inspector { height: 4; padding: 0 1; background: $surface; }
+    Inspector { height: 5; padding: 0 1; background: $surface; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -25,44 +27,59 @@ class Inspector(Lines):
         self.rewrite()
 
     def written(self) -> list[Line]:
-        """The four lines."""
-        return told(*self._shown) if self._shown else []
+        """The five lines."""
+        return told(*self._shown, self.size.width) if self._shown else []
 
 
-def told(token: Token, round: Round) -> list[Line]:
-    """What there is to say of a token."""
+def told(token: Token, round: Round, width: int) -> list[Line]:
+    """What there is to say of a token. Texts that are too long for the width are cut, no figure is."""
     place = next(place for place, each in enumerate(round.tokens) if each is token)
+    known: Line = [("  ", "label"), *figures_of(
+        ("id", str(token.id)), ("position", count(token.position)),
+        ("target", share3(token.p_target)), ("draft", share3(token.p_draft)),
+    )]  # fmt: skip
+    return [
+        [(quoted(token.text, width - cells(known)), token.origin), *known],
+        _origin(token, round, place, width),
+        _times(round),
+        *_likeliest(round, place, width),
+    ]
+
+
+def _origin(token: Token, round: Round, place: int, width: int) -> Line:
+    """Who had it first, and where in the draft."""
     judged = [each for each in round.drafted if each.fate != "ignored"]
-    first: Line = [(quoted(token.text), token.origin), ("  ", "label")]
-    first += figures_of(("id", str(token.id)), ("", token.origin))
-    if token.origin == "accepted":
-        first += [
-            ("  ", "label"),
-            *figures_of((f"{_nth(place + 1)} of {len(judged)} drafted by", token.source or UNKNOWN)),
-        ]
-    first += [("  ", "label"), *figures_of(("place", count(token.position)))]
-    return [first, _chances(token, round, place), _likeliest(round, place), _times(round, judged)]
-
-
-def _chances(token: Token, round: Round, place: int) -> Line:
-    line = labelled("chance", *figures_of(("target", share3(token.p_target)), ("draft", share3(token.p_draft))))
+    line: Line = [(token.origin, token.origin), (" " * (LABEL - len(token.origin)), "label")]
+    if not judged:
+        return [*line, (f"{len(round.drafted)} drafted, ignored" if round.drafted else "nothing drafted", "label")]
+    if token.origin == "bonus":
+        drafters = " + ".join(dict.fromkeys(each.source for each in judged))
+        return [*line, ("after ", "label"), (str(len(judged)), "value"), (" by ", "label"), (drafters, "value")]
+    drafted = judged[place]
+    line += [(f"{_nth(place + 1)} of {len(judged)}", "value"), (" by ", "label"), (drafted.source, "value")]
     if token.origin == "correction":
-        wrong = round.drafted[place]
         best = round.likeliest.at(place) if round.likeliest else []
-        target = next((p for id, _, p in best if id == wrong.id), None)
-        line += [("   in place of ", "label"), (quoted(wrong.text), "rejected"), (f" by {wrong.source}: ", "label")]
-        line += figures_of(("target", share3(target) if target is not None or not best else f"< {share3(best[-1][2])}"),
-                           ("draft", share3(wrong.p)))  # fmt: skip
+        less = f"<{share3(best[-1][2]).lstrip('<')}" if best else UNKNOWN
+        target = next((share3(p) for id, _, p in best if id == drafted.id), less)
+        chances: Line = [(": ", "label"), *figures_of(("target", target), ("draft", share3(drafted.p)))]
+        line.append((" was ", "label"))
+        line += [(quoted(drafted.text, width - cells(line) - cells(chances)), "rejected"), *chances]
     return line
 
 
-def _likeliest(round: Round, place: int) -> Line:
+def _likeliest(round: Round, place: int, width: int) -> list[Line]:
+    """Two lines, the texts as long as they can be."""
     if round.likeliest is None:
-        return labelled("likeliest", (UNKNOWN, "label"))
-    return labelled("likeliest", *figures_of(*((quoted(text), share3(p)) for _, text, p in round.likeliest.at(place))))
+        return [labelled("likeliest", (UNKNOWN, "label")), []]
+    best = round.likeliest.at(place)
+    for room in range(max(5, width), 4, -1):
+        lines = flowed((figures_of((quoted(text, room), share3(p))) for _, text, p in best), width - LABEL)
+        if len(lines) <= 2:
+            break
+    return [labelled(name, *line) for name, line in zip(("likeliest", ""), [*lines, []], strict=False)]
 
 
-def _times(round: Round, judged: list[DraftToken]) -> Line:
+def _times(round: Round) -> Line:
     return labelled(
         f"round {round.index}",
         (f"{milliseconds(round.seconds)} ms: ", "value"),
@@ -70,13 +87,15 @@ def _times(round: Round, judged: list[DraftToken]) -> Line:
             ("draft", milliseconds(round.draft_s)), ("verify", milliseconds(round.verify_s)),
             ("choose", milliseconds(round.choose_s)), ("rest", milliseconds(round.rest_s)),
         ),
-        (f"  {round.count('accepted')} kept" if judged else "  nothing drafted", "label"),
     )  # fmt: skip
 
 
-def quoted(text: str) -> str:
-    """A token's text so that its spaces and line ends can be seen."""
-    return '"' + text.replace("\n", "⏎").replace("\t", "⇥") + '"'
+def quoted(text: str, room: int | None = None) -> str:
+    """A token's text so that its spaces and line ends can be seen, in at most `room` cells."""
+    text = text.replace("\n", "⏎").replace("\t", "⇥")
+    if room is not None and cell_len(text) + 2 > room:
+        text = set_cell_size(text, max(0, room - 3)) + "…"
+    return f'"{text}"'
 
 
 def share3(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -39,7 +40,7 @@ class Lines(Widget):
         & > .lines--accepted { color: $origin-accepted; }
         & > .lines--correction { color: $origin-correction; text-style: bold underline; }
         & > .lines--bonus { color: $origin-bonus; text-style: bold; }
-        & > .lines--plain { color: $origin-plain; }
+        & > .lines--plain { color: $origin-plain; text-style: italic; }
         & > .lines--rejected { color: $origin-rejected; }
         & > .lines--chosen { color: $foreground; text-style: bold reverse; }
     }
@@ -104,6 +105,16 @@ def cells(line: Line) -> int:
 def labelled(name: str, *pieces: tuple[str, str]) -> Line:
     """A line with its name before it."""
     return [(f"{name:<{LABEL}}", "label"), *pieces]
+
+
+def flowed(items: Iterable[Line], width: int, gap: int = 2) -> list[Line]:
+    """The items side by side, in as many lines as they need; one that is wider than a line has it to itself."""
+    lines: list[Line] = [[]]
+    for item in items:
+        if lines[-1] and cells(lines[-1]) + gap + cells(item) > width:
+            lines.append([])
+        lines[-1] += [(" " * gap, "label"), *item] if lines[-1] else item
+    return lines
 
 
 def bar_of(part: float | None, width: int) -> Line:

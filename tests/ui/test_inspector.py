@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.pilot import Pilot
@@ -16,7 +19,8 @@ from spectui.store import packed
 from spectui.ui.app import SpectuiApp
 from spectui.ui.blocks import Block
 from spectui.ui.inspectable import InspectableTranscript
-from spectui.ui.inspector import Inspector
+from spectui.ui.inspector import Inspector, told
+from spectui.ui.lines import cells
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.token_cursor import TokenCursor
 from spectui.ui.wrap import Flow
@@ -50,8 +54,9 @@ async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(
         await pilot.press("f4", "left", "left")
         await wait_until(pilot, lambda: "likeliest" in screen_text(app))
         assert transcript.inspected is not None and transcript.inspected.text == " +"
-        for part in ('" +" id 75 accepted 2nd of 3 drafted by suffix', "target .950 draft .900", '" the" .030',
-                     "round 3 160 ms: draft 27 verify 129 choose 2 rest 3 3 kept"):  # fmt: skip
+        for part in ('" +" id 75 position 1 212 target .950 draft .900', "accepted 2nd of 3 by suffix",
+                     "round 3 160 ms: draft 27 verify 129 choose 2 rest 3",
+                     'likeliest " +" .950 " the" .030 " a" .008 "⏎" .003 "." .001'):  # fmt: skip
             assert part in said(app)
         await pilot.press("escape", "escape")  # the first one stops the reply
         await wait_until(pilot, lambda: "likeliest" not in screen_text(app))
@@ -64,7 +69,44 @@ async def test_a_correction_says_what_it_stands_in_place_of(make_app: Make, engi
         transcript = await reply(pilot, engine)
         await pilot.press("f4", "left_square_bracket", "right")
         assert transcript.inspected is not None and transcript.inspected.origin == "correction"
-        await wait_until(pilot, lambda: 'in place of " pass" by model: target .030 draft .900' in said(app))
+        await wait_until(pilot, lambda: 'correction 2nd of 3 by model was " pass": target .030 draft .900' in said(app))
+
+
+LONG = (" responsibilities", " 漢字漢字漢字", " " * 40)
+
+
+@pytest.mark.parametrize("width", [68, 78])
+@pytest.mark.parametrize("text", LONG)
+def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> None:
+    engine = FakeEngine()
+    engine._position = 123_456
+    rounds = [
+        engine.emit_round(*[text] * 11, correction=text, rejected=[text + "!"] * 5, source="suffix", seconds=12.5),
+        engine.emit_round(*[text] * 16, bonus=text),
+        engine.emit_round(plain=text, ignored=[text]),
+        engine.emit_round(plain=text),
+    ]
+    best = array("f", (0.9, 0.05, 0.03, 0.02, 0.0001) * 17).tobytes()
+    for round in rounds:
+        assert round.likeliest is not None
+        round = replace(round, likeliest=replace(round.likeliest, texts=(text,) * 85, p=best))
+        for token in round.tokens:
+            lines = told(token, round, width)
+            assert len(lines) == 5
+            assert all(cells(line) <= width for line in lines)
+            drawn = " ".join("".join(piece for piece, _ in line) for line in lines)
+            for figure in ("123 4", ".950", ".900", ".050", ".030", ".020", "<.001", "draft", "verify", "rest"):
+                assert figure in drawn, drawn
+
+
+def test_what_was_not_drafted_says_what_was() -> None:
+    def story(round: Round) -> str:
+        return "".join(text for text, _ in told(round.tokens[-1], round, 68)[1])
+
+    engine = FakeEngine()
+    assert story(engine.emit_round("a", "b", bonus="c")) == "bonus       after 2 by model"
+    assert story(engine.emit_round(plain="a")) == "plain       nothing drafted"
+    assert story(engine.emit_round(plain="a", ignored=["x", "y"])) == "plain       2 drafted, ignored"
 
 
 async def test_a_click_inspects_and_a_selection_does_not(make_app: Make, engine: FakeEngine) -> None:
@@ -134,7 +176,7 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(make_app: Make, e
         await pilot.press("right")
         assert transcript.inspected == first.tokens[1], "equal in text and id, and yet another"
         await pilot.press("right")
-        assert '" other"' in screen_text(app) and "in place of" in screen_text(app) and "round 0" in screen_text(app)
+        assert '" other"' in screen_text(app) and 'was " wrong"' in screen_text(app) and "round 0" in screen_text(app)
         await pilot.press("right_square_bracket")
         assert "round 1" in screen_text(app)
 
