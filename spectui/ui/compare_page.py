@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
+from textwrap import shorten, wrap
 
-from spectui.speculation.records import Token
 from spectui.ui.comparison import Comparison
 from spectui.ui.figures import UNKNOWN, count, decimal, duration, printable
 from spectui.ui.inspector import quoted
@@ -26,7 +25,7 @@ the two texts are compared token by token. The plain text is written below and f
 """
 
     DEFAULT_CSS = """
-    ComparePage { height: 9; }
+    ComparePage { height: 10; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -67,23 +66,26 @@ def told(comparison: Comparison, width: int) -> list[Line]:
 
 def _same_text(comparison: Comparison, width: int) -> list[Line]:
     answer = {True: "yes", False: "no", None: UNKNOWN}[comparison.identical]
-    words = ""
+    found = comparison.difference
     if comparison.identical:
-        words = f", over {count(comparison.plain.emitted)} tokens"
-    elif comparison.difference is not None:
-        found = comparison.difference
-        words = f": token {count(found.number)} is {_text(found.first)} with drafts, {_text(found.second)} without"
-        if comparison.turned:
-            words += f"; {', '.join(comparison.turned)} was turned meanwhile"
+        answer += f", over {count(comparison.plain.emitted)} tokens"
+    elif found is not None:
+        answer += f", from token {count(found.number)} on"
     elif comparison.problem:
-        words = f" {printable(comparison.problem)}"
+        answer += f" {printable(comparison.problem)}"
     elif comparison.running and comparison.plain.emitted:
-        words = f" alike over {count(comparison.plain.emitted)} tokens so far"
-    lines = textwrap.wrap(answer + words, max(8, width - NAME))
-    return [
-        [(f"{'identical text' if at == 0 else '':<{NAME}}", "label"), (line, "value")] for at, line in enumerate(lines)
-    ]
+        answer += f" alike over {count(comparison.plain.emitted)} tokens so far"
+    lines = _told("identical text", answer, width)
+    if found is not None:
+        for name, token in (("with drafts", found.first), ("without", found.second)):
+            text = "its end" if token is None else f"{quoted(token.text, width - NAME - 11)} id {token.id}"
+            lines.append([(f"{name:<{NAME}}", "label"), (text, "value")])
+        if comparison.turned:
+            knobs = shorten(", ".join(comparison.turned), max(8, width - NAME), placeholder=" …")
+            lines += _told("knobs turned", knobs, width)
+    return lines
 
 
-def _text(token: Token | None) -> str:
-    return "the end" if token is None else quoted(token.text)
+def _told(name: str, text: str, width: int) -> list[Line]:
+    lines = wrap(text, max(8, width - NAME))
+    return [[(f"{'' if at else name:<{NAME}}", "label"), (line, "value")] for at, line in enumerate(lines)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from textual.pilot import Pilot
 
@@ -11,7 +12,9 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.ui.app import SpectuiApp
+from spectui.ui.compare_page import told
 from spectui.ui.comparison import Comparison
+from spectui.ui.lines import cells
 from spectui.ui.slider import Slider
 from tests.ui.driving import answer, ask, load, wait_until
 from tests.ui.seeing import one_line, said, screen_text
@@ -61,12 +64,35 @@ async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
         assert [message.role for message in engine.generates[2]] == ["user", "assistant", "user"]
 
 
-async def test_the_first_difference_is_shown(make_app: Make, engine: FakeEngine) -> None:
+async def test_the_plain_text_stands_beside_the_first_and_where_they_part_is_told(
+    make_app: Make, engine: FakeEngine
+) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await compared(pilot, engine)
         await plainly(pilot, engine, [*REPLY[:7], " b", " +", " b", "\n"])
-        assert 'no: token 8 is " a" with drafts, " b" without' in " ".join(one_line(app).replace("│", "").split())
+        rows = [line.partition("│") for line in screen_text(app).splitlines()]
+        assert any("return a + b" in first for first, _, _ in rows)
+        assert any("return b + b" in second for _, _, second in rows)
+        told = " ".join(" ".join(second for _, _, second in rows).split())
+        assert 'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130' in told
+
+
+def test_a_difference_is_told_to_its_end() -> None:
+    engine = FakeEngine(Knobs(temperature=0.0))
+    first = [engine.emit_round(*[" recommendations"] * 1500)]
+    for knob in ("top_k", "repeat_penalty"):
+        engine.knobs = replace(engine.knobs, temperature=0.5, **{knob: 2})  # type: ignore[arg-type]
+        first.append(engine.emit_round(plain=" recommendation" * 9))
+    comparison = Comparison(first)
+    for text in [" recommendations"] * 1500 + [" responsibility" * 9]:
+        engine.emit_round(plain=text)
+        assert comparison.take(engine.events.pop())
+    lines = told(comparison, 46)
+    assert len(lines) <= 10, "as many as the page has"
+    assert all(cells(line) <= 46 for line in lines)
+    words = " ".join(" ".join("".join(text for text, _ in line) for line in lines).split())
+    assert "no, from token 1 501 on" in words and "knobs turned temperature, top-k, " in words
 
 
 async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(
