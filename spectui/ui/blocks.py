@@ -38,6 +38,8 @@ ASIDE = frozenset((GHOST, FOLD))
 ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
 INDENT = 3
 _GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+_NO_TEXT = "∅"
+"""A ghost that has none: a special token, such as the end of the reply."""
 
 
 @dataclass(slots=True, eq=False)
@@ -166,10 +168,12 @@ def index_at(blocks: Sequence[Block], row: int) -> int:
 
 def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
     """A round's texts, kinds and which token each is, with the rejected draft (-1) where it stood: before the correction."""
-    rejected = [token for token in round.drafted if token.fate == "rejected"] if ghosts else []
+    rejected = [token.text for token in round.drafted if token.fate == "rejected"] if ghosts else []
+    struck = [(text.translate(_GHOST_SIGNS) or _NO_TEXT, GHOST, -1) for text in rejected]
     for place, token in enumerate(round.tokens):
         if token.origin != "accepted":
-            yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, -1) for ghost in rejected)
-            rejected = []
-        yield token.text, KINDS.index(token.origin), place
-    yield from ((ghost.text.translate(_GHOST_SIGNS), GHOST, -1) for ghost in rejected)
+            yield from struck
+            struck = []
+        # With the drafter off, all are plain, and there is nothing to tell apart.
+        yield token.text, TEXT if round.knobs.drafter == "off" else KINDS.index(token.origin), place
+    yield from struck

@@ -65,7 +65,7 @@ class Transcript(ScrollView, Rows, can_focus=True):
         & > .transcript--accepted { color: $origin-accepted; }
         & > .transcript--correction { color: $origin-correction; text-style: bold underline; }
         & > .transcript--bonus { color: $origin-bonus; text-style: bold; }
-        & > .transcript--plain { color: $origin-plain; }
+        & > .transcript--plain { color: $origin-plain; text-style: italic; }
         & > .transcript--ghost { color: $origin-rejected; text-style: strike; }
         & > .transcript--heading { color: $foreground; text-style: bold; }
         & > .transcript--user { color: $foreground; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -92,8 +93,9 @@ async def test_each_origin_has_its_own_style_and_colour_and_the_toggle_takes_the
             transcript.append_round(each)
         for word, origin in (("one", "plain"), ("two", "accepted"), ("three", "correction"), ("five", "bonus")):
             assert colour_of(transcript, word) == ORIGIN_DEFAULTS[f"origin-{origin}"]
-        looks = {word: style_of(transcript, word) for word in ("two", "three", "five")}
-        assert len({(look.bold, look.underline) for look in looks.values()}) == 3, "told apart without colour too"
+        looks = {word: style_of(transcript, word) for word in ("one", "two", "three", "five")}
+        signs = {(look.bold, look.underline, look.italic) for look in looks.values()}
+        assert len(signs) == 4, "told apart without colour too"
         drawn = rows(transcript)
         with patch.object(Flow, "rewrap", side_effect=AssertionError("colours are no reason to wrap")):
             transcript.show_colours = False
@@ -101,10 +103,22 @@ async def test_each_origin_has_its_own_style_and_colour_and_the_toggle_takes_the
             assert rows(transcript) == drawn
         plain = style_of(transcript, "one")
         assert {style_of(transcript, word).color for word in looks} == {plain.color}
-        assert not style_of(transcript, "three").underline
+        assert not style_of(transcript, "three").underline and not plain.italic
         transcript.show_colours = True
         await pilot.pause()
         assert colour_of(transcript, "two") == ORIGIN_DEFAULTS["origin-accepted"]
+
+
+@piloted
+async def test_where_nobody_drafts_a_text_is_a_text() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 8)):
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        for number, (word, drafter) in enumerate((("one ", "off"), ("two", "model"))):
+            transcript.append_round(replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter)))
+        assert style_of(transcript, "two").italic and not style_of(transcript, "one").italic
+        assert transcript.token_at(INDENT, 1) == token("one ")
 
 
 @piloted
@@ -346,3 +360,22 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
             await until(pilot, lambda: "end" in rows(transcript)[-2])
             await pilot.pause()
         assert len(drawn) == 2, "of a scrolled window only the rows that changed are made again"
+
+
+@piloted
+async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
+    words = "漢字漢字漢字 👩‍🔬👩‍🔬 cafe\u0301 שלום עולם مُحَمَّد \ttab " + "x" * 90 + " end"
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 24)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        transcript.append_round(a_round(*(words[at : at + 3] for at in range(0, len(words), 3))))
+        transcript.append_round(replace(a_round(last=("漢" * 5000, "bonus")), index=1))
+        transcript.scroll_home(animate=False)
+        for width in (40, 20, 9, 60):
+            await pilot.resize_terminal(width, 24)
+            await until(pilot, lambda width=width: transcript.size.width == width)
+            drawn = [transcript.render_line(y) for y in range(24)]
+            assert {strip.cell_length for strip in drawn} == {width}
+            seen = "".join("".join(strip.text.split()) for strip in drawn).removeprefix("qwen")
+            assert "".join([*words.split(), "漢" * 5000]).startswith(seen) and len(seen) > 60
