@@ -1,0 +1,63 @@
+"""Rejected drafts: a key shows them where they stood, and nothing that leaves the window as text has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.fake import FakeEngine
+from spectui.store.journal import Journal
+from spectui.ui.app import SpectuiApp
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.seeing import REPLY, last, screen_text
+
+Make = Callable[..., SpectuiApp]
+WITH_GHOSTS = "   def add(a, b):\n        pass⏎return a + b"
+
+
+async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
+    make_app: Make, engine: FakeEngine, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = make_app(journal=Journal(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("f3")
+        await ask(pilot, "add two")
+        await answer(pilot, engine)
+        transcript = app.screen.query_one(Transcript)
+
+        def drawn() -> str:
+            return "\n".join(line[: transcript.size.width].rstrip() for line in screen_text(app).splitlines())
+
+        await wait_until(pilot, lambda: WITH_GHOSTS in drawn())
+        top = drawn().splitlines().index("   def add(a, b):") - transcript.region.y
+        await pilot.mouse_down(transcript, offset=(3, top))
+        await pilot.hover(transcript, offset=(40, top + 1))
+        await pilot.mouse_up(transcript, offset=(40, top + 1))
+        await pilot.press("ctrl+c")
+        assert app.clipboard == REPLY.rstrip("\n")
+        await pilot.press("alt+x", "enter")
+        await wait_until(pilot, lambda: (tmp_path / "add-two.md").exists())
+        assert (tmp_path / "add-two.md").read_text().endswith(f"## Reply\n\n{REPLY}")
+        await pilot.click("#prompt")
+        await ask(pilot, "more")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1][1].content == REPLY
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: "pass" not in drawn())
+    assert last(file).messages[1].text == REPLY
+
+
+async def test_one_without_a_text_is_seen_too(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "go")
+        engine.emit_round("one", correction=" two", rejected=[""])
+        await wait_until(pilot, lambda: "one two" in screen_text(app))
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: "one∅ two" in screen_text(app))
