@@ -12,8 +12,8 @@ from rich.cells import cell_len
 
 from spectui.ui.wrap import Flow, clean
 
-ALPHABET = [*"ab c,(  \t\n-é", *"中、「か\u3099\u0301👩\u200d🔬❤\ufe0f\U0001f1e9"]
-MARKS = "\u0301\u3099\u200d\ufe0f"
+ALPHABET = [*"ab c,(  \t\n-é", *"中、「か\u3099\u0301👩\u200d🔬❤\ufe0f\U0001f1e9", *"שלום\u05b0م\u0651"]
+MARKS = "\u0301\u3099\u200d\ufe0f\u05b0\u0651"
 SAFE_TEXT = st.lists(st.sampled_from(ALPHABET), max_size=12).map("".join)
 PIECES = st.lists(st.tuples(SAFE_TEXT, st.integers(0, 3)), max_size=14)
 WIDTHS = st.integers(2, 17)
@@ -110,11 +110,29 @@ def test_offsets_of_drawn_characters_give_them_back(pieces: list[tuple[str, int]
         ("あ「中」", 6, ["あ", "「中」"]),
         ("e\u0301e\u0301e\u0301", 2, ["e\u0301e\u0301", "e\u0301"]),
         ("👩\u200d🔬👩\u200d🔬", 3, ["👩\u200d🔬", "👩\u200d🔬"]),
+        ("שלום עולם טוב", 9, ["שלום עולם", "טוב"]),
+        ("בְּרֵא בְּרֵא", 3, ["בְּרֵא", "בְּרֵא"]),
+        ("مُحَمَّد رسول", 4, ["مُحَمَّد", "رسول"]),
+        ("ab שלום", 4, ["ab ", "שלום"]),
         ("", 5, [""]),
     ],
 )
 def test_where_rows_break(text: str, width: int, expected: list[str]) -> None:
     assert rows(flow_of([(text, 0)], width)) == expected
+
+
+@pytest.mark.parametrize("unit", ["x", "word ", "漢", "é ", "👩\u200d🔬", "ש", "\t"])
+def test_a_line_of_ten_thousand_columns(unit: str) -> None:
+    line = unit * (10_000 // max(1, cell_len(unit)))
+    flow = flow_of([(line + "\nend", 0)], 70)
+    drawn = rows(flow)
+    assert "".join(drawn).replace(" ", "") == (line + "end").replace(" ", "").replace("\t", "")
+    assert drawn[-1] == "end"
+    assert max(map(cell_len, drawn)) <= 70
+    if unit != "\t":
+        assert min(map(cell_len, drawn[:-2])) >= 65, "full rows"
+    flow.rewrap(17)
+    assert rows(flow) == rows(flow_of([(line + "\nend", 0)], 17))
 
 
 def test_a_token_may_span_rows_and_a_row_many_tokens() -> None:
