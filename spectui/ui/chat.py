@@ -310,6 +310,7 @@ class ChatScreen(PanelScreen):
     def _end_inspection(self) -> None:
         self.transcript.end_inspection()
         self.query_one(Inspector).show(None, None)
+        self.panel.query_one(RoundsPage).show_round(None)
         self.prompt.focus()
 
     def action_again(self) -> None:

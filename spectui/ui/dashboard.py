@@ -19,6 +19,7 @@ from spectui.ui.figures import (
     printable,
     share,
     step,
+    verdict,
 )
 from spectui.ui.lines import LABEL, Line, bar_of, labelled
 from spectui.ui.page import Page
@@ -38,8 +39,8 @@ class Dashboard(Page):
 **by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
 **a round** = milliseconds for drafting, verifying, choosing and the rest.
 **now** = what is drafted, and why so much (**last**: what was, before the reply ended); **no drafts** = why there are none.
-**pays** = the tokens that a round yields against its cost in plain passes (an estimate). **kept from** = accepted tokens by
-who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
+**pays** or **loses** = the tokens that a round yields against its cost in plain passes (an estimate). **kept from** = accepted
+tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
 """
 
     DEFAULT_CSS = """
@@ -105,8 +106,9 @@ def _pays(figures: Figures) -> Line:
     paid = payoff(figures.rounds)
     if paid is None:
         return labelled("pays", (UNKNOWN, "label"))
+    pays, times = verdict(paid.pays).split()
     return labelled(
-        "pays", (f"{paid.pays:.1f}x", "value"), (": ", "label"), (decimal(paid.tokens), "value"),
+        pays, (times, "value"), (": ", "label"), (decimal(paid.tokens), "value"),
         (" tokens for ", "label"), (decimal(paid.passes), "value"), (" passes", "label"),
     )  # fmt: skip
 
@@ -184,9 +186,14 @@ def _told(name: str, name_style: str, text: str, style: str, width: int) -> list
 
 
 def two_lines(text: str, width: int) -> tuple[str, str]:
-    """Text in two lines of `width` cells, broken between words, with … where it had to be cut."""
-    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False) or [""]
-    return lines[0], lines[1] if len(lines) > 1 else ""
+    """Text in two lines of `width` cells, broken between words, with … where it had to be cut. No word stands alone in
+    the second if the one before it can stand there too."""
+    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
+    first, second = [*lines, "", ""][:2]
+    rest, _, last = first.rpartition(" ")
+    if rest and second and " " not in second and len(last) + 1 + len(second) <= width:
+        return rest, f"{last} {second}"
+    return first, second
 
 
 def _cost(figures: Figures, width: int) -> list[Line]:
@@ -201,7 +208,7 @@ def _cost(figures: Figures, width: int) -> list[Line]:
     draft = round(room * reply.draft_s / reply.decode_s) if reply.decode_s else 0
     verify = round(room * reply.verify_s / reply.decode_s) if reply.decode_s else 0
     first: Line = [
-        ("a round     ", "label"), ("█" * draft, "accepted"), ("█" * verify, "bar"),
+        ("a round     ", "label"), ("▓" * draft, "accepted"), ("█" * verify, "bar"),
         (" " * (room - draft - verify), "track"), (f"{whole:>9}", "value"),
     ]  # fmt: skip
     second: Line = []

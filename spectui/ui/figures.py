@@ -77,6 +77,11 @@ def share(value: float | None) -> str:
     return text[1:] if text.startswith("0") else text[:3]
 
 
+def verdict(times: float) -> str:
+    """Whether speculation pays, at so many times plain decoding's speed. What loses a little must not read as 1.0."""
+    return f"pays {times:.1f}x" if times >= 1 else f"loses {times:.2f}x"
+
+
 def percent(value: float | None) -> str:
     """A share in 0..1 as 29 %."""
     return UNKNOWN if value is None else f"{100 * value:.0f} %"

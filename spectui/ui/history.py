@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import ratio
 
@@ -12,7 +10,7 @@ STEPS = 160
 
 
 class History:
-    """Rounds put into steps of equal decoding time. Rounds longer than a step leave gaps, which the next value fills."""
+    """Rounds put into steps of equal decoding time. Rounds longer than a step leave gaps, which the value behind fills."""
 
     def __init__(self, step_s: float = 0.25) -> None:
         self._step_s = self._shortest_s = step_s
@@ -43,25 +41,21 @@ class History:
     @property
     def speeds(self) -> list[float | None]:
         """Tokens per second in each step."""
-        return _filled(ratio(tokens, seconds) for tokens, seconds, _, _ in self._steps)
+        return self._ratios(0, 1)
 
     @property
     def acceptances(self) -> list[float | None]:
         """accepted / (accepted + rejected) in each step; None where nothing was judged."""
-        return _filled(ratio(accepted, judged) for _, _, accepted, judged in self._steps)
+        return self._ratios(2, 3)
+
+    def _ratios(self, part: int, whole: int) -> list[float | None]:
+        """One of a step's sums over another. A step in which no round ended is like the next, whose round went on in it."""
+        out: list[float | None] = []
+        for step in reversed(self._steps):
+            out.append(ratio(step[part], step[whole]) if any(step) or not out else out[-1])
+        return out[::-1]
 
     def _halve(self) -> None:
         self._step_s *= 2
         pairs = [self._steps[at : at + 2] for at in range(0, len(self._steps), 2)]
         self._steps = [[sum(numbers) for numbers in zip(*pair, strict=True)] for pair in pairs]
-
-
-def _filled(values: Iterable[float | None]) -> list[float | None]:
-    """The values, each gap between two of them filled with the one before."""
-    known = list(values)
-    while known and known[-1] is None:
-        known.pop()
-    for at in range(1, len(known)):
-        if known[at] is None:
-            known[at] = known[at - 1]
-    return known

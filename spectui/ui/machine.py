@@ -58,16 +58,24 @@ devices: **{devices}**, arrows and Space move a model to another one.
             self.rewrite()
 
     def written(self) -> list[Line]:
-        """GPUs first, then the host, then the models."""
-        width = self.size.width
-        tall = self.size.height >= 20
+        """GPUs first, then the host, then the models; of the past as much as there is room for."""
+        told, room = self._told(self.size.width), self.size.height
+        for rows, most in ((2, room - len(told)), (1, room - len(told)), (1, room), (0, room)):
+            lines = self._seen(self.size.width, rows)
+            if len(lines) <= most:
+                break
+        return [*lines, *told]
+
+    def _seen(self, width: int, rows: int) -> list[Line]:
+        """What the monitor saw, each with `rows` of how it went."""
         lines: list[Line] = []
         for device in self._devices:
             if device.kind in ("gpu", "igpu"):
-                lines += [*self._gpu(device, width, tall), []]
+                lines += [*self._gpu(device, width, rows), *([[]] if rows else [])]
         if not lines and self._past and self._past[-1].gpu_reason:
-            lines += [labelled("no GPU", (printable(self._past[-1].gpu_reason)[: width - 12], "label")), []]
-        return [*lines, *self._host(width, tall), *self._told(width)]
+            reason = wrap(printable(self._past[-1].gpu_reason), max(8, width - LABEL))
+            lines = [labelled("" if at else "no GPU", (part, "label")) for at, part in enumerate(reason)] + [[]]
+        return [*lines, *self._host(width, rows)]
 
     def _told(self, width: int) -> list[Line]:
         """What the models are, and what was found out about them at load."""
@@ -79,7 +87,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
             lines += [labelled("", (part, "label")) for part in wrap(printable(model.remark), max(8, width - LABEL))]
         return lines
 
-    def _gpu(self, device: Device, width: int, tall: bool) -> list[Line]:
+    def _gpu(self, device: Device, width: int, rows: int) -> list[Line]:
         gpus = [find_gpu(each.gpus, device.id) for each in self._past]
         now = gpus[-1] if gpus else None
         used = now.memory_used if now and now.memory_used is not None else device.total - device.free
@@ -90,11 +98,11 @@ devices: **{devices}**, arrows and Space move a model to another one.
         name = printable(f"{device.name}  {device.description}").replace("\n", " ")
         return [
             [(name[: width - 14], "value"), ("  " + " ".join(filter(None, warm)), "label")],
-            *_measured("VRAM", used, total, past, width, tall),
-            *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, tall),
+            *_measured("VRAM", used, total, past, width, rows),
+            *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
         ]  # fmt: skip
 
-    def _host(self, width: int, tall: bool) -> list[Line]:
+    def _host(self, width: int, rows: int) -> list[Line]:
         hosts = [each.host for each in self._past]
         cpu = next((device for device in self._devices if device.kind == "cpu"), None)
         name = printable(f"host  {cpu.description}" if cpu else "host").replace("\n", " ")
@@ -105,29 +113,29 @@ devices: **{devices}**, arrows and Space move a model to another one.
         return [
             [(name[: max(4, width - len(own))], "value"), (own, "label")],
             *_measured("memory", now.memory_used, now.memory_total,
-                       _shares((host.memory_used, host.memory_total) for host in hosts), width, tall),
-            *_used("processor", now.cpu, [host.cpu for host in hosts], width, tall),
+                       _shares((host.memory_used, host.memory_total) for host in hosts), width, rows),
+            *_used("processor", now.cpu, [host.cpu for host in hosts], width, rows),
         ]  # fmt: skip
 
 
 def _measured(
-    name: str, used: int | None, total: int | None, past: list[float | None], width: int, tall: bool
+    name: str, used: int | None, total: int | None, past: list[float | None], width: int, rows: int
 ) -> list[Line]:
     part = used / total if used is not None and total else None
     figure = UNKNOWN if part is None else f"{_gigabytes(used)} of {_gigabytes(total)}"
-    return _row(name, part, figure, past, width, tall)
+    return _row(name, part, figure, past, width, rows)
 
 
-def _used(name: str, part: float | None, past: list[float | None], width: int, tall: bool) -> list[Line]:
-    return _row(name, part, percent(part), past, width, tall)
+def _used(name: str, part: float | None, past: list[float | None], width: int, rows: int) -> list[Line]:
+    return _row(name, part, percent(part), past, width, rows)
 
 
-def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, tall: bool) -> list[Line]:
+def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
     """A bar with its figure, and under it the past as columns."""
     lines = [labelled(name, *bar_of(part, width - 12 - 20), (f"{figure:>20}", "value"))]
-    if tall and any(share is not None for share in past):
+    if rows and any(share is not None for share in past):
         latest = past[-(width - 12) :]
-        lines += [labelled("", (text, "accepted")) for text in columns(latest, 2)]
+        lines += [labelled("", (text, "accepted")) for text in columns(latest, rows)]
     return lines
 
 

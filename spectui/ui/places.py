@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectui.ui.estimates import Advice, Payoff, advice, payoff
-from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, share
+from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, share, verdict
 from spectui.ui.keys import key_of
 from spectui.ui.lines import LABEL, Line, bar_of, labelled
 from spectui.ui.page import Page
@@ -109,9 +109,8 @@ def break_even(paid: Payoff | None, compare: str) -> list[Line]:
     """Whether it pays, in words; `compare` is the key that measures it."""
     if paid is None:
         return [labelled("break-even", (UNKNOWN, "label"), ("  no plain pass was measured yet", "label"))]
-    verdict = f"pays {paid.pays:.1f}x" if paid.pays >= 1 else f"loses: {paid.pays:.2f}x"
     return [
         [("a round costs ", "label"), (f"{decimal(paid.passes)} passes", "value"), ("; it yields ", "label"),
          (f"{decimal(paid.tokens)} tokens", "value")],
-        [(verdict, "value"), (f"; an estimate, A/B ({compare}) measures it", "label")],
+        [(verdict(paid.pays), "value"), (f": an estimate, {compare} measures it", "label")],
     ]  # fmt: skip

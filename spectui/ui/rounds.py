@@ -15,9 +15,9 @@ from textual.message import Message
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.packed import same
-from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, printable
+from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, printable, verdict
 from spectui.ui.inspector import quoted, share3
-from spectui.ui.lines import Line, cells, figures_of, labelled
+from spectui.ui.lines import Line, figures_of, flowed, labelled
 from spectui.ui.page import Page
 
 AXIS = 4
@@ -182,9 +182,7 @@ def _passes(round: Round) -> str:
     if not round.plain_s:
         return UNKNOWN
     passes = round.seconds / round.plain_s
-    return (
-        f"{passes:.1f} passes: {'pays' if len(round.tokens) >= passes else 'loses'} {len(round.tokens) / passes:.1f}x"
-    )
+    return f"{passes:.1f} passes: {verdict(len(round.tokens) / passes)}"
 
 
 def changes(before: Knobs, after: Knobs) -> list[str]:
@@ -200,19 +198,13 @@ def changes(before: Knobs, after: Knobs) -> list[str]:
 
 def _tokens(round: Round, width: int) -> list[Line]:
     """What was drafted and what became of it, then the target's own token."""
-    lines: list[Line] = [[]]
-
-    def put(text: str, style: str) -> None:
-        if cells(lines[-1]) + len(text) + 1 > width and lines[-1]:
-            lines.append([])
-        lines[-1] += [(text, style), (" ", "label")]
-
+    items: list[Line] = []
     for token in round.drafted:
         sign = {"accepted": "", "rejected": "✗", "ignored": "–"}[token.fate]
-        put(f"{sign}{quoted(token.text)}{share3(token.p)}", "accepted" if token.fate == "accepted" else "rejected")
-    for own in round.tokens[round.count("accepted") :]:
-        put(quoted(own.text), own.origin)
-    return lines
+        text = f"{sign}{quoted(token.text, width - 6)}"
+        items.append([(text, "accepted" if token.fate == "accepted" else "rejected"), (f" {share3(token.p)}", "label")])
+    items += [[(quoted(own.text, width), own.origin)] for own in round.tokens[round.count("accepted") :]]
+    return flowed(items, width)
 
 
 def _wrapped(name: str, text: str, width: int) -> list[Line]:

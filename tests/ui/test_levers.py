@@ -89,7 +89,7 @@ async def test_the_policys_words_and_who_drafted_are_shown(make_app: Make, engin
         await load(pilot, engine)
         await ask(pilot, "go")
         engine.emit_round(" a", bonus=" b", source="suffix", note="drafting 1 of 16: pays 1.7x")
-        await wait_until(pilot, lambda: "suffix · drafting 1 of 16: pays" in one_line(app))
+        await wait_until(pilot, lambda: "suffix · drafting 1 of 16:" in one_line(app))
         engine.emit_round(" c", " d", bonus=" e")
         why = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61 \x1b[31m"
         engine.emit_round(plain=" f", note=why)
@@ -101,7 +101,7 @@ async def test_the_policys_words_and_who_drafted_are_shown(make_app: Make, engin
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("", ("", "")), ("one two", ("one two", "")), ("one two three", ("one two", "three")),
-     ("one two three four five", ("one two", "three…")), ("x\x1b[1my", ("x[1my", ""))],
+     ("one two three four five", ("one two", "three…")), ("one two six", ("one", "two six")), ("x\x1b[1my", ("x[1my", ""))],
 )  # fmt: skip
 def test_two_lines(text: str, expected: tuple[str, str]) -> None:
     assert two_lines(text, 7) == expected
