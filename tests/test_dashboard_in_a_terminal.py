@@ -17,7 +17,7 @@ def inspected(terminal: Terminal) -> str:
     """The lines of the inspector from the first that tells of a token on."""
     lines = terminal.text.splitlines()
     first = next((at for at, line in enumerate(lines) if "likeliest" in line), len(lines))
-    return "\n".join(line[:68] for line in lines[max(0, first - 2) : first + 2])
+    return "\n".join(line[:68] for line in lines[max(0, first - 3) : first + 2])
 
 
 def test_inspector_compare_and_models_by_their_keys() -> None:
