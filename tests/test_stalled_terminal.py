@@ -88,11 +88,14 @@ def test_a_signal_ends_it_and_the_terminal_is_restored_when_it_goes_on() -> None
 
 def test_the_whole_window_is_drawn_when_it_goes_on() -> None:
     with stalled() as terminal:
+        before = len(terminal.raw)
         terminal.press("escape")
         until(lambda: stop() == "cancelled")
         terminal.type("another, short\r")
         until(lambda: stop() == "eos")
         terminal.wait("what is now", lambda: "another, short" in terminal.text and "ready" in terminal.text)
+
+        assert len(terminal.raw) - before < 800_000, "some thirty windows wait for the terminal, and no more"
 
         def chat() -> list[str]:
             return [line[:68] for line in terminal.text.splitlines()]

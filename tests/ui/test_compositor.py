@@ -7,13 +7,15 @@ from typing import Any
 
 import pyte
 import pytest
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, Compositor
+from textual.app import App
 from textual.pilot import Pilot
 
 from spectui.engine.fake import FakeEngine
 from spectui.ui.app import SpectuiApp
 from spectui.ui.panel import PAGES
 from spectui.ui.prompt_input import PromptInput
+from spectui.ui.rounds import RoundsPage
 from tests.ui.driving import ask, load, wait_until, write_reply
 
 Make = Callable[..., SpectuiApp]
@@ -90,3 +92,52 @@ async def test_a_token_asks_nobody_but_the_transcript(
         await wait_until(pilot, lambda: asked)
         await pilot.pause()
         assert asked == [("transcript", 1)], "a row of it: the round went into the last one"
+
+
+async def test_a_row_that_has_not_changed_is_the_same_strip_in_the_next_frame(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "Write add.")
+        write_reply(engine)
+        await wait_until(pilot, lambda: not engine.events)
+        transcript = app.screen.transcript
+        crop = transcript.size.with_height(4).region
+        before = transcript.render_lines(crop)
+        transcript.refresh()
+        for old, new in zip(before, transcript.render_lines(crop), strict=True):
+            assert old is new, "with the terminal's sequences, which are kept with it"
+
+
+async def test_what_nobody_sees_has_nothing_arranged(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arranged: list[object] = []
+    arrange = Compositor._arrange_root
+    monkeypatch.setattr(Compositor, "_arrange_root", lambda *given, **how: arranged.append(1) or arrange(*given, **how))
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await load(pilot, engine)
+        await wait_until(pilot, lambda: arranged and app.screen.transcript.region)
+        arranged.clear()
+        page = app.screen.query_one(RoundsPage)
+        page.refresh()
+        await wait_until(pilot, lambda: page not in app.screen._dirty_widgets)
+        assert app.screen.transcript.region and not arranged
+        app.screen.show_page("rounds")
+        await wait_until(pilot, lambda: arranged)
+
+
+async def test_a_terminal_that_takes_nothing_is_drawn_nothing(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[object] = []
+    monkeypatch.setattr(App, "_display", lambda app, screen, update: drawn.append(update))
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await wait_until(pilot, lambda: drawn)
+        for dropped in (True, False):
+            monkeypatch.setattr(app._driver, "drops_frame", lambda dropped=dropped: dropped, raising=False)
+            drawn.clear()
+            app._display(app.screen, None)
+            assert bool(drawn) != dropped
