@@ -39,7 +39,7 @@ def told(token: Token, round: Round, width: int) -> list[Line]:
         ("target", share3(token.p_target)), ("draft", share3(token.p_draft)),
     )]  # fmt: skip
     return [
-        [(quoted(token.text, width - cells(known)), token.origin), *known],
+        [(quoted(token.text, max(LABEL, width - cells(known))), token.origin), *known],
         _origin(token, round, place, width),
         _times(round),
         *_likeliest(round, place, width),

@@ -99,6 +99,11 @@ def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> N
                 assert figure in drawn, drawn
 
 
+def test_in_a_narrow_window_the_token_comes_before_its_figures() -> None:
+    round = FakeEngine().emit_round(plain=" token")
+    assert told(round.tokens[0], round, 20)[0][0] == ('" token"', "plain")
+
+
 def test_what_was_not_drafted_says_what_was() -> None:
     def story(round: Round) -> str:
         return "".join(text for text, _ in told(round.tokens[-1], round, 68)[1])
