@@ -32,6 +32,7 @@ from spectui.ui.main_screen import MainScreen
 from spectui.ui.palette import Palette
 from spectui.ui.presets import PresetStore
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
+from spectui.ui.title import NARROW
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -46,7 +47,7 @@ class SpectuiApp(App[None]):
 
     TITLE = "spectui"
     CSS_PATH = "app.tcss"
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]  # type: ignore[misc]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (NARROW, "-wide")]  # type: ignore[misc]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]  # type: ignore[misc]
     BINDING_GROUP_TITLE = "window"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -222,7 +223,3 @@ class SpectuiApp(App[None]):
         """Show the command palette."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
-
-    async def action_quit(self) -> None:
-        """Leave, whatever is going on."""
-        self.exit()

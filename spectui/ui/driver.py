@@ -27,7 +27,6 @@ from spectui.ui.figures import printable
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code of a program whose terminal has gone."""
 
-
 PATIENCE_S = 1.0
 """How long the end waits for a terminal to take what it still has to get."""
 
@@ -37,8 +36,8 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._screen = Screen(cast(TextIO, self._file), self._taken)
-        self._file = cast(Any, self._screen)
+        self._output = Output(cast(TextIO, self._file), self._taken)
+        self._file = cast(Any, self._output)
         self._dropped = False
 
     def start_application_mode(self) -> None:
@@ -81,7 +80,7 @@ class TerminalDriver(LinuxDriver):
                     writer._queue.get_nowait()
             writer._queue.put(None)
             if not self._app.is_running:
-                self._screen.let_go()
+                self._output.let_go()
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, until the driver stops or nobody can type any more."""
@@ -113,7 +112,7 @@ class TerminalDriver(LinuxDriver):
             self.resume_application_mode()
 
 
-class Screen:
+class Output:
     """A terminal to write to, and the null device in its place when it has gone: no write fails.
 
     Python's own buffer is left out: at the end of the process it would be waited for, whoever is just writing it.

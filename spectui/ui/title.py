@@ -11,6 +11,7 @@ from spectui.ui.session import Session, short_name
 
 BAR = 12
 NARROW = 100
+"""Columns below which a window has no room for the panel beside the chat."""
 
 
 class TitleLine(Widget):
