@@ -33,17 +33,17 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "the drafter is off"
     if knobs.draft_max == 0:
         return "draft-max is 0"
-    if room is not None and room < 2:
+    if room is not None and room < max(2, knobs.draft_min):
         return "the context is nearly full: no room for a draft"
     if figures.draft_failed and knobs.drafter != "suffix":
         return "the draft model failed; the next reply tries it again"
     if knobs.drafter == "model" and not figures.has_draft:
         return figures.draft_problem or "there is no draft model: give one with -md"
+    if knobs.policy == "fixed" and any(round.drafted for round in rounds):
+        return f"all drafts are shorter than draft-min {knobs.draft_min}"
+    if knobs.policy != "auto" and (knobs.drafter == "suffix" or not figures.has_draft):
+        return "nothing here stood in the conversation before" + _besides(figures, knobs)
     if knobs.policy == "fixed":
-        if any(round.drafted for round in rounds):
-            return f"all drafts are shorter than draft-min {knobs.draft_min}"
-        if knobs.drafter == "suffix" or not figures.has_draft:
-            return "nothing here stood in the conversation before" + _besides(figures, knobs)
         return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
     note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ")
     return (note or "the policy says that it does not pay") + _besides(figures, knobs)

@@ -326,7 +326,9 @@ async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(
         (Knobs(drafter="model"), {"draft_problem": "The draft has another vocabulary."}, "another vocabulary"),
         (Knobs(policy="fixed"), {"has_draft": True}, "reaches p-min 0.75"),
         (Knobs(policy="fixed", drafter="suffix"), {"has_draft": True}, "nothing here stood"),
+        (Knobs(policy="profile"), {}, "nothing here stood in the conversation before; no draft model"),
         (Knobs(), {"has_draft": True, "context": 4095, "n_ctx": 4096}, "context is nearly full"),
+        (Knobs(policy="fixed", draft_min=8), {"context": 4090, "n_ctx": 4096}, "context is nearly full"),
         (Knobs(), {"has_draft": True, "draft_failed": True}, "draft model failed"),
     ],
 )
