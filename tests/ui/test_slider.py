@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from piloted import piloted, until
 from textual import on
 from textual.app import App, ComposeResult
 
 from spectui.ui.slider import LABEL, Slider, shown
+from tests.ui.driving import wait_until
 
 
 class SliderApp(App[None]):
@@ -38,60 +38,54 @@ def drawn(app: SliderApp) -> str:
         ("left", 15), ("right", 17), ("shift+left", 6), ("shift+right", 26), ("home", 0), ("end", 48),
     ],
 )  # fmt: skip
-@piloted
 async def test_keys(key: str, value: int) -> None:
     app = SliderApp()
     async with app.run_test(size=(60, 3)) as pilot:
         await pilot.press("tab", key)
-        await until(pilot, lambda: app.seen == [value])
+        await wait_until(pilot, lambda: app.seen == [value])
         assert app.query_one(Slider).value == value
         assert isinstance(app.seen[0], int)
 
 
 @pytest.mark.parametrize("key", ["r", "delete"])
-@piloted
 async def test_back_to_the_default(key: str) -> None:
     app = SliderApp(value=3)
     async with app.run_test(size=(60, 3)) as pilot:
         await pilot.press("tab", key)
-        await until(pilot, lambda: app.seen == [16])
+        await wait_until(pilot, lambda: app.seen == [16])
 
 
-@piloted
 async def test_a_turn_against_the_end_says_nothing() -> None:
     app = SliderApp(value=0)
     async with app.run_test(size=(60, 3)) as pilot:
         await pilot.press("tab", "left", "home", "right")
-        await until(pilot, lambda: bool(app.seen))
+        await wait_until(pilot, lambda: bool(app.seen))
         assert app.seen == [1]
 
 
-@piloted
 async def test_floats_stay_on_their_steps() -> None:
     app = SliderApp(value=0.0, low=0.0, high=1.0, step=0.05, default=0.75)
     async with app.run_test(size=(60, 3)) as pilot:
         await pilot.press("tab", *["right"] * 20)
-        await until(pilot, lambda: len(app.seen) == 20)
+        await wait_until(pilot, lambda: len(app.seen) == 20)
         assert app.seen == [round(0.05 * turn, 2) for turn in range(1, 21)]
 
 
-@piloted
 async def test_mouse_click_and_drag() -> None:
     app = SliderApp(value=16)
     async with app.run_test(size=(60, 3)) as pilot:
         slider = app.query_one(Slider)
         first = LABEL + 1
         await pilot.mouse_down(slider, offset=(first, 0))
-        await until(pilot, lambda: app.seen == [0])
+        await wait_until(pilot, lambda: app.seen == [0])
         await pilot.hover(slider, offset=(59, 0))
-        await until(pilot, lambda: app.seen[-1] == 48)
+        await wait_until(pilot, lambda: app.seen[-1] == 48)
         await pilot.mouse_up(slider, offset=(59, 0))
         await pilot.hover(slider, offset=(first, 0))
         await pilot.pause()
         assert slider.value == 48
 
 
-@piloted
 async def test_every_value_is_drawn_zero_too() -> None:
     app = SliderApp(value=3)
     async with app.run_test(size=(60, 3)):
@@ -107,7 +101,6 @@ async def test_every_value_is_drawn_zero_too() -> None:
         assert len(drawn(app)) == 60
 
 
-@piloted
 async def test_set_value_clamps_and_is_silent_unless_asked() -> None:
     app = SliderApp()
     async with app.run_test(size=(60, 3)) as pilot:
@@ -116,11 +109,10 @@ async def test_set_value_clamps_and_is_silent_unless_asked() -> None:
         assert slider.value == 48
         slider.set_value(-1000, notify=True)
         assert slider.value == 0
-        await until(pilot, lambda: bool(app.seen))
+        await wait_until(pilot, lambda: bool(app.seen))
         assert app.seen == [0]
 
 
-@piloted
 async def test_focus_can_be_seen() -> None:
     app = SliderApp()
     async with app.run_test(size=(60, 3)) as pilot:
@@ -129,15 +121,14 @@ async def test_focus_can_be_seen() -> None:
         await pilot.pause()
         before = list(slider.render_line(0))
         slider.focus()
-        await until(pilot, lambda: list(slider.render_line(0)) != before)
+        await wait_until(pilot, lambda: list(slider.render_line(0)) != before)
 
 
-@piloted
 async def test_a_narrow_window_does_not_break_it() -> None:
     app = SliderApp()
     async with app.run_test(size=(6, 3)) as pilot:
         await pilot.press("tab", "right")
-        await until(pilot, lambda: app.seen == [17])
+        await wait_until(pilot, lambda: app.seen == [17])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from piloted import piloted, until
 from textual import on
 from textual.app import App, ComposeResult
 
 from spectui.ui.slider import LABEL
 from spectui.ui.switch import Switch
+from tests.ui.driving import wait_until
 
 
 class SwitchApp(App[None]):
@@ -29,34 +29,30 @@ class SwitchApp(App[None]):
 @pytest.mark.parametrize(
     ("key", "value"), [("right", "suffix"), ("enter", "suffix"), ("space", "suffix"), ("left", "auto"), ("r", "auto")]
 )
-@piloted
 async def test_keys(key: str, value: str) -> None:
     app = SwitchApp("model")
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.press("tab", key)
-        await until(pilot, lambda: app.seen == [value])
+        await wait_until(pilot, lambda: app.seen == [value])
         assert app.query_one(Switch).value == value
 
 
-@piloted
 async def test_after_the_last_choice_comes_the_first() -> None:
     app = SwitchApp()
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.press("tab", "left", "right", "right")
-        await until(pilot, lambda: app.seen == ["off", "auto", "model"])
+        await wait_until(pilot, lambda: app.seen == ["off", "auto", "model"])
 
 
-@piloted
 async def test_a_click_turns_on_and_on_the_left_arrow_back() -> None:
     app = SwitchApp()
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.click(Switch, offset=(LABEL + 4, 0))
-        await until(pilot, lambda: app.seen == ["model"])
+        await wait_until(pilot, lambda: app.seen == ["model"])
         await pilot.click(Switch, offset=(LABEL + 1, 0))
-        await until(pilot, lambda: app.seen == ["model", "auto"])
+        await wait_until(pilot, lambda: app.seen == ["model", "auto"])
 
 
-@piloted
 async def test_it_shows_name_and_choice_and_an_assignment_is_silent() -> None:
     app = SwitchApp()
     async with app.run_test(size=(40, 3)) as pilot:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from piloted import piloted, until
 from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.theme import Theme
@@ -108,7 +107,6 @@ def test_the_later_directory_wins(tmp_path: Path) -> None:
     assert [theme.primary for theme in themes] == ["#222222"]
 
 
-@piloted
 async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
     """A theme is parsed again when it is put on: a value that passes here and fails there would end the program."""
     colours = ("red", "rgb(1, 2, 3)", "rgba(1,2,3,0.5)", "hsl(20, 50%, 50%)", "#fff8", "transparent", "#123")
@@ -137,7 +135,7 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
         for theme in [*themes, *SHIPPED]:
             app.register_theme(theme)
             app.theme = theme.name
-            await until(pilot, lambda theme=theme: app.current_theme.name == theme.name)
+            await wait_until(pilot, lambda theme=theme: app.current_theme.name == theme.name)
             await pilot.pause()
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from piloted import piloted, until
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.color import Color
@@ -20,6 +19,7 @@ from spectui.ui.blocks import INDENT
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript import Transcript
 from spectui.ui.wrap import Flow
+from tests.ui.driving import wait_until
 
 
 class TranscriptApp(App[None]):
@@ -69,7 +69,6 @@ def scrollbar_drawn(app: TranscriptApp) -> bool:
     return app.query_one(Transcript).vertical_scrollbar in app.screen._compositor.visible_widgets
 
 
-@piloted
 async def test_messages_stand_under_headings_indented() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 12)):
@@ -83,7 +82,6 @@ async def test_messages_stand_under_headings_indented() -> None:
         assert transcript.text == "you\nwhat [b]is[/b] it?\n\nqwen\na thing"
 
 
-@piloted
 async def test_each_origin_has_its_own_style_and_colour_and_the_toggle_takes_them_away() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)) as pilot:
@@ -109,7 +107,6 @@ async def test_each_origin_has_its_own_style_and_colour_and_the_toggle_takes_the
         assert colour_of(transcript, "two") == ORIGIN_DEFAULTS["origin-accepted"]
 
 
-@piloted
 async def test_where_nobody_drafts_a_text_is_a_text() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)):
@@ -121,7 +118,6 @@ async def test_where_nobody_drafts_a_text_is_a_text() -> None:
         assert transcript.token_at(INDENT, 1) == token("one ")
 
 
-@piloted
 async def test_a_theme_repaints_what_stands() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)) as pilot:
@@ -129,10 +125,9 @@ async def test_a_theme_repaints_what_stands() -> None:
         transcript.add_message("user", "hello")
         before = colour_of(transcript, "hello")
         app.theme = "textual-light"
-        await until(pilot, lambda: colour_of(transcript, "hello") != before)
+        await wait_until(pilot, lambda: colour_of(transcript, "hello") != before)
 
 
-@piloted
 async def test_ghosts_stand_before_the_correction_and_never_in_the_text() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)) as pilot:
@@ -154,7 +149,6 @@ async def test_ghosts_stand_before_the_correction_and_never_in_the_text() -> Non
         assert rows(transcript)[1] == "   one two three four five█"
 
 
-@piloted
 async def test_the_token_under_a_cell() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)):
@@ -186,7 +180,6 @@ async def test_the_token_under_a_cell() -> None:
         "\x0e",
     ],
 )
-@piloted
 async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 20)) as pilot:
@@ -207,7 +200,6 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
         assert transcript.text.replace("\n", "").isprintable()
 
 
-@piloted
 async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -216,23 +208,24 @@ async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back(
         for number in range(30):
             transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
         assert any("line 29" in row for row in rows(transcript))
-        await until(pilot, lambda: not scrollbar_drawn(app))
+        await wait_until(pilot, lambda: not scrollbar_drawn(app))
         transcript.scroll_up(animate=False)
-        await until(pilot, lambda: scrollbar_drawn(app))
+        await wait_until(pilot, lambda: scrollbar_drawn(app))
         stands = rows(transcript)
         for number in range(30, 40):
             transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
         await pilot.pause()
         assert rows(transcript) == stands
         transcript.scroll_end(animate=False)
-        await until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
+        await wait_until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
         transcript.append_round(a_round(last=("line 40\n", "plain")))
         assert any("line 40" in row for row in rows(transcript))
         await pilot.resize_terminal(40, 6)
-        await until(pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript)))
+        await wait_until(
+            pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript))
+        )
 
 
-@piloted
 async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -246,7 +239,6 @@ async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
         assert any("line 59" in row for row in rows(transcript))
 
 
-@piloted
 async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 10)) as pilot:
@@ -256,14 +248,13 @@ async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
         await pilot.pause()
         word = rows(transcript)[0].split()[0]
         await pilot.resize_terminal(30, 10)
-        await until(pilot, lambda: transcript.size.width <= 30 and word in rows(transcript)[0])
+        await wait_until(pilot, lambda: transcript.size.width <= 30 and word in rows(transcript)[0])
         seen = " ".join(rows(transcript)).split()
         first = int(word.removeprefix("word"))
         assert seen == [f"word{number:03}" for number in range(first, first + len(seen))]
         assert transcript.text.count("\n") == 1
 
 
-@piloted
 async def test_selected_text_is_what_was_written() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(24, 12)) as pilot:
@@ -277,13 +268,12 @@ async def test_selected_text_is_what_was_written() -> None:
         await pilot.mouse_down(transcript, offset=(INDENT + 2, 1))
         await pilot.hover(transcript, offset=(INDENT + 12, 2))
         await pilot.mouse_up(transcript, offset=(INDENT + 12, 2))
-        await until(pilot, lambda: app.screen.get_selected_text() == "line that is wrapped twice")
+        await wait_until(pilot, lambda: app.screen.get_selected_text() == "line that is wrapped twice")
         assert style_of(transcript, "line that").bgcolor != style_of(transcript, "second").bgcolor, (
             "the selection shows"
         )
 
 
-@piloted
 async def test_regenerate_takes_the_last_reply_back() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 12)):
@@ -306,7 +296,6 @@ async def test_regenerate_takes_the_last_reply_back() -> None:
         assert not any(rows(transcript))
 
 
-@piloted
 async def test_the_cursor_marks_the_growing_reply() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 8)):
@@ -321,7 +310,6 @@ async def test_the_cursor_marks_the_growing_reply() -> None:
         assert rows(transcript)[1] == "   one four five"
 
 
-@piloted
 async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -357,12 +345,11 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
 
         with patch.object(Transcript, "_draw", counted_draw):
             transcript.append_round(a_round(last=("end\n", "plain")))
-            await until(pilot, lambda: "end" in rows(transcript)[-2])
+            await wait_until(pilot, lambda: "end" in rows(transcript)[-2])
             await pilot.pause()
         assert len(drawn) == 2, "of a scrolled window only the rows that changed are made again"
 
 
-@piloted
 async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
     words = "漢字漢字漢字 👩‍🔬👩‍🔬 cafe\u0301 שלום עולם مُحَمَّد \ttab " + "x" * 90 + " end"
     app = TranscriptApp()
@@ -374,7 +361,7 @@ async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
         transcript.scroll_home(animate=False)
         for width in (40, 20, 9, 60):
             await pilot.resize_terminal(width, 24)
-            await until(pilot, lambda width=width: transcript.size.width == width)
+            await wait_until(pilot, lambda width=width: transcript.size.width == width)
             drawn = [transcript.render_line(y) for y in range(24)]
             assert {strip.cell_length for strip in drawn} == {width}
             seen = "".join("".join(strip.text.split()) for strip in drawn).removeprefix("qwen")
