@@ -8,28 +8,19 @@ import stat
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 import pytest
 
 from spectui import paths
-from spectui.store import library
-from spectui.store.database import database_file
-from spectui.store.records import Conversation
 from tests.scripted import ASSERT, NOISE
-from tests.store.kept import until
+from tests.store.kept import last, until
 from tests.terminal import Terminal
 from tests.test_chat_in_a_terminal import ask, open_window
 
 DIED = "spectui died: spectui chat --continue goes on with what is kept."
+pytestmark = pytest.mark.usefixtures("fresh_directories")
 MODEL = ("chat", "-m", "/models/some.gguf", "-fa", "on")
-
-
-@pytest.fixture(autouse=True)
-def _own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("DATA", "STATE"):
-        monkeypatch.setenv(f"SPECTUI_{kind}_DIR", str(tmp_path / kind))
 
 
 @contextmanager
@@ -57,12 +48,6 @@ def restored(terminal: Terminal) -> None:
     assert (modes[1049], modes[25], modes[2004]) == (False, True, False), "screen, cursor, pasting"
     assert not any(modes.get(mode) for mode in (1000, 1002, 1003, 1006)), "the mouse"
     assert b"Traceback" not in terminal.raw
-
-
-def last() -> Conversation:
-    conversation = library.last(database_file())
-    assert conversation is not None
-    return conversation
 
 
 def left_behind() -> list[str]:

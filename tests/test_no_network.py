@@ -12,14 +12,9 @@ import pytest
 from tests.llama.ggufs import write_model
 from tests.terminal import Terminal
 
+pytestmark = pytest.mark.usefixtures("fresh_directories")
 HOOKED = "tests.hooked_sockets"
 TINY = ("-t", "1", "-c", "256", "-n", "8", "--no-profile")
-
-
-@pytest.fixture(autouse=True)
-def _own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("DATA", "STATE", "CACHE", "CONFIG"):
-        monkeypatch.setenv(f"SPECTUI_{kind}_DIR", str(tmp_path / kind))
 
 
 def hooked(*arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -7,30 +7,21 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import cycle
-from pathlib import Path
 
 import psutil
 import pytest
 
-from spectui.store import library
-from spectui.store.database import database_file
 from spectui.store.records import StoredMessage
-from tests.store.kept import until
+from tests.store.kept import last, until
 from tests.terminal import Terminal
 from tests.test_endings import MODEL, left_behind, replying, restored
 
-
-@pytest.fixture(autouse=True)
-def _own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("DATA", "STATE"):
-        monkeypatch.setenv(f"SPECTUI_{kind}_DIR", str(tmp_path / kind))
+pytestmark = pytest.mark.usefixtures("fresh_directories")
 
 
 def kept() -> StoredMessage:
     """The last reply on disk."""
-    conversation = library.last(database_file())
-    assert conversation is not None
-    return conversation.messages[-1]
+    return last().messages[-1]
 
 
 def stop() -> str | None:

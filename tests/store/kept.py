@@ -11,6 +11,7 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store import library
+from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.packing import pack, unpack
 from spectui.store.records import Conversation
@@ -72,8 +73,8 @@ def until(seen: Callable[[], object]) -> None:
     raise AssertionError("that did not come true")
 
 
-def last(file: Path) -> Conversation:
-    """The conversation that something was last said in."""
-    conversation = library.last(file)
+def last(file: Path | None = None) -> Conversation:
+    """The conversation that something was last said in, of this file or of spectui's own."""
+    conversation = library.last(file or database_file())
     assert conversation is not None
     return conversation

@@ -1,14 +1,11 @@
-"""What a person sees of the chat window, and finds on disk afterwards."""
+"""What a person sees of the chat window."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from textual.app import App
 
-from spectui.store import library
-from spectui.store.records import Conversation
 from spectui.ui.transcript import Transcript
 
 REPLY = "def add(a, b):\n    return a + b\n"
@@ -35,10 +32,3 @@ def said(app: App[Any]) -> str:
 def shown(app: App[Any]) -> str:
     """All of the transcript, notices too."""
     return "\n".join(block.flow.extract() for block in app.screen_stack[0].query_one(Transcript)._blocks)
-
-
-def last(file: Path) -> Conversation:
-    """The conversation that something was last said in."""
-    conversation = library.last(file)
-    assert conversation is not None
-    return conversation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -71,9 +70,8 @@ def test_whatever_is_typed_breaks_nothing(text: str) -> None:
     told(events_of(cut(text, range(0, 500, 7)), slow=False))
 
 
-def test_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("DATA", "STATE"):
-        monkeypatch.setenv(f"SPECTUI_{kind}_DIR", str(tmp_path / kind))
+@pytest.mark.usefixtures("fresh_directories")
+def test_in_a_terminal() -> None:
     with Terminal("chat", "-m", "/models/some.gguf", module="tests.scripted") as terminal:
         open_window(terminal)
         terminal.paste("\x1b" + "pasted text\r" * 4 + "\x11" * 40 + "behind it")

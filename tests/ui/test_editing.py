@@ -19,8 +19,9 @@ from spectui.ui.messages import MessagesScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.system_prompt import SystemPromptScreen
 from spectui.ui.transcript import Transcript
+from tests.store.kept import last
 from tests.ui.driving import answer, ask, load, wait_until
-from tests.ui.seeing import REPLY, last, said
+from tests.ui.seeing import REPLY, said
 
 Make = Callable[..., SpectuiApp]
 

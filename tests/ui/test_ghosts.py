@@ -11,8 +11,9 @@ from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.transcript import Transcript
+from tests.store.kept import last
 from tests.ui.driving import answer, ask, load, wait_until
-from tests.ui.seeing import REPLY, last, screen_text
+from tests.ui.seeing import REPLY, screen_text
 
 Make = Callable[..., SpectuiApp]
 WITH_GHOSTS = "   def add(a, b):\n        pass⏎return a + b"

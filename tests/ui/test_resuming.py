@@ -15,8 +15,9 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.resuming import CUT_OFF
 from spectui.ui.transcript import Transcript
+from tests.store.kept import last
 from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
-from tests.ui.seeing import REPLY, last, said, shown
+from tests.ui.seeing import REPLY, said, shown
 
 Make = Callable[..., SpectuiApp]
 
