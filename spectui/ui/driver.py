@@ -2,7 +2,7 @@
 
 Textual takes all on trust. Of a closed terminal it goes on reading nothing, at full speed, while the thread that writes dies
 of the first error, and the event loop then waits for it for ever; as it does while nobody takes what is written: Ctrl+S in
-tmux, a dead connection. Pasted text it reads as keys from the first escape on.
+tmux, a dead connection. Pasted text it reads as keys from the first escape on, and Alt with a digit as a sign.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import codecs
 import os
 import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import Empty
+from string import digits
 from typing import Any, TextIO, cast
 
 from textual import events
@@ -84,7 +85,7 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, until the driver stops or nobody can type any more."""
-        parser = PasteParser(self._debug)
+        parser = InputParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], 0.1)[0]:
@@ -156,7 +157,7 @@ class Output:
                 self.let_go()
 
 
-class PasteParser(XTermParser):
+class InputParser(XTermParser):
     """Makes one event of all that stands between a paste's two markers, however they are cut. Nothing in it is a key.
 
     What cannot be known is whether a second marker is the terminal's or was pasted; terminals take it out.
@@ -188,6 +189,12 @@ class PasteParser(XTermParser):
                     pasted, data = self._pasted[:end], self._pasted[end + len(BRACKETED_PASTE_END) :]
                     self._pasted, self._before = None, ""
                     yield events.Paste(printable(pasted))
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        """Alt and a digit is that: one terminal sends it for signs such as “™”, which Textual takes it for in all of them."""
+        if len(sequence) == 2 and sequence[0] == "\x1b" and sequence[1] in digits:
+            sequence, alt = sequence[1], True
+        return super()._sequence_to_key_events(sequence, alt)
 
     def _forget(self) -> None:
         """Begin anew: behind a paste's first marker, which Textual would follow with keys, or after a fault."""

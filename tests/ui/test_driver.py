@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
-from spectui.ui.driver import PasteParser
+from spectui.ui.driver import InputParser
 from spectui.ui.figures import printable
 from tests.terminal import Terminal
 from tests.test_chat_in_a_terminal import leave, open_window
@@ -28,7 +28,7 @@ def events_of(pieces: Sequence[str], *, slow: bool) -> Iterator[object]:
     """The events, with a second between two pieces if `slow`: longer than anybody waits for the rest of a sequence."""
     now = 0.0
     with patch("textual._parser.get_time", lambda: now):
-        parser = PasteParser()
+        parser = InputParser()
         for piece in pieces:
             yield from parser.feed(piece)
             now += slow
@@ -68,6 +68,12 @@ def test_two_pastes_at_once(first: str, second: str) -> None:
 @given(evil)
 def test_whatever_is_typed_breaks_nothing(text: str) -> None:
     told(events_of(cut(text, range(0, 500, 7)), slow=False))
+
+
+@pytest.mark.parametrize("key", "0123456789")
+def test_alt_and_a_digit_is_a_key_and_no_sign(key: str) -> None:
+    (event,) = events_of(["\x1b" + key], slow=True)
+    assert isinstance(event, events.Key) and event.key == f"alt+{key}"
 
 
 @pytest.mark.usefixtures("fresh_directories")
