@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -293,6 +293,22 @@ class ChatScreen(PanelScreen):
             self._end_inspection()
         elif self.transcript.inspect_last():
             self.transcript.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed after a click into the transcript is meant for the prompt."""
+        if self.focused is self.transcript and event.is_printable and event.key not in self.active_bindings:
+            event.stop()
+            self._hand_to_prompt(events.Key(event.key, event.character))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """So is what is pasted."""
+        if self.focused is self.transcript:
+            event.stop()
+            self._hand_to_prompt(events.Paste(event.text))
+
+    def _hand_to_prompt(self, event: events.Key | events.Paste) -> None:
+        self.prompt.focus()
+        self.prompt.post_message(event)
 
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:

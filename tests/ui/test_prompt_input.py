@@ -10,8 +10,11 @@ import pytest
 from textual import events, on
 from textual.app import App, ComposeResult
 
+from spectui.engine.fake import FakeEngine
 from spectui.store.prompts import PromptHistory
 from spectui.ui.prompt_input import PromptInput
+from spectui.ui.transcript import Transcript
+from tests.ui.driving import Make, answer, ask, load, wait_until
 
 
 class Box(App[None]):
@@ -205,3 +208,22 @@ async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.
             await pilot.press("alt+o")
             await pilot.pause()
         assert box.text == "some and more" and len(app._notifications) == 2
+
+
+async def test_what_is_typed_after_a_click_into_the_transcript_is_for_the_prompt(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        await answer(pilot, engine)
+        box, transcript = app.screen.query_one(PromptInput), app.screen.query_one("#transcript", Transcript)
+        for keys, text in ((["h", "i", "space"], "hi "), ([], "pasted")):
+            box.clear()
+            await pilot.click(transcript, offset=(4, 5))
+            await wait_until(pilot, lambda: transcript.has_focus)
+            await pilot.press("left_square_bracket", *keys)  # a key of the inspector's
+            if not keys:
+                transcript.post_message(events.Paste(text))
+            await wait_until(pilot, lambda text=text: box.text == text and box.has_focus)
