@@ -1,7 +1,6 @@
 """`-hf USER/REPO[:QUANT]`: models from the Hugging Face hub, by its own client, into its own cache.
 
-The client shows how far a download is and goes on where one was broken off. Nothing here is imported, and nothing asks the
-network, unless one of the flags is given.
+The client shows how far a download is. Nothing of it is imported, and nothing asks the network, unless a flag is given.
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ from spectui.knobs import Setup
 
 USUAL_QUANT = "Q4_K_M"
 """Taken where none is named, as llama.cpp does."""
+
+PLAIN_BYTES = 50 * 10**9
+"""Of a file: the hub has no plain download for larger ones."""
 
 NO_CLIENT = "{flag} needs the hub's client: pip install 'spectui[hub]'."
 
@@ -90,7 +92,7 @@ def fetch(model: Named, flag: str) -> Path:
     chosen = choose(_files(hub, model.repository), model)
     # The client's errors come from whichever HTTP library it was built on, so they have no base of their own.
     try:
-        first, *_ = [Path(hub.hf_hub_download(model.repository, file)) for file in chosen]
+        first, *_ = [_download(hub, model.repository, file) for file in chosen]
         return first
     except KeyboardInterrupt:
         raise Stopped(f"Fetching {chosen[0]} was stopped; the same command goes on with it.") from None
@@ -98,6 +100,45 @@ def fetch(model: Named, flag: str) -> Path:
         raise SpectuiError(
             f"{chosen[0]} could not be fetched ({_said(error)}); the same command goes on where this ended."
         ) from error
+
+
+def _download(hub: Any, repository: str, file: str) -> Path:
+    """The file in the hub's cache, gone on with where an earlier attempt ended. Raises what the client does.
+
+    The client forgets what it had of a file when it is interrupted: since 2.0, and where it goes by Xet. So the blob is fetched
+    here; left to it are the links to that, and what it has its own ways for: no network, and more than a plain download may have.
+    """
+    try:
+        url = hub.hf_hub_url(repository, file)
+        known = hub.get_hf_file_metadata(url)
+    except Exception:
+        known = None
+    if known is not None and known.etag and 0 < (known.size or 0) <= PLAIN_BYTES:
+        _fetch_blob(repository, file, url, known.etag, known.size)
+    return Path(hub.hf_hub_download(repository, file))
+
+
+def _fetch_blob(repository: str, file: str, url: str, etag: str, size: int) -> None:
+    """Put the blob into the cache, where the client looks for it, if it is not there yet."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import WeakFileLock, build_hf_headers
+
+    folder = f"models--{repository.replace('/', '--')}"
+    blob = Path(constants.HF_HUB_CACHE, folder, "blobs", etag)
+    lock = Path(constants.HF_HUB_CACHE, ".locks", folder, f"{etag}.lock")  # the client's own
+    for each in (blob, lock):
+        each.parent.mkdir(parents=True, exist_ok=True)
+    with WeakFileLock(lock):
+        if blob.exists():
+            return
+        part = blob.with_name(f"{etag}.spectui")
+        if part.exists() and part.stat().st_size > size:
+            part.unlink()
+        with part.open("ab") as out:
+            at = out.tell()
+            http_get(url, out, resume_size=at, headers=build_hf_headers(), expected_size=size, displayed_filename=file)
+        part.replace(blob)
 
 
 def choose(files: Sequence[str], model: Named) -> list[str]:

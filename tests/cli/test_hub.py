@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
 import sys
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,6 +21,7 @@ import spectui.engine.session
 from spectui.cli import root
 from spectui.cli.hub import Named, choose, named
 from spectui.errors import SpectuiError, UsageError
+from tests.terminal import Terminal
 
 from tests.cli.programs import one_sentence, spectui as program  # isort: skip
 from tests.cli.test_run import ScriptedSession
@@ -203,7 +210,78 @@ def test_the_flag_wins_over_the_configuration(monkeypatch: pytest.MonkeyPatch, h
 
 def test_without_the_flags_the_client_is_not_even_imported(tmp_path: Path):
     (tmp_path / "huggingface_hub.py").write_text("raise SystemExit('imported')")
-    import os
-
     done = program("run", "-p", "a", "-m", "no.gguf", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert "There is no target model" in one_sentence(done, 1)
+
+
+class Hub(ThreadingHTTPServer):
+    """A hub with one file of 12 MB. `asked` has the first bytes that were asked for; it sends no more than `most` of them."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.data = os.urandom(12_000_000)
+        self.asked: list[int] = []
+        self.most = len(self.data)
+        self.going = Event()
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Hub
+
+    def log_message(self, *arguments: object) -> None:
+        """Nothing."""
+
+    def do_HEAD(self) -> None:
+        """What a file is."""
+        self.headed({"Content-Length": str(len(self.server.data))})
+
+    def do_GET(self) -> None:
+        """The list of files, or the file from the byte on that is asked for."""
+        if self.path.startswith("/api/models/user/big-GGUF"):
+            body = json.dumps({"id": "user/big-GGUF", "siblings": [{"rfilename": "big-Q4_K_M.gguf"}]}).encode()
+            self.headed({"Content-Length": str(len(body))})
+            self.wfile.write(body)
+        elif "resolve" in self.path:
+            start = int(self.headers.get("Range", "bytes=0-")[6:].partition("-")[0])
+            self.server.asked.append(start)
+            size = len(self.server.data)
+            ranged = {"Content-Range": f"bytes {start}-{size - 1}/{size}"} if start else {}
+            self.headed({"Content-Length": str(size - start), **ranged}, 206 if start else 200)
+            self.wfile.write(self.server.data[start : self.server.most])
+            if self.server.most < size:
+                self.server.going.wait(60)
+        else:
+            self.send_error(404)
+
+    def headed(self, headers: dict[str, str], status: int = 200) -> None:
+        self.send_response(status)
+        for name, value in {"ETag": '"0123"', "X-Repo-Commit": "a" * 40, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+
+def test_a_download_shows_how_far_it_is_and_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With the client itself, since it once stopped going on."""
+    with Hub() as hub:
+        Thread(target=hub.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        cache = tmp_path / "hub" / "models--user--big-GGUF"
+        hub.most = 11_000_000
+        try:
+            with Terminal("run", "-p", "a", "-hf", "user/big-GGUF") as terminal:
+                terminal.wait("how far it is", lambda: re.search(r"big-Q4_K_M.gguf: +\d+%.*/12.0M", terminal.text))
+                terminal.wait("a part of it", lambda: sum(each.stat().st_size for each in cache.glob("blobs/*")))
+                terminal.child.kill(signal.SIGKILL)
+                terminal.end()
+        finally:
+            hub.going.set()
+        hub.most = len(hub.data)
+        with Terminal("run", "-p", "a", "-hf", "user/big-GGUF") as terminal:
+            assert terminal.end(60) == 1 and "big-Q4_K_M.gguf" in terminal.text, "it is no model"
+        first, then = hub.asked
+        assert first == 0 < then
+        (file,) = cache.glob("snapshots/*/big-Q4_K_M.gguf")
+        assert file.read_bytes() == hub.data
+        assert len(list(cache.glob("blobs/*"))) == 1
+        hub.shutdown()
