@@ -106,7 +106,7 @@ def _download(hub: Any, repository: str, file: str) -> Path:
     """The file in the hub's cache, gone on with where an earlier attempt ended. Raises what the client does.
 
     The client forgets what it had of a file when it is interrupted: since 2.0, and where it goes by Xet. So the blob is fetched
-    here; left to it are the links to that, and what it has its own ways for: no network, and more than a plain download may have.
+    here. Left to it are the links to that, and what it has its own ways for: no network, more than a plain download may have.
     """
     try:
         url = hub.hf_hub_url(repository, file)
