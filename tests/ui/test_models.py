@@ -15,6 +15,7 @@ from spectui.knobs import Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.models import ModelsScreen
 from tests.ui.driving import PAIR, ask, load, wait_until
+from tests.ui.seeing import screen_text
 from tests.ui.shelves import LLAMA, Known, head
 
 HEADS = [
@@ -69,6 +70,22 @@ async def test_ctrl_l_chooses_target_and_draft_and_loads_them(app: SpectuiApp, e
         await pilot.press("up", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
     assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
+
+
+async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine)
+        lines = {line.split()[1]: line for line in screen_text(app).splitlines() if " MB " in line or " GB " in line}
+        for told in ("800 MB", "Q8_0", "32 768", "llama 1.5B"):  # size, quantisation, context, architecture
+            assert told in lines["llama"]
+        assert "is damaged or cut short" in screen_text(app)
+        await pilot.press(*"target", "enter")
+        await wait_until(pilot, lambda: "✓" in screen_text(app))
+        rows = screen_text(app).splitlines()
+        lines = {name: next(row for row in rows if f" {name} " in row) for name in ("tiny", "llama", "mamba")}
+        assert "✓" in lines["tiny"] and "same vocabulary" in lines["tiny"]
+        assert "~" in lines["llama"] and "it has 128000 tokens" in lines["llama"]
+        assert "·" in lines["mamba"] and "cannot take back a rejected token" in lines["mamba"]
 
 
 async def test_the_likeliest_draft_is_proposed_for_another_target(
