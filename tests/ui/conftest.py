@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
-from tests.ui.driving import PAIR, THEMES
+from tests.ui.driving import PAIR, THEMES, Make, Window, load
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,11 +33,27 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def make_app(engine: FakeEngine) -> Callable[..., SpectuiApp]:
+def make_app(engine: FakeEngine) -> Make:
     def make(setup: Setup = PAIR, **arguments: object) -> SpectuiApp:
         return SpectuiApp(engine, setup, Knobs(), theme_directories=(THEMES,), **arguments)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def window(make_app: Make, engine: FakeEngine) -> Window:
+    """Opens the window of an application that `make_app` makes, and loads its models."""
+
+    @asynccontextmanager
+    async def opened(
+        setup: Setup = PAIR, *, size: tuple[int, int] = (80, 24), notifications: bool = False, **arguments: object
+    ) -> AsyncIterator[tuple[SpectuiApp, Pilot[None]]]:
+        app = make_app(setup, **arguments)
+        async with app.run_test(size=size, notifications=notifications) as pilot:
+            await load(pilot, engine)
+            yield app, pilot
+
+    return opened
 
 
 @pytest.fixture

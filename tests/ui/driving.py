@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -10,9 +11,14 @@ from textual.pilot import Pilot
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
+from spectui.ui.app import SpectuiApp
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 THEMES = Path(__file__).resolve().parents[2] / "themes"
+
+Make = Callable[..., SpectuiApp]
+Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]]]]
+"""The fixtures `make_app` and `window`."""
 
 
 async def wait_until(pilot: Pilot[None], predicate: Callable[[], object], turns: int = 200) -> None:

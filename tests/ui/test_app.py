@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -17,10 +16,8 @@ from spectui.ui.panel import SidePanel
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
-
-Make = Callable[..., SpectuiApp]
 
 
 async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
@@ -43,11 +40,9 @@ async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
 
 
 async def test_rounds_appear_as_they_come_and_the_reply_joins_the_conversation(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app(Setup(model="t.gguf", system="Be brief."))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(Setup(model="t.gguf", system="Be brief."), size=(120, 40)) as (app, pilot):
         await ask(pilot, "add")
         assert engine.generates[0] == (Message("system", "Be brief."), Message("user", "add"))
         write_reply(engine)
@@ -65,10 +60,8 @@ async def test_rounds_appear_as_they_come_and_the_reply_joins_the_conversation(
         assert engine.generates[1][2].content == "def add(a, b):\n    return a + b\n"
 
 
-async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         slider = app.screen.query_one("#slider-draft-max", Slider)
         slider.focus()
@@ -84,10 +77,8 @@ async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(make_a
         assert low.value == 4
 
 
-async def test_escape_stops_the_reply_and_the_text_so_far_stays(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_escape_stops_the_reply_and_the_text_so_far_stays(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await pilot.press("escape")
@@ -97,10 +88,8 @@ async def test_escape_stops_the_reply_and_the_text_so_far_stays(make_app: Make, 
         assert engine.generates[1][1].content.startswith("def add")
 
 
-async def test_escape_takes_waiting_prompts_back_into_the_box(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_escape_takes_waiting_prompts_back_into_the_box(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
         await ask(pilot, "first")
         await ask(pilot, "second")
         assert len(engine.generates) == 1
@@ -110,10 +99,8 @@ async def test_escape_takes_waiting_prompts_back_into_the_box(make_app: Make, en
         assert len(engine.generates) == 1
 
 
-async def test_regenerate_takes_the_reply_back_and_asks_the_same_again(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_regenerate_takes_the_reply_back_and_asks_the_same_again(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
         await pilot.press("ctrl+r")
@@ -122,10 +109,8 @@ async def test_regenerate_takes_the_reply_back_and_asks_the_same_again(make_app:
         assert "return" not in said(app)
 
 
-async def test_a_new_chat_drops_what_the_old_reply_still_says(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_a_new_chat_drops_what_the_old_reply_still_says(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await pilot.press("ctrl+n")
@@ -191,19 +176,15 @@ async def test_without_a_model_it_says_how_to_get_one(make_app: Make, engine: Fa
         assert engine.generates == []
 
 
-async def test_a_full_context_says_what_to_do(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_a_full_context_says_what_to_do(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine, StopReason.CONTEXT)
         assert "4096 tokens is full: Ctrl+N starts a new chat" in one_line(app)
 
 
-async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
         await ask(pilot, "too long")
         engine.fail("The prompt has 5000 tokens, the context 4096.")
         await wait_until(pilot, lambda: "5000 tokens" in screen_text(app))
@@ -251,10 +232,8 @@ async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_a
         assert engine.generates[1][1].content.startswith("def add")
 
 
-async def test_the_panel_is_a_drawer_below_100_columns(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await load(pilot, engine)
+async def test_the_panel_is_a_drawer_below_100_columns(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
         panel = app.screen.query_one(SidePanel)
         assert not panel.display
         assert "/pass" in screen_text(app)
@@ -274,10 +253,8 @@ async def test_the_panel_is_a_drawer_below_100_columns(make_app: Make, engine: F
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (400, 100)])
-async def test_no_size_breaks_it(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
-    app = make_app()
-    async with app.run_test(size=size) as pilot:
-        await load(pilot, engine)
+async def test_no_size_breaks_it(window: Window, engine: FakeEngine, size: tuple[int, int]) -> None:
+    async with window(size=size) as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
         await pilot.press("f6", "f2", "f3", "f7")
@@ -289,12 +266,10 @@ def channels(colour: str) -> tuple[int, ...]:
 
 
 async def test_without_colour_everything_is_grey(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
         colours = set(re.findall(r"fill: #([0-9a-f]{6})", app.export_screenshot()))
@@ -304,10 +279,10 @@ async def test_without_colour_everything_is_grey(
         assert {colour for colour, width in spread.items() if width > 4} == set()
 
 
-async def test_markup_and_control_characters_are_text(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(Setup(model="/models/[red]t\x1b]0;x\x07.gguf"), notices=["[bold]n[/] \x1b[31m"])
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_markup_and_control_characters_are_text(window: Window, engine: FakeEngine) -> None:
+    async with window(
+        Setup(model="/models/[red]t\x1b]0;x\x07.gguf"), notices=["[bold]n[/] \x1b[31m"], size=(120, 40)
+    ) as (app, pilot):
         await ask(pilot, "[bold]x[/]")
         engine.emit_round(plain="[red]y[/]")
         engine.notify("[i]z[/]\x1b[2J")
@@ -319,10 +294,8 @@ async def test_markup_and_control_characters_are_text(make_app: Make, engine: Fa
         assert not {char for char in seen if (char != "\n" and ord(char) < 32) or 0x7F <= ord(char) < 0xA0}
 
 
-async def test_colours_and_ghosts_have_keys(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_colours_and_ghosts_have_keys(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await wait_until(pilot, lambda: "return" in said(app))
@@ -333,20 +306,16 @@ async def test_colours_and_ghosts_have_keys(make_app: Make, engine: FakeEngine) 
         await wait_until(pilot, lambda: "return pass" in screen_text(app) or "pass" in screen_text(app))
 
 
-async def test_keys_can_be_remapped(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(keymap={"send": "f11", "newline": "enter"})
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_keys_can_be_remapped(window: Window, engine: FakeEngine) -> None:
+    async with window(keymap={"send": "f11", "newline": "enter"}) as (_, pilot):
         await ask(pilot, "one")
         await pilot.press("2", "f11")
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates[0][0].content == "one\n2"
 
 
-async def test_the_palette_has_every_action(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_the_palette_has_every_action(window: Window) -> None:
+    async with window() as (app, _):
         titles = {command.title for command in app.get_system_commands(app.screen)}
         assert {"Stop", "Colours", "Ghosts", "Panel", "Devices", "Again", "New", "Theme", "Quit"} <= titles
         assert "No draft" not in titles

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from textual.pilot import Pilot
@@ -11,15 +10,13 @@ from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
-from spectui.ui.app import SpectuiApp
 from spectui.ui.compare_page import told
 from spectui.ui.comparison import Comparison
 from spectui.ui.lines import cells
 from spectui.ui.slider import Slider
-from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.driving import Make, Window, answer, ask, load, wait_until
 from tests.ui.seeing import one_line, said, screen_text
 
-Make = Callable[..., SpectuiApp]
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
 
 
@@ -41,11 +38,9 @@ async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> N
 
 
 async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(size=(120, 40)) as (app, pilot):
         engine.knobs = Knobs(seed=7)
         await ask(pilot, "add")
         await answer(pilot, engine)
@@ -144,10 +139,8 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
         assert app.screen.session.state == "reading"
 
 
-async def test_without_a_reply_there_is_nothing_to_compare(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_without_a_reply_there_is_nothing_to_compare(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("f5")
         await wait_until(pilot, lambda: any("no finished reply" in each.message for each in app._notifications))
         assert engine.generates == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyte
@@ -16,9 +15,8 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.panel import PAGES
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.rounds import RoundsPage
-from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
 
-Make = Callable[..., SpectuiApp]
 SIZE = (120, 40)
 
 
@@ -95,11 +93,9 @@ async def test_a_token_asks_nobody_but_the_transcript(
 
 
 async def test_a_row_that_has_not_changed_is_the_same_strip_in_the_next_frame(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await load(pilot, engine)
+    async with window(size=SIZE) as (app, pilot):
         await ask(pilot, "Write add.")
         write_reply(engine)
         await wait_until(pilot, lambda: not engine.events)
@@ -112,20 +108,23 @@ async def test_a_row_that_has_not_changed_is_the_same_strip_in_the_next_frame(
 
 
 async def test_what_nobody_sees_has_nothing_arranged(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arranged: list[object] = []
     arrange = Compositor._arrange_root
     monkeypatch.setattr(Compositor, "_arrange_root", lambda *given, **how: arranged.append(1) or arrange(*given, **how))
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await load(pilot, engine)
-        await wait_until(pilot, lambda: arranged and app.screen.transcript.region)
-        arranged.clear()
+    async with window(size=SIZE) as (app, pilot):
         page = app.screen.query_one(RoundsPage)
-        page.refresh()
-        await wait_until(pilot, lambda: page not in app.screen._dirty_widgets)
-        assert app.screen.transcript.region and not arranged
+
+        def nothing_arranged() -> bool:
+            """For the page, and for nothing else that had been waiting to be."""
+            arranged.clear()
+            page.refresh()
+            app.screen._on_timer_update()
+            assert page not in app.screen._dirty_widgets and app.screen.transcript.region
+            return not arranged
+
+        await wait_until(pilot, nothing_arranged)
         app.screen.show_page("rounds")
         await wait_until(pilot, lambda: arranged)
 

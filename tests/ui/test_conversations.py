@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,9 @@ from spectui.ui.conversations import ConversationsScreen
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.main_screen import MainScreen
 from tests.store.kept import exchange, some_rounds
-from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, wait_until, write_reply
 from tests.ui.seeing import said
 
-Make = Callable[..., SpectuiApp]
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
 
 
@@ -56,11 +54,9 @@ def chat(app: SpectuiApp) -> MainScreen:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
 async def test_the_latest_is_first_and_opens(
-    make_app: Make, engine: FakeEngine, file: Path, size: tuple[int, int]
+    window: Window, engine: FakeEngine, file: Path, size: tuple[int, int]
 ) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test(size=size) as pilot:
-        await load(pilot, engine)
+    async with window(journal=Journal(file), size=size) as (app, pilot):
         await pilot.press("f12")
         await listed(pilot, 3)
         assert ["third" in line for line in lines(app)] == [True, False, False]
@@ -117,10 +113,8 @@ async def test_delete_asks_first(make_app: Make, file: Path) -> None:
     assert [each.title for each in library.summaries(file)] == ["second question", "first question"]
 
 
-async def test_deleting_the_open_one_leaves_no_trace(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_deleting_the_open_one_leaves_no_trace(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (app, pilot):
         await ask(pilot, "secret")
         await wait_until(pilot, lambda: engine.generates)
         write_reply(engine)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,13 @@ from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.ui.app import SpectuiApp
 from spectui.ui.messages import MessagesScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.system_prompt import SystemPromptScreen
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
-from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.driving import Make, Window, answer, ask, load, wait_until
 from tests.ui.seeing import REPLY, said
-
-Make = Callable[..., SpectuiApp]
 
 
 async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: str = "") -> None:
@@ -40,10 +36,8 @@ async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: s
     await wait_until(pilot, lambda: not engine.events)
 
 
-async def test_a_prompt_is_edited_and_sent_anew(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_a_prompt_is_edited_and_sent_anew(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (app, pilot):
         await exchange(pilot, engine, "one")
         await exchange(pilot, engine, "two", "to be replaced")
         await pilot.press("alt+e")
@@ -60,13 +54,11 @@ async def test_a_prompt_is_edited_and_sent_anew(make_app: Make, engine: FakeEngi
 
 
 async def test_an_edited_prompt_attaches_its_file_once(
-    make_app: Make, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "n.txt").write_text("note")
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+    async with window() as (app, pilot):
         await exchange(pilot, engine, "see @n.txt")
         await pilot.press("alt+e")
         assert app.screen.query_one(PromptInput).text == "see @n.txt"
@@ -74,10 +66,8 @@ async def test_an_edited_prompt_attaches_its_file_once(
         assert engine.generates[-1] == (Message("user", "see @n.txt!\n\nn.txt:\n```txt\nnote\n```"),)
 
 
-async def test_earlier_prompts_and_leaving_an_edit(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_earlier_prompts_and_leaving_an_edit(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
         await exchange(pilot, engine, "one")
         await exchange(pilot, engine, "two")
         box = app.screen.query_one(PromptInput)
@@ -89,10 +79,8 @@ async def test_earlier_prompts_and_leaving_an_edit(make_app: Make, engine: FakeE
         assert [each.content for each in engine.generates[-1] if each.role == "user"] == ["one", "two", "three"]
 
 
-async def test_an_edit_behind_a_prompt_that_failed(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_an_edit_behind_a_prompt_that_failed(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
         await exchange(pilot, engine, "one")
         await ask(pilot, "broken")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
@@ -131,10 +119,8 @@ async def turn(pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys, "enter")
 
 
-async def test_branches_are_listed_and_turned_to(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_branches_are_listed_and_turned_to(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (app, pilot):
         await exchange(pilot, engine, "one", "first reply")
         await exchange(pilot, engine, "two", "old end")
         await pilot.press("alt+l")
@@ -154,10 +140,8 @@ async def test_branches_are_listed_and_turned_to(make_app: Make, engine: FakeEng
     assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
 
 
-async def test_a_click_on_a_heading_lists_the_messages(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await exchange(pilot, engine, "one")
         transcript = app.screen.query_one(Transcript)
         row = next(y for y in range(20) if transcript.place_at(y) == 1)
@@ -199,10 +183,8 @@ async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file:
         await wait_until(pilot, lambda: "# more!" in said(again))
 
 
-async def test_the_system_prompt_belongs_to_the_conversation(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_the_system_prompt_belongs_to_the_conversation(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (app, pilot):
         await pilot.press("alt+y")
         await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
         app.screen.query_one(TextArea).text = "Be brief."
@@ -217,10 +199,8 @@ async def test_the_system_prompt_belongs_to_the_conversation(make_app: Make, eng
 
 
 @pytest.mark.parametrize("keys", [("alt+l",), ("alt+y",), ("alt+e",)])
-async def test_a_tiny_window_stands(make_app: Make, engine: FakeEngine, keys: tuple[str, ...]) -> None:
-    app = make_app()
-    async with app.run_test(size=(20, 5)) as pilot:
-        await load(pilot, engine)
+async def test_a_tiny_window_stands(window: Window, engine: FakeEngine, keys: tuple[str, ...]) -> None:
+    async with window(size=(20, 5)) as (app, pilot):
         await exchange(pilot, engine, "one")
         await pilot.press(*keys)
         await pilot.pause()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,9 @@ from textual.widgets import Input
 
 from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
-from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs import ConfirmScreen
 from spectui.ui.exporting import ExportScreen
-from tests.ui.driving import answer, ask, load, wait_until
-
-Make = Callable[..., SpectuiApp]
+from tests.ui.driving import Make, answer, ask, load, wait_until
 
 
 async def said(pilot: Pilot[None], engine: FakeEngine) -> None:

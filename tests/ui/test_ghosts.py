@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
-from spectui.ui.app import SpectuiApp
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
-from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.driving import Window, answer, ask, wait_until
 from tests.ui.seeing import REPLY, screen_text
 
-Make = Callable[..., SpectuiApp]
 WITH_GHOSTS = "   def add(a, b):\n        pass⏎return a + b"
 
 
 async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
-    make_app: Make, engine: FakeEngine, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: Window, engine: FakeEngine, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = make_app(journal=Journal(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(journal=Journal(file), size=(120, 40)) as (app, pilot):
         await pilot.press("f3")
         await ask(pilot, "add two")
         await answer(pilot, engine)
@@ -53,10 +48,8 @@ async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
     assert last(file).messages[1].text == REPLY
 
 
-async def test_one_without_a_text_is_seen_too(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_one_without_a_text_is_seen_too(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         engine.emit_round("one", correction=" two", rejected=[""])
         await wait_until(pilot, lambda: "one two" in screen_text(app))

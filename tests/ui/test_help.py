@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
@@ -12,10 +10,8 @@ from spectui.engine.fake import FakeEngine
 from spectui.ui.app import SpectuiApp
 from spectui.ui.help import HelpScreen
 from spectui.ui.messages import MessagesScreen
-from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.driving import Window, answer, ask, wait_until
 from tests.ui.seeing import one_line, screen_text
-
-Make = Callable[..., SpectuiApp]
 
 
 def lines(app: SpectuiApp) -> list[str]:
@@ -31,10 +27,8 @@ async def helped(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
-async def test_typing_finds_a_key_and_enter_does_it(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
-    app = make_app()
-    async with app.run_test(size=size) as pilot:
-        await load(pilot, engine)
+async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[int, int]) -> None:
+    async with window(size=size) as (app, pilot):
         await helped(pilot)
         await pilot.press(*"colour tok")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
@@ -44,10 +38,8 @@ async def test_typing_finds_a_key_and_enter_does_it(make_app: Make, engine: Fake
         assert not isinstance(app.screen, HelpScreen)
 
 
-async def test_a_small_window_shows_a_dozen_keys_at_once(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await load(pilot, engine)
+async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
         await helped(pilot)
         rows = [row for row in screen_text(app).splitlines() if row.startswith("│   ")]
         assert len(rows) >= 12 and sum(row.split()[1].startswith(("F", "Ctrl+", "Alt+")) for row in rows) >= 10
@@ -57,10 +49,8 @@ async def test_a_small_window_shows_a_dozen_keys_at_once(make_app: Make, engine:
         assert "Decode the last prompt again without drafts, and measure" in screen_text(app), "whole, below"
 
 
-async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(keymap={"ghosts": "alt+f9", "send": "f11"})
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(window: Window) -> None:
+    async with window(keymap={"ghosts": "alt+f9", "send": "f11"}, size=(120, 40)) as (app, pilot):
         await helped(pilot)
         assert any(line.split()[:2] == ["Alt+F9", "Ghosts"] for line in lines(app))
         assert not any(line.split()[:1] == ["F3"] for line in lines(app))
@@ -69,10 +59,8 @@ async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(make_app: 
         await wait_until(pilot, lambda: "in [ui.keys]: ghosts" in screen_text(app))
 
 
-async def test_what_stands_on_the_screen_is_explained(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_what_stands_on_the_screen_is_explained(window: Window) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+3")
         await helped(pilot)
         await pilot.press(*"places")
@@ -81,10 +69,8 @@ async def test_what_stands_on_the_screen_is_explained(make_app: Make, engine: Fa
 
 
 @pytest.mark.parametrize("key", ["escape", "f1"])
-async def test_it_closes_by_its_key_too_and_nothing_is_done(make_app: Make, engine: FakeEngine, key: str) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await load(pilot, engine)
+async def test_it_closes_by_its_key_too_and_nothing_is_done(window: Window, key: str) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
         await pilot.press("a")
         await helped(pilot)
         await pilot.press(key)
@@ -93,10 +79,8 @@ async def test_it_closes_by_its_key_too_and_nothing_is_done(make_app: Make, engi
         assert app.screen.prompt.text == "ab"  # type: ignore[attr-defined]
 
 
-async def test_a_window_over_the_chat_has_its_own_keys(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await load(pilot, engine)
+async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
         await pilot.press("alt+l")
@@ -107,10 +91,8 @@ async def test_a_window_over_the_chat_has_its_own_keys(make_app: Make, engine: F
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_nothing_found_does_nothing(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await load(pilot, engine)
+async def test_nothing_found_does_nothing(window: Window) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
         await helped(pilot)
         app.screen.query_one(Input).value = "nonesuch"
         await wait_until(pilot, lambda: not lines(app))

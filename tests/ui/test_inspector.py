@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -24,10 +23,8 @@ from spectui.ui.lines import cells
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.token_cursor import TokenCursor
 from spectui.ui.wrap import Flow
-from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
 from tests.ui.seeing import screen_text
-
-Make = Callable[..., SpectuiApp]
 
 
 def said(app: SpectuiApp) -> str:
@@ -161,10 +158,8 @@ async def test_the_cursor_survives_ghosts_a_resize_and_a_new_chat(make_app: Make
         assert transcript.inspected is None
 
 
-async def test_a_token_long_past_is_told_of_as_when_it_was_new(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "Go.")
         engine.read_prompt(10, 10)
         for _ in range(200):

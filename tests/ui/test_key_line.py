@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from textual.widgets._footer import FooterKey
 
@@ -13,10 +11,8 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.devices import DevicePane
 from spectui.ui.inspector import Inspector
 from spectui.ui.panel import SidePanel
-from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, Window, answer, ask, load, wait_until, write_reply
 from tests.ui.seeing import screen_text
-
-Make = Callable[..., SpectuiApp]
 
 
 def keys(app: SpectuiApp) -> list[str]:
@@ -31,11 +27,9 @@ def keys(app: SpectuiApp) -> list[str]:
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 async def test_no_key_is_cut_at_any_width_and_the_important_ones_come_first(
-    make_app: Make, engine: FakeEngine, width: int
+    window: Window, engine: FakeEngine, width: int
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(width, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(size=(width, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await wait_until(pilot, lambda: not engine.events and "Palette" in screen_text(app))
@@ -47,10 +41,8 @@ async def test_no_key_is_cut_at_any_width_and_the_important_ones_come_first(
         assert "Inspect" in keys(app)
 
 
-async def test_the_keys_follow_the_width(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(200, 40)) as pilot:
-        await load(pilot, engine)
+async def test_the_keys_follow_the_width(window: Window) -> None:
+    async with window(size=(200, 40)) as (app, pilot):
         await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
         await pilot.resize_terminal(60, 24)
         await wait_until(pilot, lambda: "Chats" not in keys(app))
@@ -61,10 +53,8 @@ async def test_the_keys_follow_the_width(make_app: Make, engine: FakeEngine) -> 
         await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
 
 
-async def test_the_keys_stay_where_they_are_while_a_reply_comes(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_the_keys_stay_where_they_are_while_a_reply_comes(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await wait_until(pilot, lambda: "Palette" in screen_text(app) and keys(app))
         before = list(app.screen.query(FooterKey))
         await ask(pilot, "go")
@@ -75,11 +65,9 @@ async def test_the_keys_stay_where_they_are_while_a_reply_comes(make_app: Make, 
 
 
 async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_panel(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await load(pilot, engine)
+    async with window(size=(80, 24)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await wait_until(pilot, lambda: not engine.events)

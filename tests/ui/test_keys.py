@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,12 @@ import spectui.ui
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs, title
 from spectui.speculation.records import StopReason
-from spectui.ui.app import SpectuiApp
 from spectui.ui.keys import key_of, keymap, spoken, written
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
 from tests.terminal import Terminal
-from tests.ui.driving import answer, ask, load, wait_until
+from tests.ui.driving import Make, Window, answer, ask, wait_until
 from tests.ui.seeing import one_line
-
-Make = Callable[..., SpectuiApp]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +68,12 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
             key_of(app, "nonesuch")
 
 
-async def test_what_the_window_says_names_mapped_keys(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(keymap={"compare": "ctrl+b", "new-chat": "alt+n", "stop": "f11", "save-preset": "alt+z"})
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await load(pilot, engine)
+async def test_what_the_window_says_names_mapped_keys(window: Window, engine: FakeEngine) -> None:
+    async with window(
+        keymap={"compare": "ctrl+b", "new-chat": "alt+n", "stop": "f11", "save-preset": "alt+z"},
+        size=(120, 40),
+        notifications=True,
+    ) as (app, pilot):
         await pilot.press("alt+7")
         await wait_until(pilot, lambda: "Ctrl+B decodes the last prompt" in one_line(app))
         await pilot.press("alt+p")
@@ -108,10 +107,8 @@ def test_every_action_can_be_mapped_by_a_name_of_its_own() -> None:
     assert not twice
 
 
-async def test_every_action_of_the_window_has_a_command(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_every_action_of_the_window_has_a_command(window: Window) -> None:
+    async with window(size=(120, 40)) as (app, _):
         own = [
             binding for node in (app.screen, app) for _, binding in node._bindings if binding.id and binding.priority
         ]
@@ -125,11 +122,9 @@ async def test_every_action_of_the_window_has_a_command(make_app: Make, engine: 
 
 @pytest.mark.parametrize("key", [key for key, _, _ in specs(Knobs)])
 async def test_every_knob_has_a_lever_a_command_and_is_moved_by_the_mouse(
-    make_app: Make, engine: FakeEngine, key: str
+    window: Window, engine: FakeEngine, key: str
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6")
         commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
         before = getattr(engine.knobs, key)

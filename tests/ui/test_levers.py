@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from textual.events import Key
 
@@ -17,16 +15,12 @@ from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import PAIR, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, Make, Window, ask, load, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
 
-Make = Callable[..., SpectuiApp]
 
-
-async def test_switches_act_at_once_by_hand_key_and_palette(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_switches_act_at_once_by_hand_key_and_palette(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         app.screen.query_one("#switch-drafter", Switch).focus()
         await pilot.press("right", "right")
@@ -41,20 +35,16 @@ async def test_switches_act_at_once_by_hand_key_and_palette(make_app: Make, engi
 
 
 async def test_keys_of_the_switches_can_be_mapped_and_are_answered_where_the_panel_is_hidden(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app(keymap={"drafter": "f11", "policy": "f12"})
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await load(pilot, engine)
+    async with window(keymap={"drafter": "f11", "policy": "f12"}, size=(80, 24), notifications=True) as (app, pilot):
         await pilot.press("f11", "f12")
         await wait_until(pilot, lambda: (engine.knobs.drafter, engine.knobs.policy) == ("model", "fixed"))
         await wait_until(pilot, lambda: "drafter: model" in screen_text(app))
 
 
-async def test_what_has_no_effect_is_dimmed_and_can_still_be_moved(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_what_has_no_effect_is_dimmed_and_can_still_be_moved(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         slider, other = (app.screen.query_one(f"#slider-{name}", Slider) for name in ("p-min", "draft-max"))
 
         def colour(of: Slider) -> object:
@@ -83,10 +73,8 @@ def test_which_knobs_have_no_effect(knobs: Knobs, idle: set[str]) -> None:
     assert without_effect(knobs) == idle
 
 
-async def test_the_policys_words_and_who_drafted_are_shown(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         engine.emit_round(" a", bonus=" b", source="suffix", note="drafting 1 of 16: pays 1.7x")
         await wait_until(pilot, lambda: "suffix · drafting 1 of 16:" in one_line(app))
@@ -107,10 +95,8 @@ def test_two_lines(text: str, expected: tuple[str, str]) -> None:
     assert two_lines(text, 7) == expected
 
 
-async def test_only_lines_that_changed_are_drawn_again(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await wait_until(pilot, lambda: "kept from" in screen_text(app) and "suffix 3" in one_line(app))
@@ -130,10 +116,8 @@ async def test_only_lines_that_changed_are_drawn_again(make_app: Make, engine: F
         assert 0 < len(anew) < dashboard.size.height * 2 / 3, anew
 
 
-async def test_errors_are_marked_and_notices_are_not(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_errors_are_marked_and_notices_are_not(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         engine.notify("by the way")
         await ask(pilot, "go")
         engine.fail("The prompt has 5000 tokens, the context 4096, and this sentence needs another row.")
@@ -173,10 +157,8 @@ async def test_a_loading_that_a_person_stopped_is_no_error(make_app: Make, engin
         assert "!" not in screen_text(app)
 
 
-async def test_keys_that_come_in_one_burst_keep_their_order(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_keys_that_come_in_one_burst_keep_their_order(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         box = app.screen.query_one(PromptInput)
         for key, character in [*((char, char) for char in "one"), ("ctrl+j", None), *((char, char) for char in "two"),
                                ("enter", "\r"), *((char, char) for char in "next")]:  # fmt: skip

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
 from spectui.engine.fake import FakeEngine
-from spectui.ui.app import SpectuiApp
 from spectui.ui.chat import ChatScreen
-from tests.ui.driving import ask, wait_until
+from tests.ui.driving import Make, ask, wait_until
 
-Make = Callable[..., SpectuiApp]
 ROUND = 5
 """Tokens that come together."""
 

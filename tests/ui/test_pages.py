@@ -15,7 +15,6 @@ from spectui.speculation.statistics import Statistics
 from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard import lines
 from spectui.ui.estimates import advice, payoff
 from spectui.ui.figures import Figures
@@ -30,10 +29,8 @@ from spectui.ui.plot import columns, nice_top, resampled
 from spectui.ui.rounds import RoundsPage, detail, stacks
 from spectui.ui.trends import TrendsPage
 from spectui.ui.why import why_no_drafts
-from tests.ui.driving import ask, load, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
 from tests.ui.seeing import screen_text
-
-Make = Callable[..., SpectuiApp]
 
 
 def text_of(lines: list[Line]) -> list[str]:
@@ -204,11 +201,9 @@ def test_the_suggested_draft_max_ends_where_acceptance_does() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_page_of_places_has_histogram_suggestion_times_and_break_even(
-    make_app: Make, engine: FakeEngine, size: tuple[int, int]
+    window: Window, engine: FakeEngine, size: tuple[int, int]
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=size) as pilot:
-        await load(pilot, engine)
+    async with window(size=size) as (app, pilot):
         await ask(pilot, "go")
         for _ in range(10):
             engine.emit_round("a", correction="x", rejected=["b", "c"], seconds=0.2, draft_s=0.1, plain_s=0.08)
@@ -244,11 +239,9 @@ def test_a_step_is_like_the_round_that_went_on_in_it_and_without_drafts_nothing_
 
 
 async def test_the_page_of_time_has_four_plots_with_axes_and_only_the_conversations_go_on(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(size=(120, 40)) as (app, pilot):
         for seconds in (5.0, 2.0):
             await ask(pilot, "go")
             await wait_until(pilot, lambda: engine.generates and app.screen.session.state == "reading")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Collapsible, Markdown
 from textual.widgets.markdown import MarkdownFence
 
 from spectui.engine.fake import FakeEngine
-from spectui.ui.app import SpectuiApp
 from spectui.ui.prose import Part, code_blocks, parts, said
 from spectui.ui.reading import ReadingScreen
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import ask, load, wait_until
+from tests.ui.driving import Make, Window, ask, load, wait_until
 
-Make = Callable[..., SpectuiApp]
 REPLY = """<think>
 Should I
 ```py
@@ -96,10 +92,8 @@ async def test_from_reply_to_reply(make_app: Make, engine: FakeEngine) -> None:
         await wait_until(pilot, lambda: page.query(Markdown) and page.query_one(Markdown).source == "*one*")
 
 
-async def test_nothing_to_read(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_nothing_to_read(window: Window) -> None:
+    async with window() as (app, pilot):
         await pilot.press("alt+v", "alt+k")
         assert len(app._notifications) == 2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -12,14 +11,11 @@ from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.ui.app import SpectuiApp
 from spectui.ui.resuming import CUT_OFF
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
-from tests.ui.driving import PAIR, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until, write_reply
 from tests.ui.seeing import REPLY, said, shown
-
-Make = Callable[..., SpectuiApp]
 
 
 async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
@@ -31,10 +27,8 @@ async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-async def test_what_was_said_and_replied_is_kept(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_what_was_said_and_replied_is_kept(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (_, pilot):
         await ask(pilot, "add")
         await wait_until(pilot, lambda: engine.generates)
         assert [message.text for message in last(file).messages][:1] == ["add"], "before a token is there"
@@ -71,12 +65,10 @@ def broken_off(file: Path, system: str = "", rounds: bool = True) -> None:
     journal.close()
 
 
-async def test_a_conversation_goes_on(make_app: Make, engine: FakeEngine, file: Path) -> None:
+async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: Path) -> None:
     broken_off(file)
     assert last(file).unfinished
-    app = make_app(journal=Journal(file), conversation=last(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(journal=Journal(file), conversation=last(file), size=(120, 40)) as (app, pilot):
         assert "add" in said(app) and REPLY.strip() in said(app)
         assert CUT_OFF in shown(app)
         transcript = app.screen.query_one(Transcript)
@@ -91,11 +83,9 @@ async def test_a_conversation_goes_on(make_app: Make, engine: FakeEngine, file: 
     assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]
 
 
-async def test_a_prompt_without_an_answer_can_be_asked_again(make_app: Make, engine: FakeEngine, file: Path) -> None:
+async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, engine: FakeEngine, file: Path) -> None:
     broken_off(file, "Be brief.", rounds=False)
-    app = make_app(journal=Journal(file), conversation=last(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+    async with window(journal=Journal(file), conversation=last(file)) as (app, pilot):
         assert engine.loads[0].system == "Be brief."
         assert "no answer: Ctrl+R asks it again" in shown(app)
         await pilot.press("ctrl+r")
@@ -105,10 +95,8 @@ async def test_a_prompt_without_an_answer_can_be_asked_again(make_app: Make, eng
     assert [message.text for message in last(file).messages] == ["add", REPLY]
 
 
-async def test_a_failed_prompt_does_not_come_back_as_said(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_a_failed_prompt_does_not_come_back_as_said(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (_, pilot):
         await ask(pilot, "too long")
         await wait_until(pilot, lambda: engine.generates)
         engine.fail("The prompt is too long.")
@@ -119,10 +107,8 @@ async def test_a_failed_prompt_does_not_come_back_as_said(make_app: Make, engine
     assert [message.text for message in last(file).messages] == ["shorter", REPLY]
 
 
-async def test_asking_again_keeps_both_answers(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_asking_again_keeps_both_answers(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (_, pilot):
         await ask(pilot, "add")
         await wait_until(pilot, lambda: engine.generates)
         await answer(pilot, engine)

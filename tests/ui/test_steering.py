@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,14 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs
 from spectui.presets import Presets
 from spectui.ui.actions import ActionLine
-from spectui.ui.app import SpectuiApp
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
-from tests.ui.driving import load, wait_until
+from tests.ui.driving import Window, wait_until
 from tests.ui.seeing import screen_text
 
-Make = Callable[..., SpectuiApp]
 
-
-async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(
-    make_app: Make, engine: FakeEngine
-) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(window: Window) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6")
         await pilot.pause()
         seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
@@ -34,10 +26,8 @@ async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(
         assert seen == {key for key, _, _ in specs(Knobs)}
 
 
-async def test_a_number_can_be_typed(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6")
         app.screen.query_one("#slider-seed").focus()
         await pilot.press(*"4294967290")
@@ -56,11 +46,9 @@ async def test_a_number_can_be_typed(make_app: Make, engine: FakeEngine) -> None
 
 
 async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
-    make_app: Make, engine: FakeEngine, tmp_path: Path
+    window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    app = make_app(presets=Presets(tmp_path / "config.toml"))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(presets=Presets(tmp_path / "config.toml"), size=(120, 40)) as (app, pilot):
         app.screen.turn("draft_max", 5)
         app.screen.turn("temperature", 0.1)
         saved = engine.knobs
@@ -83,12 +71,10 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
 
 @pytest.mark.parametrize("size", [(120, 40), (20, 5)])
 async def test_a_name_is_seen_and_taken_or_thought_better_of_by_mouse(
-    make_app: Make, engine: FakeEngine, tmp_path: Path, size: tuple[int, int]
+    window: Window, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     presets = Presets(tmp_path / "config.toml")
-    app = make_app(presets=presets)
-    async with app.run_test(size=size) as pilot:
-        await load(pilot, engine)
+    async with window(presets=presets, size=size) as (app, pilot):
         for word, kept in (("cancel", []), ("save", ["quick"])):
             await pilot.press("alt+s")
             await wait_until(pilot, lambda: app.screen.query(Input))
@@ -101,22 +87,18 @@ async def test_a_name_is_seen_and_taken_or_thought_better_of_by_mouse(
 
 
 async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else_happens(
-    make_app: Make, engine: FakeEngine, tmp_path: Path
+    window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles\n")
-    app = make_app(presets=Presets(path))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+    async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6", "alt+p", "alt+s", "escape")
         await wait_until(pilot, lambda: any("not valid TOML" in each.message for each in app._notifications))
         assert engine.knobs == Knobs()
 
 
-async def test_words_under_the_sliders_do_what_their_keys_do(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(keymap={"reset": "f12"})
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:
+    async with window(keymap={"reset": "f12"}, size=(120, 40)) as (app, pilot):
         app.screen.turn("top_k", 3)
         await pilot.press("alt+6")
         app.screen.query_one("#slider-top-k").focus()  # whose own key for its default is another

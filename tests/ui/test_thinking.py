@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,12 +11,10 @@ from textual.selection import SELECT_ALL
 
 from spectui.engine.events import Message
 from spectui.engine.fake import FakeEngine
-from spectui.ui.app import SpectuiApp
 from spectui.ui.thinking import Thinking
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import ask, load, wait_until
+from tests.ui.driving import Make, Window, ask, load, wait_until
 
-Make = Callable[..., SpectuiApp]
 FOLDED = "   ▸ thinking: 6 tokens, 0.6 s"
 THOUGHT = ("<think>", "\n", "let", " me", " see", "</think>")
 SPOKEN = "\n\nIt is four."
@@ -136,10 +132,8 @@ async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
         assert transcript.inspected is None
 
 
-async def test_nothing_folds_under_the_eyes_of_who_reads_back(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(100, 12)) as pilot:
-        await load(pilot, engine)
+async def test_nothing_folds_under_the_eyes_of_who_reads_back(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(100, 12)) as (app, pilot):
         await ask(pilot, "2+2")
         await wait_until(pilot, lambda: engine.generates)
         engine.emit_round(plain="<think>\n" + "so\n" * 50)

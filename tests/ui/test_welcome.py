@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from spectui.llama.shelf import Shelf
 from spectui.ui.app import SpectuiApp
 from spectui.ui.models import ModelsScreen
 from tests.llama.ggufs import write_model
-from tests.ui.driving import PAIR, THEMES, load, wait_until
+from tests.ui.driving import PAIR, THEMES, Window, load, wait_until
 from tests.ui.seeing import shown
 
 
@@ -87,12 +86,8 @@ async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(engine: FakeEng
         assert engine.knobs == Knobs(temperature=0.1)
 
 
-async def test_who_has_chosen_is_offered_nothing(
-    make_app: Callable[..., SpectuiApp], engine: FakeEngine, models: Path
-) -> None:
-    app = make_app(PAIR, shelf=Shelf([models]))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
+async def test_who_has_chosen_is_offered_nothing(window: Window, models: Path) -> None:
+    async with window(PAIR, shelf=Shelf([models])) as (app, pilot):
         await pilot.pause()
         assert not app.screen.workers._workers
         assert "found" not in one(pilot)

@@ -10,11 +10,9 @@ from textual.pilot import Pilot
 
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
-from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard import Dashboard
-from tests.ui.driving import PAIR, ask, wait_until
+from tests.ui.driving import PAIR, Make, ask, wait_until
 
-Make = Callable[..., SpectuiApp]
 ALONE = replace(PAIR, draft=None)
 FIXED = {"policy": "fixed", "drafter": "model"}
 REFUSED = "The draft has another vocabulary: token 777 is 'a'."
