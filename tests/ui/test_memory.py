@@ -124,9 +124,7 @@ def test_a_token_takes_less_than_200_bytes_in_session_journal_and_transcript(
 def test_a_token_takes_less_than_200_bytes_also_in_a_conversation_that_was_read_from_the_disk(tmp_path: Path) -> None:
     noise = Noise()
     rounds = [noise.round(index, 3, 2) for index in range(1500)]
-    taken_when_read(
-        tmp_path / "first.db", rounds
-    )  # what is made once, such as a larger table of strings, is no token's
+    taken_when_read(tmp_path / "first.db", rounds)  # what is made once, as a larger table of strings is, is no token's
     more, less = (taken_when_read(tmp_path / f"{size}.db", rounds[:size]) for size in (1500, 500))
     assert (more - less) / 4000 < 200
 

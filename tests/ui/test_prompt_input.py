@@ -195,11 +195,16 @@ async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.
     script.write_text("#!/bin/sh\nprintf ' and more\\033\\n' >> \"$1\"\n")
     script.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(script))
-    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
     app = Box()
     async with app.run_test() as pilot:
         box = app.query_one(PromptInput)
         box.text = "some"
+        await pilot.press("alt+o")
+        await pilot.pause()
+        (told,) = app._notifications
+        assert "no terminal of its own" in told.message and box.text == "some"
+        app.clear_notifications()
+        monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
         await pilot.press("alt+o")
         await pilot.pause()
         assert box.text == "some and more"
