@@ -65,6 +65,20 @@ async def test_a_reply_is_read_and_left(make_app: Make, engine: FakeEngine, size
         await wait_until(pilot, lambda: app.screen.query(Transcript))
 
 
+async def test_code_is_highlighted(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 40)) as pilot:
+        await replied(pilot, engine, REPLY)
+        await reading(pilot)
+
+        def colours() -> dict[str, object]:
+            strips = app.screen._compositor.render_strips()
+            return {piece.text.strip(): piece.style.color for strip in strips for piece in strip if piece.style}
+
+        await wait_until(pilot, lambda: {"first", "1"} <= {*colours()})
+        assert colours()["first"] != colours()["1"]
+
+
 async def test_code_is_copied_with_one_key_or_a_click(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test(size=(80, 40)) as pilot:

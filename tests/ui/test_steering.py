@@ -11,9 +11,10 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs
 from spectui.presets import Presets
 from spectui.ui.actions import ActionLine
+from spectui.ui.rounds import RoundsPage
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
-from tests.ui.driving import Window, wait_until
+from tests.ui.driving import Window, ask, wait_until
 from tests.ui.seeing import screen_text
 
 
@@ -24,6 +25,24 @@ async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(win
         seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
         seen |= {switch.key for switch in app.screen.query("#switches Switch").results(Switch)}
         assert seen == {key for key, _, _ in specs(Knobs)}
+
+
+async def test_a_knob_turned_in_the_middle_of_a_reply_acts_on_the_next_round_and_the_strip_shows_where(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        await pilot.press("alt+2")
+        for number, key in enumerate(("f3", "f9", "f3")):  # of which F9 turns a knob
+            await pilot.press(key)
+            engine.emit_round(" a", bonus=" b")
+            await wait_until(pilot, lambda: not engine.events)
+            app.screen._show_figures()
+            await wait_until(pilot, lambda number=number: f"round {number}" in screen_text(app))
+        assert screen_text(app).count("▲") == 1, "where it was turned, and nowhere else"
+        app.screen.query_one(RoundsPage).focus()
+        await pilot.press("left")
+        await wait_until(pilot, lambda: "▲ turned    policy auto → fixed" in screen_text(app))
 
 
 async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None:
