@@ -10,13 +10,12 @@ from spectui.engine.events import Message
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.ui.app import SpectuiApp
 from spectui.ui.devices import DevicePane
 from spectui.ui.panel import SidePanel
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
 
 
@@ -192,11 +191,9 @@ async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(window
         assert engine.generates[1] == (Message("user", "short"),), "the prompt that failed is not sent again"
 
 
-async def test_picking_a_device_loads_anew_and_keeps_the_conversation(make_app: Make) -> None:
-    engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(engine, PAIR, Knobs())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_picking_a_device_loads_anew_and_keeps_the_conversation(window: Window, engine: FakeEngine) -> None:
+    engine.devices = (CPU, GPU)
+    async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
         await pilot.press("f7")
@@ -216,11 +213,11 @@ async def test_picking_a_device_loads_anew_and_keeps_the_conversation(make_app: 
         assert [message.role for message in engine.generates[1]] == ["user", "assistant", "user"]
 
 
-async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_are_there(make_app: Make) -> None:
-    engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(engine, PAIR, Knobs())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_are_there(
+    window: Window, engine: FakeEngine
+) -> None:
+    engine.devices = (CPU, GPU)
+    async with window(size=(120, 40)) as (_, pilot):
         await ask(pilot, "go")
         write_reply(engine)
         await ask(pilot, "next")

@@ -14,14 +14,13 @@ from spectui.ui.compare_page import told
 from spectui.ui.comparison import Comparison
 from spectui.ui.lines import cells
 from spectui.ui.slider import Slider
-from tests.ui.driving import Make, Window, answer, ask, load, wait_until
+from tests.ui.driving import Window, answer, ask, wait_until
 from tests.ui.seeing import one_line, said, screen_text
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
 
 
 async def compared(pilot: Pilot[None], engine: FakeEngine) -> None:
-    await load(pilot, engine)
     await ask(pilot, "add")
     await answer(pilot, engine)
     await pilot.press("f5")
@@ -60,10 +59,9 @@ async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
 
 
 async def test_the_plain_text_stands_beside_the_first_and_where_they_part_is_told(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         await plainly(pilot, engine, [*REPLY[:7], " b", " +", " b", "\n"])
         rows = [line.partition("│") for line in screen_text(app).splitlines()]
@@ -91,10 +89,9 @@ def test_a_difference_is_told_to_its_end() -> None:
 
 
 async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         app.screen.turn("draft_max", 3)
         await ask(pilot, "next")
@@ -106,9 +103,8 @@ async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_end
         await wait_until(pilot, lambda: len(engine.generates) == 3)
 
 
-async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         engine.emit_round(plain="def")
         await pilot.press("escape")
@@ -123,10 +119,9 @@ async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(make_app: Mak
 
 
 async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_not_taken_for_a_reply(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         engine.emit_round(plain="def")
         app.screen.action_new_chat()

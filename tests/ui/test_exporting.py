@@ -13,12 +13,11 @@ from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
 from spectui.ui.dialogs import ConfirmScreen
 from spectui.ui.exporting import ExportScreen
-from tests.ui.driving import Make, answer, ask, load, wait_until
+from tests.ui.driving import Window, answer, ask, wait_until
 
 
 async def said(pilot: Pilot[None], engine: FakeEngine) -> None:
     """One exchange."""
-    await load(pilot, engine)
     await ask(pilot, "add two")
     await wait_until(pilot, lambda: engine.generates)
     await answer(pilot, engine)
@@ -35,12 +34,11 @@ async def export(pilot: Pilot[None], name: str = "") -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 async def test_both_kinds(
-    make_app: Make, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    app = make_app(journal=Journal(tmp_path / "c.db" if kept else None))
-    async with app.run_test() as pilot:
+    async with window(journal=Journal(tmp_path / "c.db" if kept else None)) as (app, pilot):
         await said(pilot, engine)
         await export(pilot)
         file = tmp_path / "here" / "add-two.md"
@@ -53,13 +51,12 @@ async def test_both_kinds(
 
 
 async def test_what_is_there_is_asked_about(
-    make_app: Make, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "mine.md"
     file.write_text("mine")
-    app = make_app()
-    async with app.run_test() as pilot:
+    async with window() as (app, pilot):
         await said(pilot, engine)
         await export(pilot, "mine")
         await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))

@@ -6,12 +6,11 @@ import pytest
 from textual.widgets._footer import FooterKey
 
 from spectui.engine.fake import CPU, GPU, FakeEngine
-from spectui.knobs import Knobs
 from spectui.ui.app import SpectuiApp
 from spectui.ui.devices import DevicePane
 from spectui.ui.inspector import Inspector
 from spectui.ui.panel import SidePanel
-from tests.ui.driving import PAIR, Window, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import Window, answer, ask, wait_until, write_reply
 from tests.ui.seeing import screen_text
 
 
@@ -85,11 +84,11 @@ async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_pan
 
 
 @pytest.mark.parametrize("width", [120, 200])
-async def test_the_devices_are_read_whole_and_clicked_where_they_stand(width: int) -> None:
-    engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(engine, PAIR, Knobs())
-    async with app.run_test(size=(width, 40)) as pilot:
-        await load(pilot, engine)
+async def test_the_devices_are_read_whole_and_clicked_where_they_stand(
+    window: Window, engine: FakeEngine, width: int
+) -> None:
+    engine.devices = (CPU, GPU)
+    async with window(size=(width, 40)) as (app, pilot):
         await pilot.press("f7")
         await wait_until(pilot, lambda: "○" in screen_text(app))
         pane = app.screen.query_one(DevicePane)

@@ -7,7 +7,6 @@ from textual.events import Key
 
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs
-from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard import two_lines
 from spectui.ui.devices import DevicePane
 from spectui.ui.panel import without_effect
@@ -15,7 +14,7 @@ from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import PAIR, Make, Window, ask, load, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
 
 
@@ -131,11 +130,9 @@ async def test_errors_are_marked_and_notices_are_not(window: Window, engine: Fak
         assert "5000" not in said(app), "it is no part of the conversation"
 
 
-async def test_two_quick_picks_end_in_the_second_without_an_error(make_app: Make) -> None:
-    engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(engine, PAIR, Knobs())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
+async def test_two_quick_picks_end_in_the_second_without_an_error(window: Window, engine: FakeEngine) -> None:
+    engine.devices = (CPU, GPU)
+    async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("f7", "right", "space", "left", "space")
         await wait_until(pilot, lambda: len(engine.loads) == 3)
         app.screen.query_one(PromptInput).focus()

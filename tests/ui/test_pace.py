@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -72,6 +74,9 @@ class Timer:
         return self._now - start
 
 
+Timed = Callable[[], AbstractAsyncContextManager[tuple[Pilot[None], Timer]]]
+
+
 async def asked(pilot: Pilot[None], engine: FakeEngine, text: str = "go") -> None:
     """A prompt is sent, and read by the engine."""
     before = len(engine.generates)
@@ -80,25 +85,34 @@ async def asked(pilot: Pilot[None], engine: FakeEngine, text: str = "go") -> Non
     engine.read_prompt(5, 5)
 
 
+@pytest.fixture
+def timed(make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Timed:
+    """Opens a window with a timer of its own, and asks something in it."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Pilot[None], Timer]]:
+        timer = Timer(engine, monkeypatch)
+        async with make_app().run_test(size=(120, 40)) as pilot:
+            await timer.begin(pilot, monkeypatch)
+            await asked(pilot, engine)
+            yield pilot, timer
+
+    return opened
+
+
 @pytest.mark.parametrize(("speed", "frames"), [(50, 8), (180, 8), (220, 30), (400, 30)])
 async def test_a_slow_reply_has_eight_frames_a_second_and_one_from_200_tokens_on_thirty(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, speed: float, frames: int
+    timed: Timed, speed: float, frames: int
 ) -> None:
-    app, timer = make_app(), Timer(engine, monkeypatch)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await timer.begin(pilot, monkeypatch)
-        await asked(pilot, engine)
+    async with timed() as (_, timer):
         *_, last = timer.seconds(4, speed)
         assert last == pytest.approx(frames, abs=1)
 
 
 async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    timed: Timed, engine: FakeEngine
 ) -> None:
-    app, timer = make_app(), Timer(engine, monkeypatch)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await timer.begin(pilot, monkeypatch)
-        await asked(pilot, engine)
+    async with timed() as (pilot, timer):
         timer.until_drawn("a ")
         assert timer.seconds(3, 50) == pytest.approx([8, 8, 8], abs=1)
         assert timer.seconds(3, 400)[-1] == pytest.approx(30, abs=1)
@@ -111,13 +125,8 @@ async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison
         assert timer.seconds(2, 0)[-1] == 0, "nothing came, nothing is drawn"
 
 
-async def test_the_first_token_of_a_reply_does_not_wait_as_those_behind_it_do(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app, timer = make_app(), Timer(engine, monkeypatch)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await timer.begin(pilot, monkeypatch)
-        await asked(pilot, engine)
+async def test_the_first_token_of_a_reply_does_not_wait_as_those_behind_it_do(timed: Timed, engine: FakeEngine) -> None:
+    async with timed() as (pilot, timer):
         assert timer.until_drawn("at once") <= 1 / 30
         assert timer.until_drawn(" later") == pytest.approx(1 / 8)
         engine.finish()
@@ -127,17 +136,14 @@ async def test_the_first_token_of_a_reply_does_not_wait_as_those_behind_it_do(
         assert timer.until_drawn("at once") <= 1 / 30
 
 
-async def test_a_key_is_drawn_between_two_looks(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app, timer = make_app(), Timer(engine, monkeypatch)
+async def test_a_key_is_drawn_between_two_looks(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    async with app.run_test(size=(120, 40)) as pilot:
-        await timer.begin(pilot, monkeypatch)
-        await asked(pilot, engine)
+    async with timed() as (pilot, timer):
         timer.until_drawn("a ")
         monkeypatch.setattr(
-            app, "_display", lambda screen, update: update and drawn.append(update.render_segments(app.console))
+            pilot.app,
+            "_display",
+            lambda screen, update: update and drawn.append(update.render_segments(pilot.app.console)),
         )
         await pilot.press("Q")
         await wait_until(pilot, lambda: any("Q" in each for each in drawn))

@@ -14,13 +14,12 @@ from spectui.store.journal import Journal
 from spectui.ui.resuming import CUT_OFF
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
-from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.seeing import REPLY, said, shown
 
 
 async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
     """A prompt is sent and a part of its reply is written."""
-    await load(pilot, engine)
     await ask(pilot, prompt)
     await wait_until(pilot, lambda: engine.generates)
     write_reply(engine)
@@ -40,9 +39,8 @@ async def test_what_was_said_and_replied_is_kept(window: Window, engine: FakeEng
     assert conversation.target == "target"
 
 
-async def test_the_window_closes_during_a_reply(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
+async def test_the_window_closes_during_a_reply(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file)) as (_, pilot):
         await began(pilot, engine, "add")
         engine.emit_round(plain="# more")
         engine.finish(StopReason.CANCELLED)  # as the worker does when it is closed
@@ -123,11 +121,10 @@ async def test_asking_again_keeps_both_answers(window: Window, engine: FakeEngin
 
 
 async def test_a_disk_that_fails_is_said_and_the_chat_goes_on(
-    make_app: Make, engine: FakeEngine, tmp_path: Path
+    window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     (tmp_path / "data").write_text("a file stands where the directory should be")
-    app = make_app(journal=Journal(tmp_path / "data" / "conversations.db"))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with window(journal=Journal(tmp_path / "data" / "conversations.db"), size=(120, 40)) as (app, pilot):
         await began(pilot, engine, "add")
         await wait_until(pilot, lambda: "This chat is in memory only" in shown(app))
         assert REPLY.strip() in said(app)

@@ -13,7 +13,7 @@ from spectui.engine.events import Message
 from spectui.engine.fake import FakeEngine
 from spectui.ui.thinking import Thinking
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import Make, Window, ask, load, wait_until
+from tests.ui.driving import Window, ask, wait_until
 
 FOLDED = "   ▸ thinking: 6 tokens, 0.6 s"
 THOUGHT = ("<think>", "\n", "let", " me", " see", "</think>")
@@ -49,7 +49,6 @@ async def say(pilot: Pilot[None], engine: FakeEngine, text: str) -> None:
 
 async def think(pilot: Pilot[None], engine: FakeEngine, *, opened: bool = False) -> None:
     """Have a prompt answered up to the end of the thinking."""
-    await load(pilot, engine)
     await ask(pilot, "2+2")
     await wait_until(pilot, lambda: engine.generates)
     engine.read_prompt(3, 3, thinking=opened)
@@ -65,10 +64,9 @@ async def think(pilot: Pilot[None], engine: FakeEngine, *, opened: bool = False)
 
 @pytest.mark.parametrize("opened", [False, True])
 async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(
-    make_app: Make, engine: FakeEngine, opened: bool
+    window: Window, engine: FakeEngine, opened: bool
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with window(size=(100, 30)) as (_, pilot):
         await think(pilot, engine, opened=opened)
         heading = FOLDED.replace("6 tokens, 0.6", "5 tokens, 0.5") if opened else FOLDED
         assert any(row.startswith(heading) for row in drawn(pilot))
@@ -79,9 +77,8 @@ async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(
         assert rows[at + 1 : at + 3] == ["", "   It is four."], rows
 
 
-async def test_a_key_or_a_click_unfolds_and_folds(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(100, 30)) as pilot:
+async def test_a_key_or_a_click_unfolds_and_folds(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(100, 30)) as (_, pilot):
         await think(pilot, engine)
         await say(pilot, engine, "It")
         folded = drawn(pilot)
@@ -97,9 +94,8 @@ async def test_a_key_or_a_click_unfolds_and_folds(make_app: Make, engine: FakeEn
             await wait_until(pilot, lambda expected=expected: drawn(pilot) == expected)  # type: ignore[misc]
 
 
-async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(100, 30)) as pilot:
+async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(100, 30)) as (app, pilot):
         await think(pilot, engine)
         await say(pilot, engine, SPOKEN)
         transcript = app.screen.query_one(Transcript)
@@ -115,10 +111,9 @@ async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(make_app
 
 
 async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
-    make_app: Make, engine: FakeEngine
+    window: Window, engine: FakeEngine
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with window(size=(100, 30)) as (app, pilot):
         await think(pilot, engine)
         await say(pilot, engine, "It")
         transcript = app.screen.transcript  # type: ignore[attr-defined]
