@@ -45,6 +45,3 @@ PROMPTS: dict[str, str] = {
     "table": f"Write these planets as a Markdown table with a header.\n\n{_FACTS}",
     "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",
 }
-
-CODE = ("python", "typescript", "swift")
-EDITS = ("edit",)
