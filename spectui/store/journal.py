@@ -90,6 +90,11 @@ class Journal:
         if self._writer is not None and self.path:
             self._writer.post(partial(_turn, conversation=self._conversation, message=self.path[-1]))
 
+    def set_system(self, text: str) -> None:
+        """The conversation has another system prompt from here on."""
+        if self._writer is not None and self._begun:
+            self._writer.post(partial(_set_system, conversation=self._conversation, system=_storable(text)))
+
     def prompt(self, text: str, system: str, target: str) -> None:
         """A prompt, which is on disk when this returns, or else a notice says why not."""
         if self._writer is None:
@@ -279,6 +284,10 @@ def _end_reply(
     connection.execute(
         "UPDATE conversation SET updated = ? WHERE id = (SELECT conversation FROM message WHERE id = ?)", (now, message)
     )
+
+
+def _set_system(connection: sqlite3.Connection, *, conversation: str, system: str) -> None:
+    connection.execute("UPDATE conversation SET system = ? WHERE id = ?", (system, conversation))
 
 
 def _turn(connection: sqlite3.Connection, *, conversation: str, message: int) -> None:

@@ -180,6 +180,6 @@ class Editing(Resuming):
 
         def chosen(text: str | None) -> None:
             if text is not None:
-                self.session.setup = replace(self.session.setup, system=text)
+                self.session.set_system(text)
 
         self.app.push_screen(SystemPromptScreen(self.session.setup.system), chosen)

@@ -137,6 +137,11 @@ class Session:
         """What the target is called: its file's name."""
         return short_name(self.setup.model)
 
+    def set_system(self, text: str) -> None:
+        """Give this conversation another system prompt, from the next reply on."""
+        self.setup = replace(self.setup, system=text)
+        self.journal.set_system(text)
+
     def load(self, setup: Setup) -> None:
         """Note that these models are being loaded."""
         if setup.model != self.setup.model:

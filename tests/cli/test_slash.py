@@ -105,6 +105,13 @@ def test_the_system_prompt_belongs_to_the_conversation():
     assert told == [f"System prompt: {text}" for text in ("Be brief.", "Be brief.", "none", "none")]
 
 
+def test_a_system_prompt_is_kept_at_once(tmp_path: Path):
+    file = tmp_path / "c.db"
+    Chat("one", "/system Be brief.", journal=Journal(file))
+    conversation = last(file)
+    assert conversation is not None and conversation.system == "Be brief."
+
+
 def test_a_code_block_is_told_alone():
     chat = Chat("x\\", "```\\", "a\\", "```\\", "```\\", "b\\", "```\\", "y", "/code", "/code 1", "/code 3")
     assert chat.out.splitlines()[-2:] == ["B", "A"]

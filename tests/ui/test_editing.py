@@ -198,6 +198,20 @@ async def test_the_system_prompt_belongs_to_the_conversation(window: Window, eng
     assert [library.open_conversation(file, each.id).system for each in library.summaries(file)] == ["", "Be brief."]
 
 
+async def test_a_system_prompt_is_kept_at_once(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await exchange(pilot, engine, "one")
+        await pilot.press("alt+y")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
+        app.screen.query_one(TextArea).text = "Be brief."
+        await pilot.press("ctrl+s", "ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1] == (Message("system", "Be brief."), Message("user", "one"))
+    assert last(file).system == "Be brief."
+
+
 @pytest.mark.parametrize("keys", [("alt+l",), ("alt+y",), ("alt+e",)])
 async def test_a_tiny_window_stands(window: Window, engine: FakeEngine, keys: tuple[str, ...]) -> None:
     async with window(size=(20, 5)) as (app, pilot):

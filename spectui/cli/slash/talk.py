@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -99,7 +98,7 @@ def _line(text: str) -> str:
 
 def _system(chat: PlainChat, rest: str) -> None:
     if rest:
-        chat.session.setup = replace(chat.session.setup, system="" if rest == '""' else rest)
+        chat.session.set_system("" if rest == '""' else rest)
     chat.tell(f"System prompt: {chat.session.setup.system or 'none'}")
 
 
