@@ -18,6 +18,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.theme import ThemeProvider
 
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup, specs, title
@@ -55,7 +56,8 @@ class SpectuiApp(App[None]):
         Binding("ctrl+q", "quit", "Quit", id="quit", priority=True, tooltip="Leave at once"),
         Binding("ctrl+z", "suspend_process", "Suspend", id="suspend", show=False, priority=True,
                 tooltip="Go to the shell for a while; fg comes back"),
-        # Textual's own, but with an id, so that it can be mapped.
+        # Textual's own, but with an id, so that they can be mapped.
+        Binding("alt+a", "change_theme", "Theme", id="theme", show=False, priority=True, tooltip="Choose how the window looks"),
         Binding(App.COMMAND_PALETTE_BINDING, "command_palette", "Palette", id="palette", show=False, priority=True,
                 tooltip="Open the command palette"),
     ]  # fmt: skip
@@ -140,11 +142,11 @@ class SpectuiApp(App[None]):
         return ORIGIN_DEFAULTS
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every key's action, besides Textual's own commands and themes."""
+        """Every key's action, but for those that move a cursor, which have no tooltip; and Textual's own commands."""
         told = {"palette"}  # a binding with two keys is there twice
         for active in screen.active_bindings.values():
             binding = active.binding
-            if isinstance(active.node, Screen | App) and binding.id and active.enabled and binding.id not in told:
+            if binding.id and binding.tooltip and active.enabled and binding.id not in told:
                 told.add(binding.id)
                 yield SystemCommand(
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
@@ -159,7 +161,7 @@ class SpectuiApp(App[None]):
                 if not spec.choices:
                     yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.show_slider, key))
         for command in super().get_system_commands(screen):
-            if command.title not in ("Keys", "Quit"):  # Help and Quit are above
+            if command.title not in ("Keys", "Quit", "Theme"):  # Help, Quit and Theme are above
                 yield command
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
@@ -223,3 +225,8 @@ class SpectuiApp(App[None]):
         """Show the command palette."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
+
+    def search_themes(self) -> None:
+        """List the themes; one is worn at once."""
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import Empty
-from string import digits
 from typing import Any, TextIO, cast
 
 from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES
 from textual.drivers.linux_driver import LinuxDriver
@@ -191,8 +192,9 @@ class InputParser(XTermParser):
                     yield events.Paste(printable(pasted))
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        """Alt and a digit is that: one terminal sends it for signs such as “™”, which Textual takes it for in all of them."""
-        if len(sequence) == 2 and sequence[0] == "\x1b" and sequence[1] in digits:
+        """Alt and a digit or letter is that, and at once. Textual takes digits for signs, as one terminal means them, and loses
+        the Alt of a letter that comes again soon, as from a key that is held."""
+        if re.fullmatch("\x1b[0-9a-z]", sequence) and not isinstance(ANSI_SEQUENCES_KEYS.get(sequence), tuple):
             sequence, alt = sequence[1], True
         return super()._sequence_to_key_events(sequence, alt)
 

@@ -7,11 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from textual.pilot import Pilot
+from textual.widgets._footer import FooterKey
 
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.ui.app import SpectuiApp
+from spectui.ui.key_line import KeyLine
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 THEMES = Path(__file__).resolve().parents[2] / "themes"
@@ -28,6 +30,18 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], object], turns:
             return
         await pilot.pause(0.01)
     raise AssertionError(f"still not so: {predicate}")
+
+
+async def click_key(pilot: Pilot[None], key: str) -> None:
+    """Click a key on the window's last line, once it stands there."""
+
+    def standing() -> FooterKey | None:
+        line = pilot.app.screen.query_one(KeyLine)
+        keys = [each for each in line.query(FooterKey) if each.key == key and each.region.y]
+        return keys[0] if keys and line._chosen_from == line._to_choose_from() else None
+
+    await wait_until(pilot, standing)
+    await pilot.click(standing())
 
 
 async def load(pilot: Pilot[None], engine: FakeEngine) -> None:

@@ -5,24 +5,47 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from string import ascii_lowercase, digits
 from typing import Any
 
 import pytest
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
 
 import spectui.ui
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs, title
+from spectui.presets import Presets
 from spectui.speculation.records import StopReason
+from spectui.store.journal import Journal
+from spectui.ui.actions import ActionLine
+from spectui.ui.app import SpectuiApp
+from spectui.ui.conversations import ConversationsScreen
+from spectui.ui.devices import DevicePane
+from spectui.ui.dialogs import ConfirmScreen, LineScreen
+from spectui.ui.exporting import ExportScreen
+from spectui.ui.help import HelpScreen
+from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.keys import key_of, keymap, spoken, written
+from spectui.ui.main_screen import MainScreen
+from spectui.ui.messages import MessagesScreen
+from spectui.ui.models import ModelsScreen
+from spectui.ui.presets import SaveScreen
+from spectui.ui.prompt_input import PromptInput
+from spectui.ui.reading import ReadingScreen
+from spectui.ui.rounds import RoundsPage
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
+from spectui.ui.system_prompt import SystemPromptScreen
 from tests.terminal import Terminal
-from tests.ui.driving import Make, Window, answer, ask, wait_until
+from tests.ui.driving import Make, Window, answer, ask, click_key, load, wait_until
 from tests.ui.seeing import one_line
+from tests.ui.test_driver import events_of
 
 
 @pytest.mark.parametrize(
@@ -53,6 +76,8 @@ def test_keys_are_mapped_by_the_configuration(tmp_path: Path) -> None:
     with Terminal("chat", "--config", str(file), "-m", "/models/a.gguf", module="tests.scripted") as terminal:
         terminal.wait("what cannot be mapped", lambda: "there is no action 'stopp'" in terminal.text)
         terminal.wait("the mapped key", lambda: "^g Ghosts" in terminal.text and "f3" not in terminal.text)
+        terminal.type("\x1b6")
+        terminal.wait("the page of knobs, by Alt+6", lambda: "reset all" in terminal.text)
         terminal.press("ctrl+q")
         assert terminal.end() == 0
 
@@ -107,17 +132,105 @@ def test_every_action_can_be_mapped_by_a_name_of_its_own() -> None:
     assert not twice
 
 
-async def test_every_action_of_the_window_has_a_command(window: Window) -> None:
-    async with window(size=(120, 40)) as (app, _):
-        own = [
-            binding for node in (app.screen, app) for _, binding in node._bindings if binding.id and binding.priority
-        ]
-        assert len(own) > 15
-        titles = [command.title for command in app.get_system_commands(app.screen)]
+SENT = {
+    "escape": "\x1b", "enter": "\r", "space": " ", "delete": "\x1b[3~", "left_square_bracket": "[", "right_square_bracket": "]",
+    "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "end": "\x1b[F", "home": "\x1b[H",
+    "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "shift+right": "\x1b[1;2C", "shift+left": "\x1b[1;2D",
+    **{f"f{number}": f"\x1bO{letter}" for number, letter in enumerate("PQRS", 1)},
+    **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
+    **{f"ctrl+{letter}": chr(ord(letter) & 31) for letter in ascii_lowercase},
+    **{f"alt+{sign}": f"\x1b{sign}" for sign in ascii_lowercase + digits},
+    **{sign: sign for sign in ascii_lowercase},
+}  # fmt: skip
+"""What xterm sends, and tmux and all who follow them: kitty's protocol is nobody's duty."""
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_every_key_is_understood_from_any_terminal(slow: bool) -> None:
+    bound = {key for kind in classes() for each in kind.__dict__.get("BINDINGS", ()) for key in each.key.split(",")}
+    for key in sorted(bound - {"shift+enter", "alt+enter", "escape"} | ({"escape"} if slow else set())):
+        # Twice, as one that is held sends it.
+        assert [getattr(each, "key", each) for each in events_of([SENT[key], SENT[key]], slow=slow)] == [key, key]
+
+
+Way = Callable[[Pilot[None], FakeEngine], Awaitable[object]]
+
+
+async def replied(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await load(pilot, engine)
+    await ask(pilot, "go")
+    await answer(pilot, engine)
+
+
+def at(widget: str, *keys: str) -> Way:
+    async def go(pilot: Pilot[None], engine: FakeEngine) -> None:
+        await replied(pilot, engine)
+        await pilot.press(*keys)
+        part = pilot.app.screen.query_one(widget)
+        await wait_until(pilot, lambda: part.is_on_screen and part.focusable)
+        part.focus()
+
+    return go
+
+
+def over(*keys: str) -> Way:
+    async def go(pilot: Pilot[None], engine: FakeEngine) -> None:
+        await replied(pilot, engine)
+        for number, key in enumerate(keys, 2):
+            await pilot.press(key)
+            await wait_until(pilot, lambda number=number: len(pilot.app.screen_stack) == number)  # type: ignore[misc]
+            if isinstance(screen := pilot.app.screen, ConversationsScreen):  # it is filled beside the window
+                await wait_until(pilot, lambda screen=screen: screen.query_one(OptionList).option_count)  # type: ignore[misc]
+
+    return go
+
+
+async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await wait_until(pilot, lambda: engine.loads)
+    engine.fail_loading("No.", without_draft=True)
+    await wait_until(pilot, lambda: not engine.events)
+
+
+PLACES: dict[type[DOMNode], Way] = {
+    MainScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
+    Switch: at("#switch-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
+    ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
+    LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
+    SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), ReadingScreen: over("alt+v"), HelpScreen: over("f1"),
+}  # fmt: skip
+"""Where a person can be, and how they come there."""
+
+
+def test_all_that_has_keys_is_among_the_places() -> None:
+    places = {part for kind in (SpectuiApp, *PLACES) for part in kind.__mro__}
+    assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in places]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+async def test_every_action_has_a_command_and_a_place_to_click(
+    make_app: Make, engine: FakeEngine, file: Path, place: type[DOMNode]
+) -> None:
+    app = make_app(journal=Journal(file), presets=Presets(file.parent / "config.toml"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await PLACES[place](pilot, engine)
+        screen = app.screen
+        await wait_until(pilot, lambda: type(screen) is place or type(screen.focused) is place)
+        # What has no tooltip moves a cursor or a bar.
+        actions = [each for each in screen.active_bindings.values() if each.enabled and each.binding.tooltip]
+        commands = list(app.get_system_commands(screen))
+        titles = [command.title for command in commands]
         assert len(titles) == len(set(titles)), "an action with two keys is one command"
-        assert all(command.help for command in app.get_system_commands(app.screen))
-        hidden = {"Load again", "No draft", "Go on", "Safe way", "Palette"}  # only while they can do something
-        assert {binding.description for binding in own} - hidden <= set(titles)
+        assert all(command.help for command in commands)
+        assert {each.binding.description for each in actions} - {"Palette"} <= set(titles)
+        if isinstance(screen, ModalScreen):
+            (line,) = screen.query(ActionLine)
+            clicked = {action for _, action in line._actions}
+            assert {each.binding.action for each in actions if each.node is screen} <= clicked
+        else:
+            await click_key(pilot, "f1")
+            await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+            listed = [each.binding.id for same in app.screen._actions.values() for each in same]
+            assert {each.binding.id for each in actions if not each.binding.system} <= set(listed)
 
 
 @pytest.mark.parametrize("key", [key for key, _, _ in specs(Knobs)])

@@ -11,11 +11,14 @@ from spectui.ui.palette import Palette
 from tests.ui.driving import wait_until
 
 
+@pytest.mark.parametrize("key", ["ctrl+p", "alt+a"])
 @pytest.mark.parametrize("height", [3, 5, 8, 40])
-async def test_pages_are_turned_in_a_window_of_any_height(make_app: Callable[..., SpectuiApp], height: int) -> None:
+async def test_pages_are_turned_in_a_window_of_any_height(
+    make_app: Callable[..., SpectuiApp], height: int, key: str
+) -> None:
     app = make_app()
     async with app.run_test(size=(30, height)) as pilot:
-        await pilot.press("ctrl+p")
+        await pilot.press(key)
         await wait_until(pilot, lambda: isinstance(app.screen, Palette))
         await pilot.press("a", "pagedown", "pageup", "down", "end", "pagedown")
         assert app._exception is None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 from textual.color import Color
+from textual.command import CommandList
 from textual.theme import Theme
 from textual.widgets import Input
 
@@ -14,9 +15,10 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.paths import shipped
 from spectui.ui.app import SpectuiApp
+from spectui.ui.palette import Palette
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import PAIR, THEMES, wait_until
+from tests.ui.driving import PAIR, THEMES, click_key, wait_until
 
 SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()
 GOOD = 'name = "mine"\nprimary = "#123456"\n'
@@ -155,6 +157,36 @@ def test_an_edit_counts_when_it_is_finished_and_a_damaged_one_leaves_the_theme(t
     assert (changed.accent, problems) == ("#654321", [])
     theme.unlink()
     assert (files.news(), files.news()) == (([], []), ([], []))
+
+
+@pytest.mark.parametrize("by", ["key", "command", "mouse"])
+async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine, by: str) -> None:
+    app = SpectuiApp(engine, PAIR, Knobs(), theme_directories=(THEMES,))
+    async with app.run_test(size=(120, 40)) as pilot:
+        dark = background(app)
+        if by == "key":
+            await pilot.press("alt+a")
+        else:
+            if by == "mouse":
+                await click_key(pilot, "ctrl+p")
+            else:
+                await pilot.press("ctrl+p")
+            await wait_until(pilot, lambda: isinstance(app.screen, Palette))
+            await pilot.press(*"theme")
+            await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
+            await pilot.press("enter")
+        await wait_until(pilot, lambda: app.screen.query(Input) and "themes" in app.screen.query_one(Input).placeholder)
+        await pilot.press(*"spectui-light")
+        await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.theme == "spectui-light" and len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: background(app) != dark)
+
+
+def background(app: App[None]) -> object:
+    """What the transcript is drawn on."""
+    drawn = next(iter(app.screen_stack[0].query_one(Transcript).render_line(0))).style
+    return drawn.bgcolor if drawn is not None else None
 
 
 async def test_an_edited_theme_is_worn_at_once(engine: FakeEngine, tmp_path: Path) -> None:
