@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from textwrap import shorten, wrap
+from textwrap import shorten
 
 from spectui.ui.comparison import Comparison
-from spectui.ui.figures import UNKNOWN, count, decimal, duration, printable
+from spectui.ui.figures import UNKNOWN, count, decimal, duration
 from spectui.ui.inspector import quoted
 from spectui.ui.keys import key_of
-from spectui.ui.lines import Line
+from spectui.ui.lines import Line, labelled, wrapped
 from spectui.ui.page import Page
 
 NAME, COLUMN = 16, 14
@@ -57,9 +57,9 @@ def told(comparison: Comparison, width: int) -> list[Line]:
     so_far = "  so far" if comparison.running else ""
     times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}x"
     return [
-        [("", "label"), (f"{'':<{NAME}}{'with drafts':<{COLUMN}}without", "label")],
-        *([(f"{name:<{NAME}}", "label"), (f"{a:<{COLUMN}}{b}", "value")] for name, a, b in rows),
-        [(f"{'measured':<{NAME}}", "label"), (times, "big"), (" as fast" + so_far, "label")],
+        labelled("", (f"{'with drafts':<{COLUMN}}without", "label"), column=NAME),
+        *(labelled(name, (f"{a:<{COLUMN}}{b}", "value"), column=NAME) for name, a, b in rows),
+        labelled("measured", (times, "big"), (" as fast" + so_far, "label"), column=NAME),
         *_same_text(comparison, width),
     ]
 
@@ -72,20 +72,15 @@ def _same_text(comparison: Comparison, width: int) -> list[Line]:
     elif found is not None:
         answer += f", from token {count(found.number)} on"
     elif comparison.problem:
-        answer += f" {printable(comparison.problem)}"
+        answer += f" {comparison.problem}"
     elif comparison.running and comparison.plain.emitted:
         answer += f" alike over {count(comparison.plain.emitted)} tokens so far"
-    lines = _told("identical text", answer, width)
+    lines = wrapped("identical text", answer, width, column=NAME)
     if found is not None:
         for name, token in (("with drafts", found.first), ("without", found.second)):
             text = "its end" if token is None else f"{quoted(token.text, width - NAME - 11)} id {token.id}"
-            lines.append([(f"{name:<{NAME}}", "label"), (text, "value")])
+            lines.append(labelled(name, (text, "value"), column=NAME))
         if comparison.turned:
             knobs = shorten(", ".join(comparison.turned), max(8, width - NAME), placeholder=" …")
-            lines += _told("knobs turned", knobs, width)
+            lines += wrapped("knobs turned", knobs, width, column=NAME)
     return lines
-
-
-def _told(name: str, text: str, width: int) -> list[Line]:
-    lines = wrap(text, max(8, width - NAME))
-    return [[(f"{'' if at else name:<{NAME}}", "label"), (line, "value")] for at, line in enumerate(lines)]

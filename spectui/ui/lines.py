@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import zip_longest
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -13,7 +14,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from spectui.ui.figures import bar
+from spectui.ui.figures import bar, printable
 
 Line = list[tuple[str, str]]
 """(text, component class without its prefix) pieces of a line."""
@@ -102,9 +103,15 @@ def cells(line: Line) -> int:
     return sum(cell_len(text) for text, _ in line)
 
 
-def labelled(name: str, *pieces: tuple[str, str]) -> Line:
-    """A line with its name before it."""
-    return [(f"{name:<{LABEL}}", "label"), *pieces]
+def labelled(name: str, *pieces: tuple[str, str], column: int = LABEL) -> Line:
+    """A line with its name before it, in so many cells."""
+    return [(f"{name:<{column}}", "label"), *pieces]
+
+
+def wrapped(name: str, text: str, width: int, style: str = "value", column: int = LABEL) -> list[Line]:
+    """A text broken between words, in as many lines as it needs, with its name before the first."""
+    parts = wrap(printable(text), max(8, width - column))
+    return [labelled("" if at else name, (part, style), column=column) for at, part in enumerate(parts)]
 
 
 def flowed(items: Iterable[Line], width: int, gap: int = 2) -> list[Line]:

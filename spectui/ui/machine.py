@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from textwrap import wrap
 
 from spectui.engine.events import Device, ModelInfo
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.figures import UNKNOWN, count, percent, printable
-from spectui.ui.lines import LABEL, Line, bar_of, labelled
+from spectui.ui.lines import Line, bar_of, labelled, wrapped
 from spectui.ui.page import Page
 from spectui.ui.plot import columns
 
@@ -73,18 +72,15 @@ devices: **{devices}**, arrows and Space move a model to another one.
             if device.kind in ("gpu", "igpu"):
                 lines += [*self._gpu(device, width, rows), *([[]] if rows else [])]
         if not lines and self._past and self._past[-1].gpu_reason:
-            reason = wrap(printable(self._past[-1].gpu_reason), max(8, width - LABEL))
-            lines = [labelled("" if at else "no GPU", (part, "label")) for at, part in enumerate(reason)] + [[]]
+            lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
         return [*lines, *self._host(width, rows)]
 
     def _told(self, width: int) -> list[Line]:
         """What the models are, and what was found out about them at load."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
-            about = f"{printable(model.description)}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
-            first, *more = wrap(about, max(8, width - LABEL))
-            lines += [[], labelled(role, (first, "value")), *(labelled("", (part, "value")) for part in more)]
-            lines += [labelled("", (part, "label")) for part in wrap(printable(model.remark), max(8, width - LABEL))]
+            about = f"{model.description}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
+            lines += [[], *wrapped(role, about, width), *wrapped("", model.remark, width, "label")]
         return lines
 
     def _gpu(self, device: Device, width: int, rows: int) -> list[Line]:

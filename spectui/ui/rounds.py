@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,9 +14,9 @@ from textual.message import Message
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.packed import same
-from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, printable, verdict
+from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, verdict
 from spectui.ui.inspector import quoted, share3
-from spectui.ui.lines import Line, figures_of, flowed, labelled
+from spectui.ui.lines import Line, figures_of, flowed, labelled, wrapped
 from spectui.ui.page import Page
 
 AXIS = 4
@@ -170,10 +169,10 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
         [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in times))],
         labelled("yields", (f"{len(round.tokens)} tokens: {speed} t/s", "value")),
         labelled("costs", (_passes(round), "value")),
-        *_wrapped("policy", printable(round.note) or UNKNOWN, width),
+        *wrapped("policy", round.note or UNKNOWN, width),
     ]
     if index and (turned := changes(rounds[index - 1].knobs, round.knobs)):
-        lines += _wrapped("▲ turned", ", ".join(turned), width)
+        lines += wrapped("▲ turned", ", ".join(turned), width)
     return [*lines, [], *_tokens(round, width)]
 
 
@@ -205,11 +204,6 @@ def _tokens(round: Round, width: int) -> list[Line]:
         items.append([(text, "accepted" if token.fate == "accepted" else "rejected"), (f" {share3(token.p)}", "label")])
     items += [[(quoted(own.text, width), own.origin)] for own in round.tokens[round.count("accepted") :]]
     return flowed(items, width)
-
-
-def _wrapped(name: str, text: str, width: int) -> list[Line]:
-    lines = textwrap.wrap(text, max(8, width - 12)) or [""]
-    return [labelled(name if at == 0 else "", (line, "value")) for at, line in enumerate(lines)]
 
 
 def merged(line: Line) -> Line:
