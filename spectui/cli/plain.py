@@ -125,24 +125,28 @@ class PlainChat:
     def _obey(self, line: str) -> None:
         try:
             if line.startswith("//"):
-                self.ask(line[1:], attach=True)
+                self.ask(self.with_files(line[1:]))
             elif line.startswith("/"):
                 name, rest = (*line[1:].split(None, 1), "", "")[:2]
                 if name not in self.COMMANDS:
                     raise UsageError(f"There is no command /{name}{nearest(name, self.COMMANDS)} /help lists them.")
                 self.COMMANDS[name].run(self, rest.strip())
             elif line.strip():
-                self.ask(line, attach=True)
+                self.ask(self.with_files(line))
         except SpectuiError as error:
             self._failed = True
             self.say(str(error))
 
     # What is asked of the engine
 
-    def ask(self, text: str, *, attach: bool = False) -> None:
-        """Send a prompt; `attach`: with the files that it names, if a person has typed it. Raises SpectuiError."""
+    def with_files(self, text: str) -> str:
+        """A prompt with the files that it names, if a person has typed it. Raises SpectuiError."""
+        return Folds().expanded(text) if self.interactive else text
+
+    def ask(self, text: str) -> None:
+        """Send a prompt. Raises UsageError."""
         self.must_be_ready()
-        self.answer(self.session.ask(Folds().expanded(text) if attach and self.interactive else text))
+        self.answer(self.session.ask(text))
 
     def answer(self, messages: Sequence[Message], *, goes_on: bool = False) -> None:
         """Have this answered; `goes_on`: with the rest of the last reply."""

@@ -189,8 +189,9 @@ def test_where_a_token_came_from():
     assert told[3] == "Round 1 took 200 ms: draft 33, verify 161, choose 2; 1 of 2 drafted tokens accepted."
     assert told[4].startswith('Token 4 of 5 is "HELLO": accepted, drafted by model; target 0.950, draft 0.900.')
     assert told[7].startswith('Token 1 of 5 is "You": accepted')
-    assert Chat("hello", "/token 9").aside == "/token takes a number up to 5, or from -1 back.\n"
-    assert Chat("/token").aside == "/token takes a number up to 0, or from -1 back.\n"
+    for none in ("9", "-6", "0", "x"):
+        assert Chat("hello", f"/token {none}").aside == "/token takes a number up to 5, or from -1 back.\n"
+    assert Chat("/token").aside == "There is no reply yet.\n"
 
 
 def test_figures_say_whether_drafting_pays_and_why_not():
@@ -210,6 +211,11 @@ def test_prompts_are_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.Mo
     assert [messages[-1].content for messages in chat.engine.generates] == ["some and more", "some and more and more"]
     assert Chat("/editor").aside == "An editor needs a terminal.\n"
     assert Chat("/edit").aside == "There is no prompt to edit.\n"
+
+
+def test_an_edit_that_cannot_be_sent_changes_nothing(tmp_path: Path):
+    chat = Chat("one", "/edit see @gone.txt", "two", interactive=True, here=tmp_path)
+    assert [each.content for each in chat.engine.generates[-1]] == ["one", "You said ONE.", "two"]
 
 
 @pytest.mark.parametrize(("lines", "sent"), [(("see @n.txt",), "see @n.txt\n\nn.txt:\n```txt\nnote\n```"),

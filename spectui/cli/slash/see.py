@@ -38,12 +38,16 @@ def _compare(chat: PlainChat, rest: str) -> None:
 
 def _token(chat: PlainChat, rest: str) -> None:
     tokens = [(token, round) for round in chat.last_rounds for token in round.tokens]
+    if not tokens:
+        raise UsageError("There is no reply yet.")
     try:
         number = int(rest or -1)
-        token, round = tokens[number - (number > 0)]
-    except (ValueError, IndexError):
-        raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.") from None
+    except ValueError:
+        number = 0
     place = number if number > 0 else len(tokens) + 1 + number
+    if not 0 < place <= len(tokens):
+        raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")
+    token, round = tokens[place - 1]
     for line in of_token(token, round, f"Token {place} of {len(tokens)}"):
         chat.tell(line)
 

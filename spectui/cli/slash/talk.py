@@ -46,10 +46,10 @@ def _edit(chat: PlainChat, rest: str) -> None:
     prompts = [place for place, each in enumerate(chat.session.messages) if each.role == "user"]
     if not prompts:
         raise UsageError("There is no prompt to edit.")
-    text = rest or chat.edited(chat.session.messages[prompts[-1]].content)
+    text = chat.with_files(rest) if rest else chat.edited(chat.session.messages[prompts[-1]].content)
     if text.strip():
         chat.session.cut(prompts[-1])
-        chat.ask(text, attach=bool(rest))
+        chat.ask(text)
 
 
 def _editor(chat: PlainChat, rest: str) -> None:
