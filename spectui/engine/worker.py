@@ -42,6 +42,7 @@ class Worker:
         self._posted = 0
         self._stopped = 0
         self._session: Session | None = None
+        self._handing = threading.Lock()
         self._closed = False
         # A daemon, because a target pass on a slow machine must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
@@ -54,9 +55,10 @@ class Worker:
 
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
-        self._knobs = knobs
-        if self._session is not None:
-            self._session.knobs = knobs
+        with self._handing:
+            self._knobs = knobs
+            if self._session is not None:
+                self._session.knobs = knobs
 
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
@@ -99,8 +101,9 @@ class Worker:
                 posted = self._commands.get()
             return
 
-        session = self._session = Session(self._tell, self._interrupt)
-        session.knobs = self._knobs
+        session = Session(self._tell, self._interrupt)
+        with self._handing:  # what is turned just now must not be lost
+            session.knobs, self._session = self._knobs, session
         while posted is not None:
             number, command = posted
             self._interrupt.clear()
