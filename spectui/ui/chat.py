@@ -103,7 +103,7 @@ class ChatScreen(PanelScreen):
         self.transcript = self.query_one(InspectableTranscript)
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
-        self.query_one(TitleLine).update_models(self.session)
+        self._show_models()
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
         if self.session.setup.model:
@@ -118,8 +118,12 @@ class ChatScreen(PanelScreen):
         self.session.load(setup)
         self.engine.load(setup)
         self.query_one(LoadingLine).begin("the draft" if setup.draft else "")
-        self.query_one(TitleLine).update_models(self.session)
+        self._show_models()
         self._show_state()
+
+    def _show_models(self) -> None:
+        self.query_one(TitleLine).update_models(self.session)
+        self.set_class(self.session.setup.draft is None, "-alone")
 
     # Events of the engine
 
@@ -163,7 +167,7 @@ class ChatScreen(PanelScreen):
                 self.query_one(LoadingLine).update_loading(event)
             case Loaded():
                 self.query_one(LoadingLine).end()
-                self.query_one(TitleLine).update_models(self.session)
+                self._show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
             case LoadFailed(message=message):
                 self.query_one(LoadingLine).end()

@@ -23,7 +23,7 @@ Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]
 """The fixtures `make_app` and `window`."""
 
 
-async def wait_until(pilot: Pilot[None], predicate: Callable[[], object], turns: int = 200) -> None:
+async def wait_until(pilot: Pilot[None], predicate: Callable[[], object], turns: int = 1000) -> None:
     """Let the application run until the predicate holds; fails after `turns` turns of about 10 ms."""
     for _ in range(turns):
         if predicate():

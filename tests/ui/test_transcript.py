@@ -13,13 +13,16 @@ from textual.color import Color
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
+from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
 from spectui.ui.blocks import INDENT
+from spectui.ui.legend import Legend
+from spectui.ui.main_screen import MainScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript import Transcript
 from spectui.ui.wrap import Flow
-from tests.ui.driving import wait_until
+from tests.ui.driving import PAIR, Window, answer, ask, wait_until
 
 
 class TranscriptApp(App[None]):
@@ -52,7 +55,7 @@ def rows(transcript: Transcript) -> list[str]:
     return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
 
 
-def style_of(transcript: Transcript, word: str) -> Style:
+def style_of(transcript: Transcript | Legend, word: str) -> Style:
     for y in range(transcript.size.height):
         for segment in transcript.render_line(y):
             if word in segment.text and segment.style is not None:
@@ -116,6 +119,27 @@ async def test_where_nobody_drafts_a_text_is_a_text() -> None:
             transcript.append_round(replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter)))
         assert style_of(transcript, "two").italic and not style_of(transcript, "one").italic
         assert transcript.token_at(INDENT, 1) == token("one ")
+
+
+async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        screen = app.screen
+        assert isinstance(screen, MainScreen)
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        legend = screen.query_one(Legend)
+
+        def slanted() -> list[str]:
+            return [
+                word
+                for part, words in ((screen.transcript, ("def", "add", "(a")), (legend, ("plain", "accepted")))
+                for word in words
+                if style_of(part, word).italic
+            ]
+
+        assert slanted() == ["def", "plain"], "beside a draft"
+        screen.load(replace(PAIR, draft=None))
+        await wait_until(pilot, lambda: slanted() == ["add", "(a", "accepted"])
 
 
 async def test_a_theme_repaints_what_stands() -> None:
