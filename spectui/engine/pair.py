@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import list_devices, selected
 from spectui.llama.drafting import drafter_for
-from spectui.llama.files import ModelFileError, check_file
+from spectui.llama.files import ModelFileError, alike, check_file
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import build_key
 from spectui.llama.model import LoadCancelled, Model
@@ -209,7 +211,8 @@ class Pair:
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
-            return Model(
+            loaded = partial(
+                Model,
                 path,
                 "draft",
                 on_devices=selected(setup.device_draft, list_devices()),
@@ -217,6 +220,11 @@ class Pair:
                 extra_buffers=extra_buffers,
                 progress=self._loading("draft", path),
             )
+            known = alike(setup.model or "", path)
+            if known is not None:
+                with suppress(ModelFileError):  # an architecture may be made of more than its tokens' numbers
+                    return loaded(textless=known)
+            return loaded()
 
         wanted = setup.requantise_draft == "auto" and resolve.drafts_on_cpu(setup)
         copy = lighter.made(setup.draft, self.target) if wanted else None

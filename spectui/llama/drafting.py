@@ -18,6 +18,8 @@ def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftMo
 
     Raises VocabularyError where the draft's text cannot be turned into the target's tokens.
     """
+    if draft.textless:
+        return ModelDrafter(memory, target.n_vocab), ""
     try:
         check_vocabularies(target, draft)
     except VocabularyError as difference:

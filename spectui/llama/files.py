@@ -14,6 +14,9 @@ from spectui.text import safe
 HEADER = 24
 """Bytes of a GGUF file's header."""
 
+PADDING = 128
+"""Two vocabularies that differ by so many tokens at the end may still be one: Qwen2.5's are padded differently."""
+
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 
 
@@ -44,7 +47,7 @@ def check_file(path: str, role: str) -> Path:
     except metadata.Damaged as damage:
         raise ModelFileError(f"The {role} model {name} {damage}.") from None
     try:
-        problem = _problem(file, size, found.st_mtime_ns, tensors, keys)
+        problem = _examined(file, size, found.st_mtime_ns, tensors, keys).problem
     except (metadata.Damaged, OSError):
         raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.") from None
     if problem:
@@ -72,8 +75,35 @@ def counts(head: bytes, size: int) -> tuple[int, int]:
     return int(tensors), int(keys)
 
 
+def alike(target: str, draft: str) -> metadata.Examined | None:
+    """What is in the draft's file, if both spell their tokens alike, and begin and end a text alike; None if not, or if one
+    of them cannot be read. One may have some tokens more at the end, as padding."""
+    files = [Path(path).expanduser() for path in (target, draft)]
+    try:
+        ours, theirs = (_look_into(file) for file in files)
+        size = min(each.end - each.start for each in (ours, theirs))
+        padding = abs(ours.n_tokens - theirs.n_tokens)
+        if not size or padding > PADDING or ours.tokenizer != theirs.tokenizer:
+            return None
+        one, other = (_bytes(file, each.start, size) for file, each in zip(files, (ours, theirs), strict=True))
+    except (metadata.Damaged, OSError):
+        return None
+    return theirs if one == other else None
+
+
+def _look_into(file: Path) -> metadata.Examined:
+    found = file.stat()
+    return _examined(file, found.st_size, found.st_mtime_ns, *counts(_bytes(file, 0, HEADER), found.st_size))
+
+
+def _bytes(file: Path, start: int, size: int) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(start)
+        return opened.read(size)
+
+
 @lru_cache(maxsize=8)  # each file is looked at more than once, and a large vocabulary takes a while
-def _problem(file: Path, size: int, changed: int, tensors: int, keys: int) -> str:
+def _examined(file: Path, size: int, changed: int, tensors: int, keys: int) -> metadata.Examined:
     with file.open("rb") as opened:
         opened.seek(HEADER)
-        return metadata.problem(opened, size, tensors, keys)
+        return metadata.examine(opened, size, tensors, keys)

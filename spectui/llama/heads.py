@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.llama import metadata
-from spectui.llama.files import HEADER, counts
+from spectui.llama.files import HEADER, PADDING, counts
 from spectui.text import safe
 
 LARGEST_HEAD = 1 << 26
@@ -20,9 +20,6 @@ LARGEST_HEAD = 1 << 26
 
 CHECKPOINT = 64
 """The digest of a vocabulary is noted each so many tokens."""
-
-PADDING = 128
-"""Two vocabularies that differ by so many tokens at the end may still be one: Qwen2.5's are padded differently."""
 
 FIRST_COMPARED = 5
 """As in llama.cpp: the first few ids are often placeholders."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spectui.llama.heads import PADDING, Head, Vocabulary
+from spectui.llama.files import PADDING
+from spectui.llama.heads import Head, Vocabulary
 
 _KINDS = {"llama": "SPM", "gpt2": "BPE", "bert": "WPM", "t5": "UGM", "rwkv": "RWKV", "plamo2": "PLaMo-2"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -20,6 +20,7 @@ _LONGEST_TENSOR_NAME = 63  # GGML_MAX_NAME, GGML_MAX_DIMS
 _MOST_DIMENSIONS = 4
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _MOST_LAYERS = _MOST_EXPERTS = 512  # LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS
+_TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
 
 Value = int | float | bool | bytes
@@ -88,28 +89,46 @@ class Strings:
             yield _string(self._read)
 
 
-def problem(file: BinaryIO, size: int, tensors: int, keys: int) -> str:
-    """What makes the model unusable, as the end of "The model ..."; "" if nothing does. Raises Damaged, OSError.
+class Examined(NamedTuple):
+    """A file's keys: `problem` is what makes the model unusable, as the end of "The model ...", "" if nothing does.
+
+    Its `n_tokens` tokens are spelled in the bytes from `start` to `end`; `tokenizer` is what else decides how they are used.
+    """
+
+    problem: str
+    architecture: str = ""
+    n_tokens: int = 0
+    start: int = 0
+    end: int = 0
+    tokenizer: tuple[Value | None, ...] = ()
+
+
+def examine(file: BinaryIO, size: int, tensors: int, keys: int) -> Examined:
+    """What is in a file. Raises Damaged, OSError.
 
     `file` stands behind the header, `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the header.
     """
     values: dict[str, Value] = {}
+    n_tokens = start = end = 0
     read = reader(file, min(size, LARGEST))
     for name, value in entries(read, keys):
         if not isinstance(value, Strings):
             values[name] = value
-        elif name == "tokenizer.ggml.tokens" and (twice := _first_double(value)):
-            return f"has the token {_shown(twice)} more than once in its vocabulary"
+        elif name == "tokenizer.ggml.tokens":
+            n_tokens, start = value.count, file.tell()
+            if twice := _first_double(value):
+                return Examined(f"has the token {_shown(twice)} more than once in its vocabulary")
+            end = file.tell()
     found = problem_of(values)
     if not found:
         _check_tensors(read, tensors, size)
-    return found
+    tokenizer = tuple(values.get(f"tokenizer.ggml.{name}") for name in _TOKENIZER)
+    return Examined(found, _architecture(values), n_tokens, start, end, tokenizer)
 
 
 def problem_of(values: Mapping[str, Value]) -> str:
     """What in these keys would end the process, as the end of "The model ..."; "" if nothing does."""
-    architecture = values.get("general.architecture", b"")
-    prefix = architecture.decode("utf-8", "replace") if isinstance(architecture, bytes) else ""
+    prefix = _architecture(values)
 
     def value(name: str) -> Value | None:
         return values.get(f"{prefix}.{name}")
@@ -128,6 +147,11 @@ def problem_of(values: Mapping[str, Value]) -> str:
     if isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
         return f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
     return ""
+
+
+def _architecture(values: Mapping[str, Value]) -> str:
+    name = values.get("general.architecture")
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
 
 
 def _check_tensors(read: Read, tensors: int, size: int) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from spectui.errors import SpectuiError
 from spectui.llama import devices
 from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.library import first_error, forget_errors, llama
+from spectui.llama.metadata import Examined
 from spectui.llama.records import Device
 from spectui.llama.tokenizing import TextError, Tokenizer
 
 MOST_BYTES = 1 << 20
 """Of a token."""
 
+_INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
 
 
@@ -37,12 +40,14 @@ class Model:
         main_gpu: int = 0,
         tensor_split: Sequence[float] = (),
         extra_buffers: bool = True,
+        textless: Examined | None = None,
         progress: Callable[[float], bool] = lambda _: True,
     ) -> None:
         """Load the file. `progress` is told 0..1 and answers whether to go on.
 
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers` False avoids kernels that
-        kill the process on some builds (see `selftest`). Raises ModelFileError, LoadCancelled.
+        kill the process on some builds (see `selftest`). `textless`: a draft's file, whose tokens are its target's: their texts
+        are left out, which for 150,000 saves half a second and 40 MB. Raises ModelFileError, LoadCancelled.
         """
         self.path = str(check_file(path, role))
         params = llama.llama_model_default_params()
@@ -53,6 +58,11 @@ class Model:
         if on_devices is not None:
             chosen = devices.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
+        self.textless = textless is not None
+        """Its tokens are numbers alone."""
+        if textless is not None:
+            overrides = _without_texts(textless)
+            params.kv_overrides = overrides
         if tensor_split:
             most = llama.llama_max_devices()
             shares = (ctypes.c_float * most)(*tensor_split[:most])
@@ -168,6 +178,16 @@ class Model:
         if self._model:
             llama.llama_model_free(self._model)
             self._model = None
+
+
+def _without_texts(file: Examined) -> Any:
+    """What to say in place of the file's keys, so that llama.cpp reads no texts; the last one is empty."""
+    overrides = (llama.llama_model_kv_override * 3)()
+    overrides[0].key, overrides[0].tag = b"tokenizer.ggml.model", _STRING
+    overrides[0].value.val_str = b"none"
+    overrides[1].key, overrides[1].tag = f"{file.architecture}.vocab_size".encode()[:127], _INTEGER
+    overrides[1].value.val_i64 = file.n_tokens
+    return overrides
 
 
 def _why(path: str, role: str, error: str) -> str:

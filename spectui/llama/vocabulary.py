@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spectui.errors import SpectuiError
+from spectui.llama.files import PADDING
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 
-_SIZE_DIFFERENCE = 128  # padding at the end of a vocabulary may differ by this much
 _FIRST_CHECKED = 5  # the first few ids are often placeholders
 _TYPES = ("none", "SPM", "BPE", "WPM", "UGM", "RWKV", "PLaMo-2")  # llama_vocab_type (llama.h)
 
@@ -30,7 +30,7 @@ def _difference(target: Model, draft: Model) -> str:
         # To ask for the text of a token ends the process where there is no text.
         example = "" if 0 in kinds else _first_token(target, draft)
         return f"its tokenizer is {theirs} and the target's is {ours}{example}"
-    if abs(target.n_vocab - draft.n_vocab) > _SIZE_DIFFERENCE:
+    if abs(target.n_vocab - draft.n_vocab) > PADDING:
         return f"it has {draft.n_vocab} tokens and the target {target.n_vocab}{_first_token(target, draft)}"
     for name, added, token in (
         ("begins", llama.llama_vocab_get_add_bos, llama.llama_vocab_bos),

@@ -71,7 +71,7 @@ def model(data: bytes) -> None:
     """A GGUF file, looked at before it is loaded and for the list of models."""
     path = home() / "model.gguf"
     path.write_bytes(data)
-    files._problem.cache_clear()
+    files._examined.cache_clear()
     with suppress(files.ModelFileError):
         files.check_file(str(path), "target")
     head = read_head(path)

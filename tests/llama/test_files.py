@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spectui.llama import metadata, selftest
-from spectui.llama.files import ModelFileError, check_file
+from spectui.llama.files import ModelFileError, alike, check_file
+from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.text import safe
-from tests.llama.ggufs import write_model
+from tests.llama.ggufs import WORDS, byte_names, write_model
 from tests.smollm2 import setup
 from tests.unprivileged import unprivileged
 
@@ -51,6 +52,42 @@ def test_a_good_file_is_returned_with_the_home_directory_put_in(monkeypatch: pyt
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert check_file("~/model.gguf", "target") == tmp_path / "model.gguf"
     Model("~/model.gguf", extra_buffers=False).close()
+
+
+MORE = [*WORDS, *byte_names()]
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ({}, True),
+        ({"tokens": [*MORE, "padding"]}, True),
+        ({"tokens": [*MORE, *(f"padding{number}" for number in range(200))]}, False),
+        ({"tokens": [*MORE[:-1], "z"]}, False),
+        ({"strings": {"tokenizer.ggml.pre": "default"}}, False),
+        ({"numbers": {"tokenizer.ggml.eos_token_id": 7}}, False),
+        ({"architecture": "qwen2"}, True),
+    ],
+)
+def test_a_draft_whose_tokens_are_the_targets_is_told_by_its_file(tmp_path: Path, other: dict[str, Any], same: bool):
+    target = write_model(tmp_path / "target.gguf")
+    draft = write_model(tmp_path / "draft.gguf", **other)
+    for one, two in ((target, draft), (draft, target)):
+        found = alike(str(one), str(two))
+        assert (found is not None) == same
+    assert found is None or found.n_tokens == len(MORE)
+    assert alike(str(target), str(tmp_path / "none.gguf")) is None
+
+
+def test_a_draft_without_texts_has_as_many_tokens(tmp_path: Path):
+    target = write_model(tmp_path / "target.gguf")
+    draft = write_model(tmp_path / "draft.gguf", tokens=[*MORE, "padding"])
+    plain = Model(str(draft), "draft", extra_buffers=False)
+    textless = Model(str(draft), "draft", extra_buffers=False, textless=alike(str(target), str(draft)))
+    assert textless.textless and textless.n_vocab == plain.n_vocab == len(MORE) + 1
+    assert [llama.llama_vocab_type(each.vocab) for each in (plain, textless)] == [2, 0], "BPE, none"
+    for each in (plain, textless):
+        each.close()
 
 
 def test_missing(tmp_path: Path):
