@@ -172,7 +172,7 @@ class FakeEngine:
         self.events.append(Notice(message, draft_failed))
 
     def _model(self, path: str, parameters: int, size: int, remark: str = "") -> ModelInfo:
-        return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768, remark)
+        return ModelInfo(path, "fake 1.5B Q8_0", parameters, size, 32_000, self._n_ctx, 32_768, remark, bool(remark))
 
     def _likeliest(self, texts: Sequence[str], rejected: Sequence[str]) -> Likeliest:
         """Each text at .95, and after it what was rejected in its place, if anything was, and words that are always likely."""

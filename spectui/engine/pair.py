@@ -60,6 +60,7 @@ class Pair:
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
+        self._translated = False  # the draft has another vocabulary
         self.remarks: dict[str, str] = {}
         """What was found out about target and draft, in words."""
         self.replies: Replies | None = None
@@ -193,6 +194,7 @@ class Pair:
                 type_v=setup.cache_type_v_draft,
             )
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_memory)
+            self._translated = bool(sentence)
             self.remarks["draft"] = sentence or self._lightened(setup)
             if sentence:
                 self._emit(Notice(sentence))
@@ -285,7 +287,8 @@ class Pair:
         if self.draft is None or self.draft_memory is None:
             return None
         info = _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
-        return replace(info, path=self._loaded["draft"][0])  # the file that was named, where a copy of it drafts
+        # The file that was named, where a copy of it drafts.
+        return replace(info, path=self._loaded["draft"][0], translated=self._translated)
 
     def forget(self) -> None:
         """Empty the memories after a failure: what they hold may be what failed."""

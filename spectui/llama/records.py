@@ -29,4 +29,7 @@ class ModelInfo:
     n_ctx: int
     trained_ctx: int
     remark: str = ""
-    """What was found out about it at load, in words: how its kernels round, or how a draft of another vocabulary is used."""
+    """What was found out about it at load, in words: how its kernels round, what was done to a draft, or how one of another
+    vocabulary is used."""
+    translated: bool = False
+    """A draft of another vocabulary."""

@@ -265,7 +265,7 @@ class Session:
             context=self.context,
             n_ctx=self.n_ctx,
             has_draft=self.draft is not None,
-            translated=self.draft is not None and self.draft.remark != "",
+            translated=self.draft is not None and self.draft.translated,
             draft_failed=self.draft_failed,
             draft_problem=self.draft_problem,
         )
