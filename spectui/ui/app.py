@@ -153,7 +153,8 @@ class SpectuiApp(App[None]):
                 )
         if isinstance(screen, ChatScreen):
             for name in screen.preset_names():
-                yield SystemCommand(f"Preset: {name}", "Turn the knobs as saved", partial(screen.use_preset, name))
+                shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
+                yield SystemCommand(f"Preset: {shown}", "Turn the knobs as saved", partial(screen.use_preset, name))
             for key, _, spec in specs(Knobs):
                 name = title(key).capitalize()
                 for choice in spec.choices:

@@ -167,7 +167,8 @@ class ModelsScreen(ListWindow[Setup]):
         if self._target is None:
             box.border_title = "the target: who writes the text"
         else:
-            box.border_title = f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}"
+            # No markup: a file's name may hold brackets.
+            box.border_title = Content(f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}")
         models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
         box.border_subtitle = f"{models}, looking for more" if self._looking else models
         self.query_one(Label).update(self._about())

@@ -115,16 +115,18 @@ class PanelScreen(Screen[None]):
             self._complain(error)
             return []
 
-    def use_preset(self, name: str) -> None:
-        """Turn the knobs that a preset sets."""
+    def use_preset(self, name: str) -> bool:
+        """Turn the knobs that a preset sets. False, with a word about it, if they cannot be."""
         if self.presets is None or name == NO_PRESET:
-            return
+            return False
         try:
             self.knobs = replace(self.knobs, **self.presets.load(name)).checked()
         except SpectuiError as error:
+            self.panel.query_one("#preset", Switch).value = NO_PRESET  # where a hand has turned it on already
             self._complain(error)
-        else:
-            self._show_preset(name)
+            return False
+        self._show_preset(name)
+        return True
 
     def action_next_preset(self) -> None:
         """Turn the knobs to the next preset."""
@@ -133,8 +135,9 @@ class PanelScreen(Screen[None]):
             self.notify(spoken(self.app, "There is no preset yet: {save-preset} saves the knobs as one."), markup=False)
             return
         now = self.panel.query_one("#preset", Switch).value
-        self.use_preset(next_choice(names, now) if now in names else names[0])
-        self.notify(f"preset: {self.panel.query_one('#preset', Switch).value}", timeout=2, markup=False)
+        name = next_choice(names, now) if now in names else names[0]
+        if self.use_preset(name):
+            self.notify(f"preset: {name}", timeout=2, markup=False)
 
     def action_save_preset(self) -> None:
         """Ask for a name and keep the knobs under it."""

@@ -201,6 +201,14 @@ async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., Spec
         assert "\x1b" not in about(pilot)
 
 
+async def test_a_name_in_the_title_is_no_markup(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
+    name = "x[v2][@click=app.quit]"
+    async with make_app(shelf=Known([head(name, 1)])).run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine, models=1)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: f"who proposes for {name}" in screen_text(pilot.app))
+
+
 @pytest.mark.parametrize("size", [(20, 5), (40, 12), (200, 60)])
 async def test_any_size_of_window(app: SpectuiApp, engine: FakeEngine, size: tuple[int, int]):
     async with app.run_test(size=size) as pilot:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from spectui.knobs import Knobs
+from spectui.presets import Presets
 from spectui.ui.app import SpectuiApp
 from spectui.ui.palette import Palette
 from tests.ui.driving import wait_until
+from tests.ui.seeing import screen_text
 
 
 @pytest.mark.parametrize("key", ["ctrl+p", "alt+a"])
@@ -37,3 +41,13 @@ async def test_enter_twice_closes_it_once(make_app: Callable[..., SpectuiApp]) -
         await wait_until(pilot, lambda: not isinstance(app.screen, Palette))
         await pilot.press("a")
         assert app._exception is None and app.is_running
+
+
+@pytest.mark.parametrize("name", ["[/x]", "code [$accent]", "[V2]"])
+async def test_a_presets_name_is_no_markup(make_app: Callable[..., SpectuiApp], tmp_path: Path, name: str) -> None:
+    presets = Presets(tmp_path / "config.toml")
+    presets.save(name, Knobs())
+    app = make_app(presets=presets)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+p", *"preset:")
+        await wait_until(pilot, lambda: f"Preset: {name}" in screen_text(app))

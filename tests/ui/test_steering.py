@@ -11,6 +11,7 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs
 from spectui.presets import Presets
 from spectui.ui.actions import ActionLine
+from spectui.ui.panel import NO_PRESET
 from spectui.ui.rounds import RoundsPage
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
@@ -114,6 +115,26 @@ async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else
         await pilot.press("alt+6", "alt+p", "alt+s", "escape")
         await wait_until(pilot, lambda: any("not valid TOML" in each.message for each in app._notifications))
         assert engine.knobs == Knobs()
+
+
+async def test_a_preset_that_cannot_be_loaded_is_not_shown_as_if_it_were(
+    window: Window, engine: FakeEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[profiles.bad]\ndraft-min = 30\ndraft-max = 3\n")
+    async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
+        told = app._notifications
+        preset = app.screen.query_one("#preset", Switch)
+        await pilot.press("alt+6")
+        preset.focus()
+        await pilot.press("right")
+        await wait_until(pilot, lambda: len(told) == 1)
+        assert (preset.value, engine.knobs) == (NO_PRESET, Knobs())
+        await pilot.press("alt+p")
+        await wait_until(pilot, lambda: len(told) == 2)
+        assert all("draft-min 30 is above" in each.message for each in told), (
+            "and nothing is said of a preset that holds"
+        )
 
 
 async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:
