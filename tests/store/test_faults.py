@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 def locked(file: Path) -> Iterator[None]:
     """Another process has the database."""
     other = connect(file)
+    other.execute("PRAGMA busy_timeout = 60000")  # for the writer, which may be at it still
     with transaction(other):
         yield
     other.close()
@@ -53,7 +55,7 @@ def assert_set_aside(file: Path) -> None:
 def test_a_locked_database_is_written_once_it_is_free(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds(1))
-    until(lambda: library.summaries(file))
+    journal.flush()
     with locked(file):
         exchange(journal, "two", some_rounds(2))
         until(lambda: journal.notices)
@@ -66,6 +68,23 @@ def test_a_locked_database_is_written_once_it_is_free(file: Path) -> None:
     assert conversation is not None
     assert [message.text for message in conversation.messages[::2]] == ["one", "two", "three"]
     assert conversation.messages[-1].text == text_of(some_rounds(3))
+
+
+def test_a_disk_that_hangs_takes_no_chat_with_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going = threading.Event()
+
+    def hanging(file: Path) -> sqlite3.Connection:
+        going.wait(60)
+        return connect(file)
+
+    monkeypatch.setattr(database, "connect", hanging)
+    monkeypatch.setattr("spectui.store.journal.PROMPT_WAIT_S", 0.01)
+    journal = Journal(file)
+    journal.prompt("are you there?", "", "")
+    assert list(journal.notices) == ["The disk is slow: this prompt may be lost if spectui ends now."]
+    going.set()
+    journal.close()
+    assert [message.text for message in last(file).messages] == ["are you there?"]
 
 
 def test_a_full_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
