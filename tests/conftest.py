@@ -1,4 +1,4 @@
-"""No test reads or writes a person's directories, and none of their settings reach a test."""
+"""No test reads or writes a person's directories, none of their settings reach a test, and none is in a hurry."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from spectui.store import journal, writer
+
+settings.register_profile(
+    "spectui", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("spectui")
 
 DIRECTORIES = tuple(f"SPECTUI_{kind}_DIR" for kind in ("CONFIG", "DATA", "STATE", "CACHE"))
 
@@ -18,6 +26,15 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> None:
     root: Path = tmp_path_factory.mktemp("spectui")
     for name in DIRECTORIES:
         os.environ[name] = str(root / name)
+
+
+@pytest.fixture(autouse=True)
+def patient_with_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat does not wait for a slow disk. Tests do: what they look at is what it does, not how fast that is."""
+    close = writer.Writer.close
+    monkeypatch.setattr(journal, "PROMPT_WAIT_S", 60.0)
+    monkeypatch.setattr(journal, "FLUSH_WAIT_S", 60.0)
+    monkeypatch.setattr(writer.Writer, "close", lambda self, timeout=60.0: close(self, timeout))
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ class Terminal:
             if time.monotonic() > deadline or not (self.read(1) or self.child.isalive()):
                 raise AssertionError(f"never seen: {what}\n{self.text}")
 
-    def end(self, seconds: float = 30) -> int | None:
+    def end(self, seconds: float = 120) -> int | None:
         """Wait until the program has ended. Its exit code."""
         deadline = time.monotonic() + seconds
         while self.child.isalive() and time.monotonic() < deadline:

@@ -12,7 +12,7 @@ PROGRAM = (sys.executable, "-c", "from spectui.cli import main; main()")
 def spectui(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run it to its end."""
     options = {"stdin": subprocess.DEVNULL} | options if "input" not in options else options
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, timeout=60, check=False, **options)
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, timeout=300, check=False, **options)
 
 
 def one_sentence(done: subprocess.CompletedProcess[bytes], code: int) -> str:

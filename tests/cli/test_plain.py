@@ -308,7 +308,7 @@ def test_a_damaged_history_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.M
     done = subprocess.run(
         [sys.executable, "-m", "tests.scripted", "chat", "--plain", "-m", "target.gguf",
          *[kept.id if each == "" else each for each in how]],
-        input="short\n", capture_output=True, text=True, timeout=120, check=False,
+        input="short\n", capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0 and "Going on with: first" in done.stderr
     assert "is damaged: it is now" in done.stderr and "with what could be read of 1 conversation." in done.stderr
@@ -325,7 +325,7 @@ def test_a_history_of_which_nothing_can_be_read_is_set_aside_with_a_sentence(
     database_file().write_bytes(b"no database at all" * 999)
     done = subprocess.run(
         [sys.executable, "-m", "tests.scripted", "chat", "--plain", "-m", "target.gguf", "--continue"],
-        input="", capture_output=True, text=True, timeout=120, check=False,
+        input="", capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "is damaged: it is now" in done.stderr and "There is no conversation to go on with" in done.stderr
@@ -333,14 +333,14 @@ def test_a_history_of_which_nothing_can_be_read_is_set_aside_with_a_sentence(
 
 def test_nothing_is_drawn_so_nothing_that_draws_is_loaded():
     code = "import sys, spectui.cli.plain; print({'llama_cpp', 'textual'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_the_program_in_pipes():
     done = subprocess.run(
         [sys.executable, "-m", "tests.scripted", "chat", "--plain", "--no-history", "-m", "target.gguf"],
-        input="/set draft-max 8\nshort\n/stats\n", capture_output=True, text=True, timeout=120, check=False,
+        input="/set draft-max 8\nshort\n/stats\n", capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("draft-max 8: most tokens drafted in a round\n0 - 1 - ")

@@ -24,7 +24,7 @@ def test_help_and_version_load_no_heavy_room(arguments: list[str]) -> None:
         f"sys.argv = ['spectui', *{arguments!r}]\n"
         "from spectui.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True)
     loaded = json.loads(done.stderr)
     assert "spectui.cli.run" in loaded
     assert [name for name in loaded if name.startswith(HEAVY)] == []
@@ -53,7 +53,7 @@ def test_a_prompt_file_that_cannot_be_used(tmp_path: Path) -> None:
 def test_an_argument_that_is_not_utf8() -> None:
     for flag in (b"-p", b"-sys"):
         done = subprocess.run(
-            [*PROGRAM, b"run", b"-p", b"x", flag, b"\xff"], capture_output=True, timeout=60, check=False
+            [*PROGRAM, b"run", b"-p", b"x", flag, b"\xff"], capture_output=True, timeout=300, check=False
         )
         assert "not UTF-8" in one_sentence(done, 2)
 
@@ -73,7 +73,7 @@ def test_a_full_disk_is_said() -> None:
         pytest.skip("this system has no /dev/full")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*PROGRAM, "config", "show"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+            [*PROGRAM, "config", "show"], stdout=full, stderr=subprocess.PIPE, timeout=300, check=False
         )
     assert done.returncode == 1
     assert done.stderr == b"spectui: No space left on device: standard output.\n"
@@ -84,7 +84,7 @@ def test_a_reader_that_went_away_ends_it_quietly() -> None:
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
-            [*PROGRAM, "config", "show"], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
+            [*PROGRAM, "config", "show"], stdout=pipe, stderr=subprocess.PIPE, timeout=300, check=False
         )
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 

@@ -11,7 +11,7 @@ from spectui.engine.events import Event
 
 Wanted = TypeVar("Wanted")
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds until a test gives up; no test waits so long unless it fails."""
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from spectui.engine.events import Event, Message, RoundDone
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
+from spectui.store import journal
 from spectui.store.journal import Journal
 from spectui.ui.session import Session
 
@@ -74,6 +75,7 @@ def model_answer() -> tuple[Setup, Answer]:
 
 
 def main(file: Path, kind: str) -> None:
+    journal.PROMPT_WAIT_S = 60.0  # a prompt is said once it is on disk, however slow that is
     setup, answer = model_answer() if kind == "model" else (Setup(model="fake.gguf"), fake_answer)
     say(ready=True)
     for _ in sys.stdin:

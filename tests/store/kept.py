@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 
 from spectui.engine.events import Finished, RoundDone
 from spectui.engine.fake import FakeEngine
@@ -66,11 +67,10 @@ def written(file: Path) -> Journal:
 
 def until(seen: Callable[[], object]) -> None:
     """Wait until it is so."""
-    for _ in range(2000):
-        if seen():
-            return
+    deadline = monotonic() + 120
+    while not seen():
+        assert monotonic() < deadline, "that did not come true"
         threading.Event().wait(0.005)
-    raise AssertionError("that did not come true")
 
 
 def last(file: Path | None = None) -> Conversation:
