@@ -343,7 +343,8 @@ class ChatScreen(PanelScreen):
             self._answer(messages)
 
     def action_new_chat(self) -> None:
-        """Forget the conversation; a reply in progress is stopped."""
+        """Forget the conversation; a reply in progress is stopped, and prompts that wait go back into the box."""
+        self._return_waiting()
         if self.session.replying:
             self.engine.stop()
         self.return_knobs()
