@@ -7,27 +7,43 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spectui.store import library
+from spectui.store.database import StoreError
 from spectui.store.packed import PackedRounds
 from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.text import safe
 from spectui.ui.session import Session
 
 
 def as_kept(session: Session, rounds_of: Callable[[int], PackedRounds]) -> Callable[[], Conversation]:
     """What gives the conversation as it is now, without a reply in progress: from the disk, so any thread may call it.
 
-    `rounds_of` gives those of the conversation's messages, by place, where nothing is on disk.
+    `rounds_of` gives those of the conversation's messages, by place, where nothing is on disk, or not all of it.
     """
-    journal = session.journal
-    if journal.file is not None and journal.conversation:
-        file, identity, path = journal.file, journal.conversation, {*journal.path}
+    journal, memory = session.journal, _in_memory(session, rounds_of)
+    if journal.file is None or not journal.conversation:
+        return lambda: memory
+    file, identity, path = journal.file, journal.conversation, {*journal.path}
 
-        def read() -> Conversation:
-            journal.flush()
+    def read() -> Conversation:
+        journal.flush()
+        try:
             kept = library.open_conversation(file, identity)
-            return replace(kept, messages=tuple(each for each in kept.messages if each.id in path))
+        except StoreError:  # of which the chat has told when it happened
+            return memory
+        kept = replace(kept, messages=tuple(each for each in kept.messages if each.id in path))
+        return kept if _has_all(kept, memory) else memory
 
-        return read
+    return read
 
+
+def _has_all(kept: Conversation, memory: Conversation) -> bool:
+    """Whether all that was said is on disk, which may be full or slow."""
+    return len(kept.messages) == len(memory.messages) and all(
+        len(one.text) >= len(safe(other.text)) for one, other in zip(kept.messages, memory.messages, strict=True)
+    )
+
+
+def _in_memory(session: Session, rounds_of: Callable[[int], PackedRounds]) -> Conversation:
     now, setup = time.time(), session.setup
 
     def reply_at(place: int) -> Reply | None:
@@ -39,5 +55,4 @@ def as_kept(session: Session, rounds_of: Callable[[int], PackedRounds]) -> Calla
         for place, each in enumerate(session.messages)
     )
     title = " ".join(session.messages[0].content.split()[:8]) if session.messages else ""
-    whole = Conversation("", title, now, now, setup.system, session.name, messages)
-    return lambda: whole
+    return Conversation(session.journal.conversation, title, now, now, setup.system, session.name, messages)
