@@ -38,6 +38,7 @@ class Editing(Resuming):
     ]  # fmt: skip
 
     _editing: int | None = None  # which message the prompt in the box takes the place of
+    _put = ""  # that prompt as it was put there
     _rounds_before = 0  # of the reply that is gone on with: those it had
 
     # Edit and resend
@@ -54,11 +55,12 @@ class Editing(Resuming):
     def _edit(self, place: int) -> None:
         if not self._may_change():
             return
-        if self._editing is None and self.prompt.text.strip():
+        if self.prompt.text.strip() and (self._editing is None or self.prompt.text != self._put):
             self.notify("Send or clear what is in the box first.", severity="warning", markup=False)
             return
         self._editing = place
         self.prompt.put_sent(self.session.messages[place].content)
+        self._put = self.prompt.text
         self.prompt.focus()
         self._show_state()
 

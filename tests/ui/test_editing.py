@@ -79,6 +79,19 @@ async def test_earlier_prompts_and_leaving_an_edit(window: Window, engine: FakeE
         assert [each.content for each in engine.generates[-1] if each.role == "user"] == ["one", "two", "three"]
 
 
+async def test_what_was_rewritten_is_not_replaced_by_an_earlier_prompt(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await exchange(pilot, engine, "one")
+        await exchange(pilot, engine, "two")
+        box = app.screen.query_one(PromptInput)
+        await pilot.press("alt+e", *"ls")
+        await pilot.press("alt+e")
+        assert box.text == "twols" and "editing message 3" in str(box.border_title)
+        box.text = ""
+        await pilot.press("alt+e")
+        assert box.text == "one", "there was nothing to lose"
+
+
 async def test_an_edit_behind_a_prompt_that_failed(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         await exchange(pilot, engine, "one")
