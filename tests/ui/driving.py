@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from time import monotonic
 
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
@@ -23,13 +24,12 @@ Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]
 """The fixtures `make_app` and `window`."""
 
 
-async def wait_until(pilot: Pilot[None], predicate: Callable[[], object], turns: int = 1000) -> None:
-    """Let the application run until the predicate holds; fails after `turns` turns of about 10 ms."""
-    for _ in range(turns):
-        if predicate():
-            return
+async def wait_until(pilot: Pilot[None], predicate: Callable[[], object]) -> None:
+    """Let the application run until the predicate holds."""
+    deadline = monotonic() + 60
+    while not predicate():
+        assert monotonic() < deadline, f"still not so: {predicate}"
         await pilot.pause(0.01)
-    raise AssertionError(f"still not so: {predicate}")
 
 
 async def click_key(pilot: Pilot[None], key: str) -> None:

@@ -108,7 +108,9 @@ async def test_delete_asks_first(make_app: Make, file: Path) -> None:
         await pilot.press("enter", "escape")
         await listed(pilot, 3)
         assert len(library.summaries(file)) == 3
-        await pilot.press("ctrl+d", "y")
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await pilot.press("y")
         await listed(pilot, 2)
     assert [each.title for each in library.summaries(file)] == ["second question", "first question"]
 
@@ -121,7 +123,9 @@ async def test_deleting_the_open_one_leaves_no_trace(window: Window, engine: Fak
         await pilot.press("f12")
         await listed(pilot, 4)
         assert "▸" in lines(app)[0] and "secret" in lines(app)[0]
-        await pilot.press("ctrl+d", "y")
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await pilot.press("y")
         await listed(pilot, 3)
         assert said(app) == "" and engine.stops == 1
         await pilot.press("escape")

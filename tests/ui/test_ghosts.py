@@ -8,6 +8,7 @@ import pytest
 
 from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
+from spectui.ui.exporting import ExportScreen
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
 from tests.ui.driving import Window, answer, ask, wait_until
@@ -36,9 +37,11 @@ async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
         await pilot.mouse_up(transcript, offset=(40, top + 1))
         await pilot.press("ctrl+c")
         assert app.clipboard == REPLY.rstrip("\n")
-        await pilot.press("alt+x", "enter")
-        await wait_until(pilot, lambda: (tmp_path / "add-two.md").exists())
-        assert (tmp_path / "add-two.md").read_text().endswith(f"## Reply\n\n{REPLY}")
+        await pilot.press("alt+x")
+        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await pilot.press("enter")
+        exported = tmp_path / "add-two.md"
+        await wait_until(pilot, lambda: exported.exists() and exported.read_text().endswith(f"## Reply\n\n{REPLY}"))
         await pilot.click("#prompt")
         await ask(pilot, "more")
         await wait_until(pilot, lambda: len(engine.generates) == 2)

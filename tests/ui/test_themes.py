@@ -202,8 +202,8 @@ async def test_an_edited_theme_is_worn_at_once(engine: FakeEngine, tmp_path: Pat
 
         assert not is_red()
         theme.write_text(GOOD + 'background = "#400000"\n')
-        await wait_until(pilot, is_red, 600)
+        await wait_until(pilot, is_red)
         theme.write_text("damaged")
-        await wait_until(pilot, lambda: app._notifications, 600)
+        await wait_until(pilot, lambda: app._notifications)
         assert "stays as it was" in next(iter(app._notifications)).message
         assert is_red()
