@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widget import Widget
 
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
@@ -114,11 +115,20 @@ class SidePanel(VerticalScroll, can_focus=False):
             slider.set_class(page != "knobs" and slider.key not in SLIDERS, "-off")
         self.set_class(page == "now", "-now")
         self.query_one(PageBar).show_page(page)
+        focused = self.screen.focused
+        # Textual would hand the focus to a neighbour that is hidden too, or to nobody: what is typed then turned knobs.
+        if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
+            self.screen.set_focus(self.screen.query_one("#prompt"))
+
+    def on_hide(self) -> None:
+        """A window that is made narrow hides the panel: the keys are the prompt's then."""
+        if self.screen.focused is not None and self in self.screen.focused.ancestors:
+            self.screen.set_focus(self.screen.query_one("#prompt"))
 
     def focus_page(self) -> bool:
         """Focus what can be turned on the page. False where there is nothing."""
         for part in self.query("RoundsPage, Slider, DevicePane"):
-            if not any(each.has_class("-off") for each in part.ancestors_with_self):
+            if not _is_off(part):
                 part.focus(scroll_visible=False)
                 return True
         return False
@@ -166,6 +176,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         for switch in self.query_one("#switches").query(Switch):
             switch.value = getattr(knobs, switch.key)
             switch.set_class(switch.key in idle, "-idle")
+
+
+def _is_off(part: Widget) -> bool:
+    return any(each.has_class("-off") for each in part.ancestors_with_self)
 
 
 def without_effect(knobs: Knobs) -> frozenset[str]:

@@ -1,0 +1,40 @@
+"""Who has the keys when the panel turns or goes: never a widget that cannot be seen."""
+
+from __future__ import annotations
+
+from spectui.engine.fake import FakeEngine
+from spectui.ui.panel import SidePanel
+from spectui.ui.rounds import RoundsPage
+from tests.ui.driving import Window, wait_until
+
+
+async def test_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await pilot.click("#slider-temperature")
+        await wait_until(pilot, lambda: app.screen.query_one("#slider-temperature").has_focus)
+        knobs = engine.knobs
+        await pilot.click("#pages", offset=(21, 0))
+        await wait_until(pilot, lambda: app.screen.query_one(SidePanel).page == "time")
+        await pilot.press(*"r4", "left")
+        await wait_until(pilot, lambda: app.screen.prompt.text == "r4")
+        assert engine.knobs == knobs
+
+
+async def test_a_drawer_turned_to_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: Window) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+        await pilot.press("f6", "f10")
+        await wait_until(pilot, lambda: app.screen.query_one(RoundsPage).has_focus)
+        await pilot.press("f10", *"hi")
+        await wait_until(pilot, lambda: app.screen.prompt.text == "hi")
+        assert app.screen.query_one(SidePanel).page == "places"
+        await pilot.press("alt+6")
+        await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)
+
+
+async def test_a_panel_that_a_narrow_window_hides_gives_the_keys_to_the_prompt(window: Window) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await pilot.click("#slider-temperature")
+        await wait_until(pilot, lambda: app.screen.query_one("#slider-temperature").has_focus)
+        await pilot.resize_terminal(80, 24)
+        await wait_until(pilot, lambda: not app.screen.query_one(SidePanel).region)
+        await wait_until(pilot, lambda: app.screen.prompt.has_focus)
