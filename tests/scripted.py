@@ -18,6 +18,7 @@ from spectui.engine.fake import FakeEngine
 from spectui.engine.worker import Watch
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
+from spectui.store import journal
 
 ASSERT = "ggml.c:123: GGML_ASSERT(scripted) failed"
 NOISE = "libsomething: warning: noise"
@@ -64,7 +65,7 @@ class ScriptedWorker(FakeEngine):
             self.emit_round(f"{number} ", bonus="\n" if number % 20 == 19 else "- ")
             if self._stopped.wait(0.01):
                 break
-            if number == 150:
+            if number == (150 if "noise" in prompt else 400):  # what dies has had time to be kept
                 act(prompt)
         self._watch("", self.loads[-1])
         self.finish(StopReason.CANCELLED if self._stopped.is_set() else StopReason.EOS)
@@ -80,5 +81,6 @@ class ScriptedWorker(FakeEngine):
 
 
 if __name__ == "__main__":
+    journal.PROMPT_WAIT_S = 60.0  # no word of a slow disk on the screens that tests look at
     spectui.engine.worker.Worker = ScriptedWorker  # type: ignore[assignment,misc]
     main()
