@@ -18,7 +18,10 @@ LABEL, VALUE = 11, 5
 
 
 class Slider(Widget, can_focus=True):
-    """A number between `low` and `high`, in steps. It is an int if `low`, `high` and `step` are, and a float otherwise."""
+    """A number between `low` and `high`: an int if those and `step` are, and a float otherwise.
+
+    Keys and the mouse turn it in steps. A number that is typed or assigned stays as it is: a knob may stand between steps.
+    """
 
     HELP = """\
 ## Sliders
@@ -59,7 +62,7 @@ back to the default.
     """
 
     value: reactive[float] = reactive(0.0)
-    """The number. An assignment is clamped and put on a step, and sends no message."""
+    """The number. An assignment is clamped, and sends no message."""
 
     class Changed(Message):
         """A person has turned the slider."""
@@ -91,34 +94,36 @@ back to the default.
         self.label = label
         self.low, self.high, self.step = low, high, step
         self._whole = all(isinstance(number, int) for number in (low, high, step))
-        self.default = self._on_step(default)
+        self.default = self._in_range(default)
         self._typed = ""
-        self.set_reactive(Slider.value, self._on_step(value))
+        self.set_reactive(Slider.value, self._in_range(value))
 
     def set_value(self, value: float, notify: bool = False) -> None:
-        """Put the slider to the step nearest to `value`; with `notify`, send `Changed` if that is another."""
+        """Put the slider to `value`; with `notify`, send `Changed` if that is another."""
         before = self.value
         self.value = value
         if notify and self.value != before:
             self.post_message(self.Changed(self, self.value))
 
     def validate_value(self, value: float) -> float:
-        """Clamp, and put on a step."""
-        return self._on_step(value)
+        """Clamp."""
+        return self._in_range(value)
 
-    def _on_step(self, value: float) -> float:
+    def _in_range(self, value: float) -> float:
         value = min(max(value, self.low), self.high)
+        return round(value) if self._whole else round(value, 6)
+
+    def _turn_to(self, value: float) -> None:
         # Steps are counted from the bottom: adding 0.05 twenty times would not give 1.0.
-        stepped = min(self.low + round((value - self.low) / self.step) * self.step, self.high)
-        return int(stepped) if self._whole else round(stepped, 6)
+        self.set_value(self.low + round((value - self.low) / self.step) * self.step, notify=True)
 
     def action_turn(self, steps: int) -> None:
         """Turn by a number of steps."""
-        self.set_value(self.value + steps * self.step, notify=True)
+        self._turn_to(self.value + steps * self.step)
 
     def action_go(self, share: float) -> None:
         """Turn to a share of the range, 0..1."""
-        self.set_value(self.low + share * (self.high - self.low), notify=True)
+        self._turn_to(self.low + share * (self.high - self.low))
 
     def action_reset(self) -> None:
         """Turn back to the default."""
@@ -196,9 +201,9 @@ back to the default.
 
 
 def shown(value: float) -> str:
-    """A number as a slider shows it: 16, 0, .55, 1.0, -1."""
+    """A number as a slider shows it, with all its digits: 16, 0, .55, .9995, 1.0, -1."""
     if value == int(value) and (value == 0 or isinstance(value, int)):
         return str(int(value))
-    text = f"{value:.3f}".rstrip("0")
+    text = f"{value:.6f}".rstrip("0")
     text += "0" if text.endswith(".") else ""
     return text.replace("0.", ".", 1) if abs(value) < 1 else text

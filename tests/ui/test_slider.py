@@ -133,15 +133,52 @@ async def test_a_narrow_window_does_not_break_it() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(16, "16"), (0, "0"), (0.0, "0"), (0.55, ".55"), (1.0, "1.0"), (-1, "-1"), (1.05, "1.05"), (-0.5, "-.5")],
+    [
+        (16, "16"),
+        (0, "0"),
+        (0.0, "0"),
+        (0.55, ".55"),
+        (0.9995, ".9995"),
+        (1.0, "1.0"),
+        (-1, "-1"),
+        (1.05, "1.05"),
+        (-0.5, "-.5"),
+    ],
 )
 def test_how_numbers_are_shown(value: float, text: str) -> None:
     assert shown(value) == text
 
 
 @given(st.floats(-10, 10))
-def test_no_value_leaves_the_range_or_the_steps(value: float) -> None:
+def test_no_value_leaves_the_range_and_none_is_moved_within_it(value: float) -> None:
     slider = Slider("p_min", "p-min", value, low=0.0, high=1.0, step=0.05, default=0.75)
     assert 0 <= slider.value <= 1
-    assert slider.value == round(slider.value, 2)
-    assert abs(slider.value - min(1, max(0, value))) <= 0.025 + 1e-9
+    assert slider.value == pytest.approx(min(1, max(0, value)), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "figure"),
+    [(200, {"low": -1, "high": 2**31 - 1, "step": 16, "default": -1}, "200"),
+     (0.33, {"low": 0.0, "high": 5.0, "step": 0.05, "default": 0.8}, ".33"),
+     (0.9995, {"low": 0.0, "high": 1.0, "step": 0.01, "default": 0.95}, ".9995")],
+)  # fmt: skip
+async def test_a_value_between_the_steps_is_shown_as_it_is(value: float, spec: dict[str, float], figure: str) -> None:
+    app = SliderApp(value=value, **spec)
+    async with app.run_test(size=(60, 3)):
+        assert drawn(app).endswith(f" {figure}")
+        assert drawn(app).count("●") == 1 and len(drawn(app)) == 60
+
+
+async def test_a_number_that_is_typed_is_taken_as_it_is_and_a_turn_goes_to_a_step() -> None:
+    app = SliderApp(value=-1, low=-1, high=2**31 - 1, step=16, default=-1)
+    async with app.run_test(size=(60, 3)) as pilot:
+        await pilot.press("tab", *"256", "enter", "right", "left", *"9999999999", "enter")
+        await wait_until(pilot, lambda: app.seen == [256, 271, 255, 2**31 - 1])
+        assert all(isinstance(value, int) for value in app.seen)
+
+
+async def test_a_turn_from_between_the_steps_goes_the_way_of_the_key() -> None:
+    app = SliderApp(value=0.33, low=0.0, high=5.0, step=0.05, default=0.8)
+    async with app.run_test(size=(60, 3)) as pilot:
+        await pilot.press("tab", "left", *".33", "enter", "right")
+        await wait_until(pilot, lambda: app.seen == [0.3, 0.33, 0.4])
