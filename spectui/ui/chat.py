@@ -171,6 +171,7 @@ class ChatScreen(PanelScreen):
                 self.panel.update_models(filter(None, (event.target, event.draft)))
             case LoadFailed(message=message):
                 self.query_one(LoadingLine).end()
+                self.panel.update_models(())
                 say = self.transcript.add_notice if self.session.stopped else self.transcript.add_error
                 say(printable(f"{message} {self._way_on()}"))
                 self._return_waiting()

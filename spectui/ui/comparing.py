@@ -21,6 +21,8 @@ class Comparing(ChatScreen):
                 tooltip="Decode the last prompt again without drafts, and measure"),
     ]  # fmt: skip
 
+    _shown = False  # there is a comparison on the panel
+
     def action_compare(self) -> None:
         """Decode the last prompt again without drafts, beside the first."""
         messages = self.session.compare(self.transcript.last_rounds)
@@ -30,6 +32,7 @@ class Comparing(ChatScreen):
         self.lend_knobs(self.session.comparison.knobs)
         self._plain.clear()
         self._plain.start_reply("without drafts")
+        self._shown = True
         self.show_page("a/b")
         self.panel.query_one(ComparePage).show(self.session.comparison)
         self.engine.generate(messages)
@@ -38,6 +41,14 @@ class Comparing(ChatScreen):
     @property
     def _plain(self) -> Transcript:
         return self.panel.query_one("#plain", Transcript)
+
+    def _show_figures(self) -> None:
+        """As in the chat; a comparison goes with the reply that it was of."""
+        super()._show_figures()
+        if self._shown and self.session.comparison is None:
+            self._shown = False
+            self.panel.query_one(ComparePage).show(None)
+            self._plain.clear()
 
     def _take(self, event: Event) -> None:
         """As in the chat; what is of the plain decoding is shown on the panel."""

@@ -78,7 +78,7 @@ class Editing(Resuming):
     def _back_to(self, length: int) -> None:
         """Go back to the first so many messages."""
         self._editing = None
-        self.session.cut(length)
+        self.session.cut(length, self.transcript.rounds_of(length - 1))
         self.transcript.cut(length)
 
     def _show_state(self) -> None:

@@ -102,6 +102,9 @@ class Session:
             self._unanswered = self.messages.pop()
         last = conversation.messages[-1].reply if conversation.messages else None
         self.stop_reason = last.stop if last is not None else None
+        if self.messages and (last := conversation.messages[len(self.messages) - 1].reply) is not None:
+            self._look_back(last.rounds)
+            self.first_token_s = last.first_token_s
         self.journal.resume(conversation)
         self.journal.cut(len(self.messages))
 
@@ -173,10 +176,12 @@ class Session:
             self.journal.cut(len(self.messages))
         else:
             return None
+        self.comparison = None
         return self._conversation()
 
-    def cut(self, length: int) -> None:
-        """Go back to the first so many messages. What was said after them stays on disk."""
+    def cut(self, length: int, rounds: Iterable[Round] = ()) -> None:
+        """Go back to the first so many messages, of which the last had these rounds. What was said after stays on disk."""
+        self._look_back(rounds)
         del self.messages[length:]
         self._unanswered = self.comparison = None
         self.stop_reason = StopReason.EOS.value
@@ -226,9 +231,11 @@ class Session:
                 # The system prompt is the conversation's, which may be another one by now.
                 self.setup = replace(setup, system=self.setup.system)
                 self.target, self.draft, self.devices = target, draft, devices
+                self.context = None
                 self.draft_problem = "" if draft else self.draft_problem
             case LoadFailed(message=message, without_draft=without_draft):
                 self._model = "failed"
+                self.target = self.draft = self.context = None
                 self.without_draft = without_draft
                 self.draft_problem = message if without_draft else ""
             case Notice(draft_failed=True):
@@ -281,6 +288,19 @@ class Session:
         self._text = bytearray()  # of the reply so far, in UTF-8: a string for each token would take ten times as much
         self._before = ""  # what a reply that is gone on with had already
 
+    def _look_back(self, rounds: Iterable[Round]) -> None:
+        """Have the figures of an earlier reply, now the last."""
+        self._begin()
+        self.context = None
+        for round in rounds:
+            self._count(round)
+
+    def _count(self, round: Round) -> None:
+        self.statistics.add(round)
+        self.rounds.append(round)
+        self.origins.update(token.origin for token in round.tokens)
+        self.sources.update(token.source for token in round.tokens if token.source)
+
     def _say(self, prompt: Message) -> None:
         self.messages.append(prompt)
         self.journal.prompt(prompt.content, self.setup.system, self.name)
@@ -300,11 +320,8 @@ class Session:
             self.first_token_s = self.prompt.seconds + round.seconds  # until Finished brings the measured one
         self._reply = "writing"
         self.journal.add_round(round)
-        self.statistics.add(round)
         self.chat.add(round)
-        self.rounds.append(round)
-        self.origins.update(token.origin for token in round.tokens)
-        self.sources.update(token.source for token in round.tokens if token.source)
+        self._count(round)
         self._text += "".join(token.text for token in round.tokens).encode()
 
     def _end(self, text: str, stop: str, finished: Finished | None = None) -> None:

@@ -98,6 +98,15 @@ def test_going_on_from_an_earlier_message(tmp_path: Path):
     assert kept(file) == ["one", "You said ONE."], "as it is opened the next time"
 
 
+def test_figures_are_of_the_reply_that_is_gone_back_to(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("one", "stop two", "/back 2", "/stats", "/back 1", "/stats", journal=Journal(file))
+    told = [line for line in chat.out.splitlines() if line.startswith("Last reply: ")]
+    assert told[0].startswith("Last reply: 5 tokens") and told[1].startswith("Last reply: 0 tokens")
+    resumed = Chat("/chats", "/open 1", "/stats", journal=Journal(file))
+    assert "Last reply: 5 tokens" in resumed.out
+
+
 def test_the_system_prompt_belongs_to_the_conversation():
     chat = Chat("/system Be brief.", "/system", "one", "/new", "/system", "two", '/system ""', "three")
     assert [messages[0].content for messages in chat.engine.generates] == ["Be brief.", "two", "two"]

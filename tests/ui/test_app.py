@@ -187,6 +187,25 @@ async def test_without_a_model_it_says_how_to_get_one(make_app: Make, engine: Fa
         assert engine.generates == []
 
 
+async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await wait_until(pilot, lambda: "/ 4 096" in screen_text(app))
+        app.screen.load(Setup(model="/models/torn.gguf"))
+        engine.fail_loading("It is damaged.")
+        await wait_until(pilot, lambda: not engine.events)
+        assert "4 096" not in screen_text(app)
+        app.screen.show_page("machine")
+        await wait_until(pilot, lambda: "host" in screen_text(app))
+        assert "fake 1.5B" not in one_line(app)
+        app.screen.load(PAIR)
+        engine.finish_loading()
+        await wait_until(pilot, lambda: "– / 4 096" in screen_text(app))
+
+
 async def test_a_full_context_says_what_to_do(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")

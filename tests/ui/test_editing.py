@@ -13,13 +13,14 @@ from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
+from spectui.ui.compare_page import ComparePage
 from spectui.ui.messages import MessagesScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.system_prompt import SystemPromptScreen
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
 from tests.ui.driving import Make, Window, answer, ask, load, wait_until
-from tests.ui.seeing import REPLY, said
+from tests.ui.seeing import REPLY, one_line, said
 
 
 async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: str = "") -> None:
@@ -151,6 +152,36 @@ async def test_branches_are_listed_and_turned_to(window: Window, engine: FakeEng
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: "old end" in said(app) and "new end" not in said(app))
     assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
+
+
+async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await exchange(pilot, engine, "one")
+        await exchange(pilot, engine, "two", "another")
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        assert "without" in str(app.screen.query_one(ComparePage).written())
+        await turn(pilot, "up", "up")
+        await wait_until(pilot, lambda: "two" not in said(app))
+        figures = app.screen.session.figures()
+        assert (figures.reply.emitted, figures.origins["accepted"], len(figures.rounds)) == (11, 7, 4)
+        assert figures.context is None and figures.sources == {"model": 4, "suffix": 3}
+        assert "accepted 7" in one_line(app)
+        assert "with drafts" not in str(app.screen.query_one(ComparePage).written())
+
+
+async def test_a_comparison_goes_with_the_reply_that_is_replaced(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await exchange(pilot, engine, "one")
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+        assert "with drafts" not in str(app.screen.query_one(ComparePage).written())
 
 
 async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: FakeEngine) -> None:

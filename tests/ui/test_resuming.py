@@ -12,10 +12,11 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.ui.resuming import CUT_OFF
+from spectui.ui.rounds import RoundsPage
 from spectui.ui.transcript import Transcript
 from tests.store.kept import last
 from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
-from tests.ui.seeing import REPLY, said, shown
+from tests.ui.seeing import REPLY, one_line, said, shown
 
 
 async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
@@ -79,6 +80,17 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
         await answer(pilot, engine)
     assert len(library.summaries(file)) == 1
     assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]
+
+
+async def test_figures_are_of_the_last_reply_again(window: Window, engine: FakeEngine, file: Path) -> None:
+    broken_off(file)
+    async with window(journal=Journal(file), conversation=last(file), size=(120, 40)) as (app, pilot):
+        await wait_until(pilot, lambda: "accepted 7" in one_line(app))
+        await pilot.press("f4")
+        page = app.screen.query_one(RoundsPage)
+        await wait_until(pilot, lambda: page.chosen is not None)
+        assert page.chosen is not None and page.chosen.index == 3
+        assert app.screen.session.statistics.emitted == 11
 
 
 async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, engine: FakeEngine, file: Path) -> None:

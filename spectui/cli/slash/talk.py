@@ -78,7 +78,8 @@ def _back(chat: PlainChat, rest: str) -> None:
         chat.resume(library.branch(session.journal.file, session.journal.conversation, branch.id))
         return
     prompt = session.messages[number].role == "user"
-    session.cut(number if prompt else number + 1)
+    length = number if prompt else number + 1
+    session.cut(length, chat.rounds_of(length - 1))
     session.journal.turn_here()
     chat.say("The next prompt takes its place." if prompt else f"Going on from message {rest}.")
 
