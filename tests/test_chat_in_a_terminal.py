@@ -75,11 +75,14 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
         terminal.press("tab", "tab", "tab", "left", "left", "left")
         terminal.wait("draft-max at 13 during the reply", moved)
 
+        def worn() -> bool:
+            legend = next((row for row, line in enumerate(terminal.screen.display) if "▌accepted" in line), 0)
+            styles = terminal.styles(columns=68, rows=legend)
+            accepted = len(styles.get((COLOURS["origin-accepted"], False, False), ""))
+            return accepted > 9 and (COLOURS["origin-correction"], True, True) in styles
+
         terminal.wait("both origins", lambda: counted(terminal, "accepted") > 9 and counted(terminal, "correction") > 0)
-        legend = next(row for row, line in enumerate(terminal.screen.display) if "▌accepted" in line)
-        styles = terminal.styles(columns=68, rows=legend)
-        assert len(styles.get((COLOURS["origin-accepted"], False, False), "")) > 9
-        assert (COLOURS["origin-correction"], True, True) in styles, "bold and underlined, besides the colour"
+        terminal.wait("both in their colours, and a correction bold and underlined besides", worn)
 
         terminal.press("escape")
         terminal.wait("the stop", lambda: "stopped" in terminal.text and "ready" in terminal.text)
@@ -115,14 +118,16 @@ def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> No
         ask(terminal, SNAKE)
         terminal.wait("the reply", lambda: "the limit of -n" in terminal.text)
         terminal.press("f4")
-        terminal.wait("the inspector", lambda: "likeliest" in terminal.text and " verify " in terminal.text)
-        five = terminal.text.partition("likeliest")[2].partition("accepted")[0]
-        shares = [float(share) for share in re.findall(r'" +(<?\.\d+|1\.00)', five.replace("<", ""))]
-        assert len(shares) == 5
-        assert shares == sorted(shares, reverse=True)
+
+        def shares() -> list[float]:
+            five = terminal.text.partition("likeliest")[2].partition("accepted")[0]
+            return [float(share) for share in re.findall(r'" +(<?\.\d+|1\.00)', five.replace("<", ""))]
+
+        terminal.wait("the inspector", lambda: len(shares()) == 5 and " verify " in terminal.text)
+        assert shares() == sorted(shares(), reverse=True)
         terminal.press("f5")
         terminal.wait("the same text", lambda: re.search(r"identical text +yes, over 24 tokens", terminal.text))
-        assert re.search(r"measured +\d+\.\d\dx as fast", terminal.text)
+        terminal.wait("the speed", lambda: re.search(r"measured +\d+\.\d\dx as fast", terminal.text))
         leave(terminal)
 
 
@@ -140,7 +145,7 @@ def test_no_escape_sequence_of_others_reaches_the_terminal(tmp_path: object, siz
     name = f"{tmp_path}/mod\x1b]0;title\x07\x1b[31mel.gguf"
     with Terminal("chat", "-m", name, columns=size[0], rows=size[1]) as terminal:
         terminal.wait("that the model is not there", lambda: "Ctrl+L" in terminal.text)
-        assert "[31mel" in terminal.text, "the name is said, as text"
+        terminal.wait("its name, as text", lambda: "[31mel" in terminal.text)
         terminal.paste(HOSTILE)
         terminal.wait("the pasted text", lambda: "red" in terminal.text and " end" in terminal.text)
         terminal.press("enter")
