@@ -10,6 +10,8 @@ from textual.binding import Binding, BindingType
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.chat import ChatScreen
 from spectui.ui.compare_page import ComparePage
+from spectui.ui.comparison import OTHERWISE
+from spectui.ui.keys import spoken
 from spectui.ui.transcript import Transcript
 
 
@@ -27,7 +29,7 @@ class Comparing(ChatScreen):
         """Decode the last prompt again without drafts, beside the first."""
         messages = self.session.compare(self.transcript.last_rounds)
         if messages is None or self.session.comparison is None:
-            self.notify("There is no finished reply to compare.", severity="warning", markup=False)
+            self.notify(self._why_not(), severity="warning", markup=False)
             return
         self.lend_knobs(self.session.comparison.knobs)
         self._plain.clear()
@@ -37,6 +39,11 @@ class Comparing(ChatScreen):
         self.panel.query_one(ComparePage).show(self.session.comparison)
         self.engine.generate(messages)
         self._show_state()
+
+    def _why_not(self) -> str:
+        if self.session.answered_otherwise:
+            return spoken(self.app, f"{OTHERWISE} {{regenerate}} answers once more.")
+        return "There is no finished reply to compare."
 
     @property
     def _plain(self) -> Transcript:

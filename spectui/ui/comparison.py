@@ -6,11 +6,15 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
+from os.path import abspath
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
-from spectui.knobs import Knobs, spec_of, title
+from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
+
+OTHERWISE = "The last reply was written otherwise: by another model, on other devices, or with another system prompt."
+"""Why it cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -88,3 +92,20 @@ class Comparison:
     def _token(self, number: int) -> Token | None:
         """Of the reply, from 0; None behind its end."""
         return next(islice((token for round in self._first for token in round.tokens), number, None), None)
+
+
+def decodes_alike(one: Setup, other: Setup) -> bool:
+    """Whether plain decoding is the same under both: one target on the same devices, and told the same."""
+    return (
+        one.model is not None
+        and other.model is not None
+        and abspath(one.model) == abspath(other.model)
+        and all(
+            getattr(one, field.name) == getattr(other, field.name) for field in fields(Setup) if _counts(field.name)
+        )
+    )
+
+
+def _counts(key: str) -> bool:
+    """What is about drafts, or how many passes there are, or how long a text may be, changes no plain pass."""
+    return "draft" not in key and key not in ("model", "ctx_size", "strict", "no_profile", "remember")

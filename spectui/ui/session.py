@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from spectui.engine.events import (
     Device,
@@ -28,13 +28,20 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
-from spectui.ui.comparison import Comparison
+from spectui.ui.comparison import Comparison, decodes_alike
 from spectui.ui.figures import Figures, printable
 
 State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "failed"]
 
 LIVE_SECONDS = 3.0
 """The live speed is over this much decoding: shorter trembles, longer lags behind a slider."""
+
+
+class Answer(NamedTuple):
+    """Under which set-up a reply was written, None if under more than one; and why it ended, None if it did not."""
+
+    setup: Setup | None
+    stop: str | None
 
 
 class Session:
@@ -84,24 +91,24 @@ class Session:
         self.context: int | None = None
         self._unanswered: Message | None = None
         self.setup = replace(self.setup, system=self.usual_system)
-        self.stop_reason: str | None = None
-        """Why the last reply ended; None: it did not, or there is none."""
+        self._answers: dict[int, Answer] = {}  # how each reply came about, by its place in the conversation
+        self._asked: Setup | None = None
         self._begin()
 
     def resume(self, conversation: Conversation) -> None:
         """Go on with a conversation that was kept. A last prompt without an answer can be asked again."""
         self.clear()
         self.setup = replace(self.setup, system=conversation.system)
-        for message in conversation.messages:
+        for place, message in enumerate(conversation.messages):
             self.messages.append(Message(message.role, message.text))
+            if message.reply is not None:
+                self._answers[place] = Answer(message.reply.setup, message.reply.stop)
             for round in message.reply.rounds if message.reply else ():
                 self.chat.add(round)
         if self.messages and self.messages[-1] == Message("assistant", ""):
             self.messages.pop()
         if self.messages and self.messages[-1].role == "user":
             self._unanswered = self.messages.pop()
-        last = conversation.messages[-1].reply if conversation.messages else None
-        self.stop_reason = last.stop if last is not None else None
         if self.messages and (last := conversation.messages[len(self.messages) - 1].reply) is not None:
             self._look_back(last.rounds)
             self.first_token_s = last.first_token_s
@@ -139,6 +146,11 @@ class Session:
     def name(self) -> str:
         """What the target is called: its file's name."""
         return short_name(self.setup.model)
+
+    @property
+    def _last(self) -> Answer | None:
+        """How the last reply came about; None if the last prompt has none."""
+        return self._answers.get(len(self.messages) - 1) if self._unanswered is None else None
 
     def set_system(self, text: str) -> None:
         """Give this conversation another system prompt, from the next reply on."""
@@ -184,28 +196,35 @@ class Session:
         self._look_back(rounds)
         del self.messages[length:]
         self._unanswered = self.comparison = None
-        self.stop_reason = StopReason.EOS.value
         self.journal.cut(length)
 
     @property
     def can_go_on(self) -> bool:
         """The last reply was not ended by the model, and there is room for more of it."""
         whole = (StopReason.EOS.value, StopReason.CONTEXT.value)
-        answered = bool(self.messages) and self.messages[-1].role == "assistant" and self._unanswered is None
-        return self.state == "ready" and answered and self.stop_reason not in whole
+        return self.state == "ready" and self._last is not None and self._last.stop not in whole
 
     def go_on(self) -> tuple[Message, ...]:
         """Take the last reply up where it was stopped; returns the conversation, which ends with what there is of it."""
         messages = (*self._system(), *self.messages)
+        # What one set-up began and another ended can be compared under neither.
+        self._asked = None if self.answered_otherwise else self.setup
         self._begin()
         self._before = self.messages.pop().content
         self.journal.continue_reply()
         self._reply = "reading"
         return messages
 
+    @property
+    def answered_otherwise(self) -> bool:
+        """Plain decoding under the set-up of now is not that of the last reply: times and texts would differ for that."""
+        last = self._last
+        return last is not None and (last.setup is None or not decodes_alike(last.setup, self.setup))
+
     def compare(self, rounds: Sequence[Round]) -> tuple[Message, ...] | None:
-        """Begin to compare the last reply, which had these rounds, with its plain decoding; returns what to answer."""
-        if self.state != "ready" or not rounds or not self.messages or self.messages[-1].role != "assistant":
+        """Begin to compare the last reply, which had these rounds, with its plain decoding; returns what to answer, or None
+        where there is no such reply or it was `answered_otherwise`."""
+        if self.state != "ready" or not rounds or self._last is None or self.answered_otherwise:
             return None
         self.comparison = Comparison(rounds)
         return (*self._system(), *self.messages[:-1])
@@ -309,6 +328,7 @@ class Session:
         self._begin()
         self.journal.begin_reply(self.setup)
         self._unanswered = None
+        self._asked = self.setup
         self._reply = "reading"
         return (*self._system(), *self.messages)
 
@@ -326,10 +346,10 @@ class Session:
 
     def _end(self, text: str, stop: str, finished: Finished | None = None) -> None:
         self._reply = ""
-        self.stop_reason = stop
         text = self._before + text
         self.journal.end_reply(stop, finished, kept=bool(text))
         if text:
+            self._answers[len(self.messages)] = Answer(self._asked, stop)
             self.messages.append(Message("assistant", text))
         elif self.messages:
             # A prompt without an answer must not stay: templates want turns, and one that was too long would fail each

@@ -191,6 +191,15 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
     assert 'The text differs: token 1 is "You" with drafts, "x" without.\n' in Chat("plain", "/compare").out
 
 
+def test_what_was_written_otherwise_is_not_compared():
+    for change in ("/load /models/z.gguf", "/system Be brief."):
+        chat = Chat("hello", change, "/compare", "/regenerate", "/compare")
+        assert len(chat.engine.generates) == 3
+        assert chat.aside.startswith("The last reply was written otherwise") and chat.aside.count("\n") == 1
+        assert "The text is identical" in chat.out
+    assert len(Chat("hello", "/nodraft", "/compare").engine.generates) == 2
+
+
 def test_where_a_token_came_from():
     told = Chat("hello", "/token 5", "/token -2", "/token 1", "/token 9").out.splitlines()
     assert told[1].startswith('Token 5 of 5 is ".": correction in place of " x" by model; target 0.950, draft unknown.')

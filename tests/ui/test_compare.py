@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
+from spectui.store.journal import Journal
 from spectui.ui.compare_page import told
 from spectui.ui.comparison import Comparison
 from spectui.ui.lines import cells
 from spectui.ui.slider import Slider
-from tests.ui.driving import Window, answer, ask, wait_until
+from tests.store.kept import last
+from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until
 from tests.ui.seeing import one_line, said, screen_text
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
@@ -132,6 +137,69 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
         await wait_until(pilot, lambda: not engine.events and len(engine.generates) == 3)
         assert engine.generates[2] == (Message("user", "next"),)
         assert app.screen.session.state == "reading"
+
+
+@pytest.mark.parametrize(
+    ("change", "alike"),
+    [({"model": "/models/other.gguf"}, False), ({"device": "none"}, False), ({"system": "Be brief."}, False),
+     ({"draft": None}, True), ({"ctx_size": 512, "strict": "on"}, True)],
+)  # fmt: skip
+async def test_only_what_was_written_under_the_set_up_of_now_is_compared(
+    window: Window, engine: FakeEngine, change: dict[str, Any], alike: bool
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "add")
+        await answer(pilot, engine)
+        session = app.screen.session
+        session.set_system(change.get("system", ""))
+        app.screen.load(replace(session.setup, **change))
+        engine.finish_loading()
+        await wait_until(pilot, lambda: session.state == "ready")
+        await pilot.press("f5")
+        if alike:
+            await wait_until(pilot, lambda: len(engine.generates) == 2)
+            return
+        await wait_until(pilot, lambda: any("otherwise" in each.message for each in app._notifications))
+        assert len(engine.generates) == 1 and engine.knobs.drafter != "off"
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        await answer(pilot, engine)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+
+
+async def test_a_reply_that_was_kept_is_compared_where_its_target_is_loaded(
+    make_app: Make, engine: FakeEngine, file: Path
+) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        await answer(pilot, engine)
+    for number, model in enumerate(("/models/other.gguf", PAIR.model), 2):
+        app = make_app(replace(PAIR, model=model), journal=Journal(file), conversation=last(file))
+        async with app.run_test() as pilot:
+            await wait_until(pilot, lambda: len(engine.loads) == number)  # noqa: B023
+            engine.finish_loading()
+            await wait_until(pilot, lambda: app.screen.session.state == "ready" and said(app))  # noqa: B023
+            await pilot.press("f5")
+            await pilot.pause()
+        assert len(engine.generates) == number - 1
+
+
+async def test_a_prompt_that_the_model_only_ended_is_not_compared_with_the_one_before(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "add")
+        await answer(pilot, engine)
+        await ask(pilot, "more")
+        engine.emit_round(plain="")
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: any("no finished reply" in each.message for each in app._notifications))
+        assert len(engine.generates) == 2
 
 
 async def test_without_a_reply_there_is_nothing_to_compare(window: Window, engine: FakeEngine) -> None:

@@ -154,6 +154,18 @@ async def test_branches_are_listed_and_turned_to(window: Window, engine: FakeEng
     assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
 
 
+async def test_a_stopped_reply_that_is_turned_back_to_goes_on(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await ask(pilot, "one")
+        await answer(pilot, engine, StopReason.CANCELLED)
+        await exchange(pilot, engine, "two")
+        await turn(pilot, "up", "up")
+        await wait_until(pilot, lambda: "two" not in said(app))
+        await pilot.press("alt+g")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+        assert engine.generates[2] == (Message("user", "one"), Message("assistant", REPLY))
+
+
 async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await exchange(pilot, engine, "one")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spectui.cli.slash.command import Command
 from spectui.cli.telling import compared, of_token, told, worth
 from spectui.errors import UsageError
+from spectui.ui.comparison import OTHERWISE
 from spectui.ui.figures import count, duration
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def _stats(chat: PlainChat, rest: str) -> None:
 def _compare(chat: PlainChat, rest: str) -> None:
     messages = chat.session.compare(chat.last_rounds)
     comparison = chat.session.comparison
+    if chat.session.answered_otherwise:
+        raise UsageError(f"{OTHERWISE} /regenerate answers once more.")
     if messages is None or comparison is None:
         raise UsageError("There is no finished reply to compare.")
     knobs, chat.engine.knobs = chat.engine.knobs, comparison.knobs
