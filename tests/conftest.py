@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, settings
 from spectui.store import journal, writer
 
 settings.register_profile(
-    "spectui", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
+    "spectui", deadline=None, derandomize=True, database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)  # fmt: skip
 settings.load_profile("spectui")
 
 DIRECTORIES = tuple(f"SPECTUI_{kind}_DIR" for kind in ("CONFIG", "DATA", "STATE", "CACHE"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -27,9 +27,7 @@ from tests.llama.ggufs import write_model
 from tests.smollm2 import setup
 
 ROWS = 17
-within_a_second = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+within_a_second = settings(max_examples=15)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 import gguf
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.llama import heads
@@ -60,9 +60,7 @@ def test_what_is_no_model_has_a_problem(tmp_path: Path, content: bytes, problem:
 
 
 @given(where=st.integers(0, 9_000), bytes=st.binary(min_size=1, max_size=12))
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+@settings(max_examples=150)
 def test_no_bytes_in_a_head_do_more_than_name_a_problem(tmp_path: Path, where: int, bytes: bytes):
     whole = tmp_path / "whole.gguf"
     if not whole.exists():

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Setup
@@ -133,7 +133,6 @@ def test_a_directory_that_cannot_be_made_costs_only_the_marker(tmp_path: Path) -
     st.sampled_from(["stage", "setup", "when", "born"]), st.none() | st.text() | st.floats() | st.lists(st.text()) |
     st.just(10**400) | st.dictionaries(st.sampled_from(["model", "ctx_size", "x"]), st.text() | st.integers()),
 ).map(lambda table: json.dumps(table).encode()))  # fmt: skip
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_made_up_marker_is_a_safe_sentence_or_nothing(tmp_path_factory: pytest.TempPathFactory, doing: bytes) -> None:
     directory = tmp_path_factory.mktemp("runs")
     home = directory / str(2**22 + 1)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.store import database, export, library, writer
@@ -249,7 +249,7 @@ def test_parents_in_a_circle_end(file: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Random bytes anywhere in the file: reading is a conversation or a sentence, and writing goes on."""
     file = tmp_path_factory.mktemp("damage") / "conversations.db"
