@@ -100,6 +100,8 @@ class SuffixAutomaton:
         """(token, share of the times that it followed, length of the match behind it), for as long as anything followed."""
         while length and self._next[state]:
             token, total = self._commonest(state)
+            if token < 0:  # what stands between two texts
+                return
             following = self._next[state][token]
             yield token, self._count[following] / total, length
             state = following

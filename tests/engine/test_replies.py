@@ -51,6 +51,26 @@ def test_what_was_written_once_is_drafted_in_another_conversation():
     assert again.statistics.rounds < 0.7 * without.statistics.rounds
 
 
+@pytest.mark.parametrize("policy", ["auto", "fixed"])
+def test_the_end_of_a_remembered_reply_ends_the_draft(policy: str):
+    knobs = Knobs(temperature=0, predict=12, drafter="suffix", policy=policy, p_min=0.0, draft_max=16)
+    session, _ = opened(replace(alone(), remember="on"))
+    first = ask(session, knobs, SNAKE)
+    longer = ask(session, replace(knobs, predict=24), SNAKE)
+    session.close()
+    assert longer.text.startswith(first.text) and len(longer.text) > len(first.text)
+    assert longer.statistics.accepted > 4
+
+
+def test_no_draft_reaches_from_one_reply_into_the_next(model: Path):
+    remembered = Replies(model, 100)
+    remembered.add([1, 2, 3])
+    remembered.add([4, 5])
+    match = Match(remembered.automaton)
+    match.advance(1)
+    assert [each.id for each in match.candidates()] == [2, 3]
+
+
 def test_nothing_is_kept_unless_asked_for(state: Path):
     session, _ = opened(alone())
     ask(session, Knobs(temperature=0, predict=8), SNAKE)
