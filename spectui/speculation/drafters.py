@@ -45,10 +45,8 @@ class ModelDrafter:
         """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
         self.model = model
         self._n_vocab = min(n_vocab, model.n_vocab)
-        self._agreed = 0
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
-        self._agreed = 0
         if len(tokens) <= self.model.n_ctx:
             feed(self.model, tokens[:-1], cancelled)
 
@@ -56,9 +54,8 @@ class ModelDrafter:
         model = self.model
         history = list(tokens)
         # The last token is evaluated again even where it is in memory: its logits are needed.
-        model.truncate(min(common_prefix(model.tokens, history, self._agreed), len(history) - 1))
-        self._agreed = len(model.tokens)
-        pending = history[self._agreed :]
+        model.truncate(min(common_prefix(model.tokens, history), len(history) - 1))
+        pending = history[len(model.tokens) :]
         while len(model.tokens) + len(pending) <= model.n_ctx:
             started = perf_counter()
             row = model.evaluate(pending, rows=1)[0, : self._n_vocab]

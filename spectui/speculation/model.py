@@ -38,19 +38,15 @@ class Evaluator(Protocol):
         """Drop what lies behind the first `length` tokens; memories that cannot may keep fewer (see `tokens`)."""
 
 
-def common_prefix(a: Sequence[int], b: Sequence[int], start: int = 0) -> int:
-    """How many tokens a and b begin with in common, given that the first `start` are."""
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens a and b begin with in common."""
     end = min(len(a), len(b))
-    low = start
-    # Slices compare in C: doubling steps, then the odd one out is searched in the last slice alone.
-    step = 64
-    while low < end and a[low : low + step] == b[low : low + step]:
-        low += step
-        step *= 2
-    low = min(low, end)
-    while low < end and a[low] == b[low]:
-        low += 1
-    return low
+    common = 0
+    # Slices compare in C: each step is half of the one before.
+    for step in (1 << bit for bit in range(end.bit_length() - 1, -1, -1)):
+        if common + step <= end and a[common : common + step] == b[common : common + step]:
+            common += step
+    return common
 
 
 def feed(

@@ -52,6 +52,16 @@ def test_the_suffix_goes_on_with_a_passage_that_the_model_has_begun():
     assert set(by[begun:]) == {"suffix"}
 
 
+def test_the_draft_model_reads_what_was_accepted_after_a_mixed_draft_was_not():
+    model = Script({})
+    drafter = ModelDrafter(model, 100)
+    text, knobs = [1, 2, 3], Knobs(temperature=0)
+    drafter.prepare(text, lambda: False)
+    for tokens in ([*text], [*text, 7], [*text, 7, 0, 8], [*text, 9, 10, 11, 12, 13]):
+        next(drafter.propose(tokens, knobs))
+        assert model.tokens == tokens
+
+
 def test_a_repetition_that_is_unlikely_does_not_take_over():
     prompt = [20, 5, 30, 6, 40, 7, 1, 2, 3]
     drafted = sources(prompt, {3: 20, 20: 30, 30: 40, 40: 50}, 4)
