@@ -73,7 +73,10 @@ def profile(
         return replace(remembered, speed=_speed(target, remembered, cancelled))
     if target.tokens and not must:
         return Profile()  # measuring would cost the conversation its cells; the rounds will tell
-    measured = _measure(target, draft, progress, cancelled)
+    try:
+        measured = _measure(target, draft, progress, cancelled)
+    finally:
+        target.truncate(0)  # as in _speed
     if not cancelled() and not measured.noisy:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -102,11 +105,13 @@ def _speed(target: Context, remembered: Profile, cancelled: Callable[[], bool]) 
     if target.tokens:
         return None
     seconds: list[float] = []
-    while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
-        begun = perf_counter()
-        target.evaluate([5], 1)
-        seconds.append(perf_counter() - begun)
-    target.truncate(0)
+    try:
+        while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
+            begun = perf_counter()
+            target.evaluate([5], 1)
+            seconds.append(perf_counter() - begun)
+    finally:
+        target.truncate(0)  # also of what a stopped pass leaves, which is no conversation
     # The first pass sets things up.
     return min(seconds[1:]) / remembered.verify[1] if len(seconds) > 1 else None
 
@@ -169,7 +174,6 @@ def _measure(
             alike[n] = all(np.array_equal(rows[place], singles[place]) for place in range(n))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
-    target.truncate(0)
     for n in sorted(alike):
         found.tried = n
         if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):

@@ -14,6 +14,7 @@ import pytest
 
 from spectui.engine import profile as room
 from spectui.engine.profile import Profile, profile
+from spectui.speculation.model import Interrupted
 from tests.toys import ToyModel
 
 
@@ -139,6 +140,25 @@ def test_the_machine_is_looked_at_again_each_time(monkeypatch: pytest.MonkeyPatc
     verify, _ = again.costs()
     assert again.verify == first.verify
     assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
+
+
+class Stopped(Target):
+    """Is stopped in its eighth pass."""
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        if len(self.passes) == 7:
+            self.passes.clear()
+            raise Interrupted
+        return super().evaluate(tokens, rows)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_stopped_it_leaves_nothing_and_is_measured_the_next_time():
+    target = Stopped()
+    with pytest.raises(Interrupted):
+        measured(target)
+    assert target.tokens == []
+    assert profile(Target(), None, ("build", "model"), lambda _: None, lambda: False).verify  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("quiet")
