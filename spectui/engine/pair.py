@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from spectui.llama.drafting import drafter_for
 from spectui.llama.files import ModelFileError, alike, check_file
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import build_key
+from spectui.llama.metadata import Examined
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.template import ChatTemplate
 from spectui.llama.vocabulary import VocabularyError
@@ -142,6 +142,10 @@ class Pair:
                 progress=self._loading("target", setup.model or ""),
             )
             try:
+                if target.textless:
+                    raise ModelFileError(
+                        f"The target model {target.path!r} has no vocabulary of text: choose a chat model."
+                    )
                 self.template = ChatTemplate(target)
             except SpectuiError:
                 target.close()
@@ -213,20 +217,22 @@ class Pair:
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
-            loaded = partial(
-                Model,
-                path,
-                "draft",
-                on_devices=selected(setup.device_draft, list_devices()),
-                gpu_layers=setup.gpu_layers_draft,
-                extra_buffers=extra_buffers,
-                progress=self._loading("draft", path),
-            )
+            def loaded(known: Examined | None) -> Model:
+                return Model(
+                    path,
+                    "draft",
+                    on_devices=selected(setup.device_draft, list_devices()),
+                    gpu_layers=setup.gpu_layers_draft,
+                    extra_buffers=extra_buffers,
+                    alike=known,
+                    progress=self._loading("draft", path),
+                )
+
             known = alike(setup.model or "", path)
             if known is not None:
                 with suppress(ModelFileError):  # an architecture may be made of more than its tokens' numbers
-                    return loaded(textless=known)
-            return loaded()
+                    return loaded(known)
+            return loaded(None)
 
         wanted = setup.requantise_draft == "auto" and resolve.drafts_on_cpu(setup)
         copy = lighter.made(setup.draft, self.target) if wanted else None
@@ -234,7 +240,8 @@ class Pair:
             try:
                 return load(str(copy))
             except ModelFileError:
-                copy.unlink(missing_ok=True)  # it was damaged, and is made again
+                with suppress(OSError):
+                    copy.unlink()  # it was damaged, and is made again
         draft = load(setup.draft)
         if not wanted or draft.recurrent:  # of one that is refused no copy is needed
             return draft

@@ -143,11 +143,12 @@ class Context:
 
     def truncate(self, length: int) -> None:
         """Drop what lies behind the first `length` tokens. A memory that cannot be cut back there keeps fewer."""
-        if length >= len(self.tokens):
-            length = len(self.tokens)
-        elif self._checkpoint is not None and self._checkpoint.length <= length:
+        length = min(length, len(self.tokens))
+        removed = self._remove(length)
+        if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
             length = self._checkpoint.restore(self._context)
-        dropped = bool(llama.llama_memory_seq_rm(self._memory, 0, length, -1))
+            removed = self._remove(length)
+        dropped = removed
         # A sliding window may answer true and yet have lost the cells that the next token would attend to.
         window = self.model.window
         if dropped and window and length:
@@ -155,10 +156,13 @@ class Context:
             dropped = 0 <= llama.llama_memory_seq_pos_min(self._memory, 0) <= max(0, length - window)
         if dropped:
             del self.tokens[length:]
-        elif length < len(self.tokens):
+        elif length < len(self.tokens) or not removed:  # a pass that failed has moved a recurrent state on
             self.clear()
         if self._checkpoint is not None and self._checkpoint.length > len(self.tokens):
             self._checkpoint = None
+
+    def _remove(self, start: int) -> bool:
+        return bool(llama.llama_memory_seq_rm(self._memory, 0, start, -1))
 
     def clear(self) -> None:
         """Empty it, and zero the cells: a NaN in a dropped one would spoil what is evaluated next, masked or not."""

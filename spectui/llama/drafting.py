@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
 from spectui.llama.words import Words
@@ -10,20 +9,18 @@ from spectui.speculation.drafters import DraftModel, ModelDrafter
 from spectui.speculation.model import Evaluator
 from spectui.speculation.translation import TranslationError, translating_drafter
 
-_NO_VOCABULARY = 0  # llama_vocab_type: a model of tokens without text; to tokenise with it ends the process
-
 
 def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftModel, str]:
     """The drafter that works in the draft's `memory`, and a sentence to show where the vocabularies differ, else "".
 
     Raises VocabularyError where the draft's text cannot be turned into the target's tokens.
     """
-    if draft.textless:
+    if draft.alike:
         return ModelDrafter(memory, target.n_vocab), ""
     try:
         check_vocabularies(target, draft)
     except VocabularyError as difference:
-        if _NO_VOCABULARY in (llama.llama_vocab_type(target.vocab), llama.llama_vocab_type(draft.vocab)):
+        if target.textless or draft.textless:
             raise
         try:
             drafter, how = translating_drafter(memory, Words(target), Words(draft))

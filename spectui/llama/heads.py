@@ -24,6 +24,7 @@ CHECKPOINT = 64
 FIRST_COMPARED = 5
 """As in llama.cpp: the first few ids are often placeholders."""
 
+_WITHOUT_TEXT = ("none", "no_vocab")
 _POLITE_AFTER = 2000
 _POLITE_S = 0.0005
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -148,13 +149,15 @@ def _head(
         context=_whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
-        vocabulary=Vocabulary(kind, count, digests) if count and kind not in ("", "none", "no_vocab") else None,
+        vocabulary=Vocabulary(kind, count, digests) if count and kind not in ("", *_WITHOUT_TEXT) else None,
         problem=problem or _problem(architecture, values),
     )
 
 
 def _problem(architecture: str, values: Mapping[str, metadata.Value]) -> str:
     kind = _text(values, "general.type")
+    if _text(values, "tokenizer.ggml.model") in _WITHOUT_TEXT:
+        return "has no vocabulary of text"
     if architecture == "clip" or kind == "mmproj":
         return "is the part of a model that sees, not one that writes"
     if kind not in ("", "model"):

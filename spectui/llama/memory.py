@@ -18,13 +18,16 @@ _BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, 
 
 
 def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
-    """Bytes of K and V per token of context: layers x heads x (key length x bits + value length x bits) / 8."""
+    """Bytes of K and V per token of context: layers x heads x (key length x bits + value length x bits) / 8.
+
+    0 where it cannot be told: a recurrent model has no cells, a hybrid one has them in some of its layers.
+    """
+    if model.recurrent:
+        return 0.0
     arch = model.metadata("general.architecture")
 
     def number(key: str) -> float:
-        # Some models have a list here, a value per layer; the largest is a safe bound.
-        text = (model.metadata(f"{arch}.{key}") or "0").strip("[]")
-        return max((float(part) for part in text.split(",") if part.strip()), default=0.0)
+        return float(model.metadata(f"{arch}.{key}") or 0)
 
     heads = number("attention.head_count") or 1
     kv_heads = number("attention.head_count_kv") or heads

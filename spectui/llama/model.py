@@ -40,14 +40,14 @@ class Model:
         main_gpu: int = 0,
         tensor_split: Sequence[float] = (),
         extra_buffers: bool = True,
-        textless: Examined | None = None,
+        alike: Examined | None = None,
         progress: Callable[[float], bool] = lambda _: True,
     ) -> None:
         """Load the file. `progress` is told 0..1 and answers whether to go on.
 
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers` False avoids kernels that
-        kill the process on some builds (see `selftest`). `textless`: a draft's file, whose tokens are its target's: their texts
-        are left out, which for 150,000 saves half a second and 40 MB. Raises ModelFileError, LoadCancelled.
+        kill the process on some builds (see `selftest`). `alike`: a draft's file, whose tokens are its target's: their texts
+        are left out, which for 150,000 saves half a second and 30 MB. Raises ModelFileError, LoadCancelled.
         """
         self.path = str(check_file(path, role))
         params = llama.llama_model_default_params()
@@ -58,10 +58,10 @@ class Model:
         if on_devices is not None:
             chosen = devices.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
-        self.textless = textless is not None
-        """Its tokens are numbers alone."""
-        if textless is not None:
-            overrides = _without_texts(textless)
+        self.alike = alike is not None
+        """Its tokens are its target's."""
+        if alike is not None:
+            overrides = _without_texts(alike)
             params.kv_overrides = overrides
         if tensor_split:
             most = llama.llama_max_devices()
@@ -121,6 +121,11 @@ class Model:
     def trained_ctx(self) -> int:
         """Context that the model was trained with, in tokens."""
         return int(llama.llama_model_n_ctx_train(self.handle))
+
+    @property
+    def textless(self) -> bool:
+        """Are its tokens numbers alone? To ask for the text of one, or to tokenise, ends the process."""
+        return bool(llama.llama_vocab_type(self.vocab) == 0)
 
     @property
     def has_encoder(self) -> bool:

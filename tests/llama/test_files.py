@@ -83,8 +83,8 @@ def test_a_draft_without_texts_has_as_many_tokens(tmp_path: Path):
     target = write_model(tmp_path / "target.gguf")
     draft = write_model(tmp_path / "draft.gguf", tokens=[*MORE, "padding"])
     plain = Model(str(draft), "draft", extra_buffers=False)
-    textless = Model(str(draft), "draft", extra_buffers=False, textless=alike(str(target), str(draft)))
-    assert textless.textless and textless.n_vocab == plain.n_vocab == len(MORE) + 1
+    textless = Model(str(draft), "draft", extra_buffers=False, alike=alike(str(target), str(draft)))
+    assert textless.textless and textless.alike and textless.n_vocab == plain.n_vocab == len(MORE) + 1
     assert [llama.llama_vocab_type(each.vocab) for each in (plain, textless)] == [2, 0], "BPE, none"
     for each in (plain, textless):
         each.close()

@@ -9,14 +9,19 @@ import gguf
 import numpy as np
 import pytest
 
-from spectui.knobs import Knobs
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
 from spectui.llama.context import Context
+from spectui.llama.heads import read_head
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
+from spectui.llama.memory import cell_bytes
 from spectui.llama.model import Model
+from spectui.speculation.model import Interrupted, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
+from tests.smollm2 import opened
 from tests.toys import decode, emitted
 
 N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 32, 32, 64, 8, 4, 4
@@ -131,6 +136,36 @@ def test_a_checkpoint_gives_the_state_back_bit_for_bit(memory: Context):
     # the checkpoint lies before the draft, so the first of its tokens goes too and is evaluated again by who needs it
     assert memory.tokens == [1, 2, 3]
     assert np.array_equal(memory.evaluate([4], 1), expected)
+
+
+@pytest.mark.parametrize("stopped", [[4], [9, 8, 7]])
+def test_a_stopped_pass_leaves_no_trace(mamba: Model, stopped: list[int]):
+    interrupt = Interrupt()
+    memory = Context(mamba, interrupt, n_ctx=256, rows=9, threads=1)
+    try:
+        memory.evaluate([1, 2, 3], 0)
+        expected = memory.evaluate([4], 1).copy()
+        memory.clear()
+        memory.evaluate([1, 2, 3], 0)
+        interrupt.set()
+        with pytest.raises(Interrupted):
+            memory.evaluate(stopped, len(stopped))
+        interrupt.clear()
+        feed(memory, [1, 2, 3], lambda: False)
+        assert np.array_equal(memory.evaluate([4], 1), expected)
+    finally:
+        memory.close()
+
+
+def test_it_has_no_cells_that_grow_with_the_context(mamba: Model):
+    assert cell_bytes(mamba, "f16", "f16") == 0
+
+
+def test_without_texts_it_is_no_target(tmp_path: Path):
+    write_mamba(tmp_path / "mamba.gguf")
+    assert read_head(tmp_path / "mamba.gguf").problem == "has no vocabulary of text"
+    with pytest.raises(SpectuiError, match="has no vocabulary of text: choose a chat model"):
+        opened(Setup(model=str(tmp_path / "mamba.gguf")))
 
 
 @pytest.mark.parametrize("function", ["llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext"])
