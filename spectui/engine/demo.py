@@ -46,7 +46,7 @@ def demo_draft() -> Path:
 
 def is_demo(setup: Setup) -> bool:
     """Is the demo pair what this set-up loads?"""
-    return setup.draft == str(demo_draft())
+    return setup.draft == str(demo_draft()) and setup.model == str(_packaged())
 
 
 def drafting(knobs: Knobs, chosen: Collection[str]) -> Knobs:
@@ -66,7 +66,10 @@ def make_draft(target: Path, progress: Callable[[float], None]) -> None:
 
     draft = demo_draft()
     if not draft.exists():
-        draft.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpectuiError(f"There is no place for the demo's draft, {draft.parent}: {error.strerror}.") from error
         quantise(target, draft, "Q2_K", progress)
 
 

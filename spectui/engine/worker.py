@@ -134,7 +134,7 @@ class Worker:
         except SpectuiError as error:
             self.events.append(LoadFailed(str(error), without_draft=isinstance(error, DraftError)))
         except Exception as error:
-            self.events.append(LoadFailed(self._unexpected(error)))
+            self.events.append(LoadFailed(self._unexpected(error, "load other models, or these again")))
 
     def _generate(self, session: Session, messages: Sequence[Message]) -> None:
         self._enter("decoding")
@@ -143,12 +143,12 @@ class Worker:
         except SpectuiError as error:
             self.events.append(Failed(str(error)))
         except Exception as error:
-            self.events.append(Failed(self._unexpected(error)))
+            self.events.append(Failed(self._unexpected(error, "the next prompt may work")))
 
-    def _unexpected(self, error: Exception) -> str:
+    def _unexpected(self, error: Exception, way_on: str) -> str:
         """A fault of spectui's own: it goes to the log whole, and the thread lives on."""
         _log.exception("unexpected error in the engine", exc_info=error)
-        return f"Something in spectui broke ({type(error).__name__}: {error}); the next prompt may work."
+        return f"Something in spectui broke ({type(error).__name__}: {error}); {way_on}."
 
 
 def _give_way() -> None:

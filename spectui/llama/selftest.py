@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui import paths
+from spectui.errors import SpectuiError
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 BATCHES = (1, 2, 8)
@@ -77,8 +78,11 @@ def _read(text: str) -> Verdict:
 
 def _find() -> Verdict:
     lines: list[str] = []
-    fast = _survives(True, lines)
-    slow = fast or _survives(False, lines)
+    try:
+        fast = _survives(True, lines)
+        slow = fast or _survives(False, lines)
+    except OSError as error:
+        raise SpectuiError(f"The self-test of llama.cpp cannot write temporary files: {error.strerror}.") from error
     return Verdict(extra_buffers=fast, ok=slow, lines=lines)
 
 

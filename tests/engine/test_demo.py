@@ -1,0 +1,25 @@
+"""The embedded pair: which set-up it is, and where its draft is put."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.demo import default_setup, is_demo, make_draft
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+
+
+def test_another_target_with_its_draft_is_not_the_demo_pair():
+    pair = default_setup(Setup())
+    assert is_demo(pair)
+    assert not is_demo(replace(pair, model="/models/other.gguf"))
+
+
+def test_a_place_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.raises(SpectuiError, match=r"^There is no place for the demo's draft, .*: Not a directory\.$"):
+        make_draft(Path(default_setup(Setup()).model or ""), lambda _: None)
