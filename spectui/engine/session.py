@@ -76,7 +76,8 @@ class Session:
         # A seed of -1 is drawn once per reply; every other seed acts at once, like any knob.
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
-        reused = common_prefix(pair.memory.tokens, prompt)
+        pair.memory.truncate(common_prefix(pair.memory.tokens, prompt))
+        reused = len(pair.memory.tokens)  # a memory that cannot be cut back there keeps fewer
         decoder = Decoder(
             pair.memory,
             pair.strategy,
@@ -97,7 +98,8 @@ class Session:
         seeded = cache(lambda knobs: replace(knobs, seed=drawn))
 
         def knobs() -> Knobs:
-            return seeded(self.knobs) if self.knobs.seed < 0 else self.knobs
+            now = self.knobs  # once: it may be turned meanwhile
+            return seeded(now) if now.seed < 0 else now
 
         first: float | None = None
         statistics = Statistics()
@@ -105,7 +107,8 @@ class Session:
         try:
             decoder.prompt(prompt, fed)
             prompt_s = perf_counter() - started
-            fed(len(prompt))
+            if decoder.reason is None:
+                fed(len(prompt))
             for round in decoder.rounds(knobs):
                 first = first or perf_counter() - started
                 statistics.add(round)

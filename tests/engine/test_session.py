@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 import pytest
 
+from spectui.engine import profile
 from spectui.engine.events import Event, Loaded, Notice, Prompt, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
@@ -112,9 +114,37 @@ def test_a_full_context_ends_the_reply_with_that_reason():
         # the next prompt works
         assert ask(session, fixed(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
         # and one that does not fit says so at once
+        events.clear()
         assert ask(session, fixed(), "word " * 400).reason is StopReason.CONTEXT
+        assert not [event for event in events if isinstance(event, Prompt)], "nothing of it was read"
     finally:
         session.close()
+
+
+class Turned(Session):
+    """Somebody turns the seed at each moment."""
+
+    seeds = cycle((7, -1))
+
+    @property
+    def knobs(self) -> Knobs:
+        return fixed(temperature=0.7, predict=12, seed=next(self.seeds))
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        pass
+
+
+def test_a_seed_that_is_turned_meanwhile_is_one_or_the_other():
+    events: list[Event] = []
+    session = Turned(events.append)
+    session.load(alone())
+    try:
+        ask(session, Knobs(), SNAKE)
+    finally:
+        session.close()
+    seeds = {event.round.knobs.seed for event in rounds(events)}
+    assert len(seeds) == 2 and 7 in seeds and -1 not in seeds
 
 
 def test_stop_takes_effect_within_a_pass(pair: Opened):
@@ -169,6 +199,13 @@ def test_asking_before_loading_is_a_sentence():
         ask(Session(lambda _: None), fixed(), "hi")
 
 
+@pytest.fixture
+def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, passes of all sizes are compared at load."""
+    monkeypatch.setattr(profile, "BOUND_S", 300.0)
+
+
+@pytest.mark.usefixtures("unbounded")
 def test_strict_holds_where_attention_splits_the_cells_of_single_passes():
     """From 512 cells on, with more than one thread, single passes would round otherwise than larger ones."""
     both = replace(setup(), draft=None, strict="on", threads=2, ubatch=512)
@@ -183,6 +220,7 @@ def test_strict_holds_where_attention_splits_the_cells_of_single_passes():
     assert strict.statistics.accepted
 
 
+@pytest.mark.usefixtures("unbounded")
 @pytest.mark.parametrize("kind", ["legacy quants", "k-quants"])
 def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
     """Q4_1 rounds alike at every size that is tried; Q2_K may not, and then the passes are shorter."""
