@@ -29,6 +29,7 @@ from spectui.engine.events import (
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
+from spectui.ui.busy import why_not_now
 from spectui.ui.compositor import ChangesCompositor
 from spectui.ui.figures import printable
 from spectui.ui.inspectable import InspectableTranscript
@@ -43,6 +44,7 @@ from spectui.ui.panel_screen import PanelScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.rounds import RoundsPage
 from spectui.ui.session import Session, note_of
+from spectui.ui.slider import Slider
 from spectui.ui.status import StatusLine
 from spectui.ui.title import TitleLine
 
@@ -104,13 +106,16 @@ class ChatScreen(PanelScreen):
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
         self._show_models()
-        for notice in self._notices:
-            self.transcript.add_notice(printable(notice))
+        self.call_after_refresh(self._tell_notices)  # below a conversation that is resumed
         if self.session.setup.model:
             self.query_one(LoadingLine).begin()
             self.call_after_refresh(self.load, self.session.setup)
         self._show_figures()
         self._pace = Pace(self.set_interval, self._tick)
+
+    def _tell_notices(self) -> None:
+        for notice in self._notices:
+            self.transcript.add_notice(printable(notice))
 
     def load(self, setup: Setup) -> None:
         """Ask for these models, in place of what is loaded."""
@@ -272,7 +277,10 @@ class ChatScreen(PanelScreen):
         return True
 
     def action_stop(self) -> None:
-        """Stop what is going on and take waiting prompts back; with nothing going on, close the drawer."""
+        """Stop what is going on and take waiting prompts back; with nothing going on, close the drawer. A number that is
+        being typed at a slider is forgotten first."""
+        if isinstance(self.focused, Slider) and self.focused.forget():
+            return
         self._return_waiting()
         if self.session.replying or self.session.state == "loading":
             self.session.stop()
@@ -298,6 +306,8 @@ class ChatScreen(PanelScreen):
             self._end_inspection()
         elif self.transcript.inspect_last():
             self.transcript.focus()
+        else:
+            self.notify("There is no token to inspect yet.", severity="warning", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """What is typed after a click into the transcript is meant for the prompt."""
@@ -336,12 +346,21 @@ class ChatScreen(PanelScreen):
 
     def action_again(self) -> None:
         """Take the last reply back and answer once more."""
-        if self.session.state != "ready":
+        if not self.is_free():
             return
         messages = self.session.ask_again()
-        if messages is not None:
+        if messages is None:
+            self.notify("There is no prompt to answer again.", severity="warning", markup=False)
+        else:
             self.transcript.truncate_last_reply()
             self._answer(messages)
+
+    def is_free(self) -> bool:
+        """Whether the engine can be asked; a person is told why it cannot."""
+        why = why_not_now(self.session.state)
+        if why:
+            self.notify(spoken(self.app, why), severity="warning", markup=False)
+        return not why
 
     def action_new_chat(self) -> None:
         """Forget the conversation; a reply in progress is stopped, and prompts that wait go back into the box."""

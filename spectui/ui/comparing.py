@@ -27,6 +27,8 @@ class Comparing(ChatScreen):
 
     def action_compare(self) -> None:
         """Decode the last prompt again without drafts, beside the first."""
+        if not self.is_free():
+            return
         messages = self.session.compare(self.transcript.last_rounds)
         if messages is None or self.session.comparison is None:
             self.notify(self._why_not(), severity="warning", markup=False)

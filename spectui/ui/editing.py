@@ -19,6 +19,7 @@ from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.keys import spoken
 from spectui.ui.messages import MessagesScreen, Way
 from spectui.ui.resuming import Resuming
+from spectui.ui.slider import Slider
 from spectui.ui.system_prompt import SystemPromptScreen
 
 
@@ -65,10 +66,12 @@ class Editing(Resuming):
         self._show_state()
 
     def _may_change(self) -> bool:
-        if self.session.replying or self.session.waiting:
-            self.notify(spoken(self.app, "{stop} stops the reply first."), severity="warning", markup=False)
-            return False
-        return True
+        if self.session.replying:
+            return self.is_free()
+        if self.session.waiting:
+            way = spoken(self.app, "{stop} takes the prompt that waits back first.")
+            self.notify(way, severity="warning", markup=False)
+        return not self.session.waiting
 
     def _send_waiting(self) -> None:
         if self._editing is not None and self.session.state == "ready" and self.session.waiting:
@@ -89,7 +92,8 @@ class Editing(Resuming):
 
     def action_stop(self) -> None:
         """As in the chat; an edit that was begun is left first."""
-        if self._editing is None or self.session.waiting or self.session.state == "loading":
+        other = self.session.waiting or self.session.state == "loading" or isinstance(self.focused, Slider)
+        if self._editing is None or other:
             super().action_stop()
         else:
             self._editing = None
@@ -159,6 +163,8 @@ class Editing(Resuming):
 
     def action_continue(self) -> None:
         """Go on with the last reply, where it was stopped."""
+        if not self.is_free():
+            return
         rounds = self.transcript.last_rounds
         if not self.session.can_go_on or not self.transcript.continue_reply():
             self.notify("The last reply is whole: there is nothing to go on with.", severity="warning", markup=False)

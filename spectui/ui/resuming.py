@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from spectui.engine.events import Event, Loaded
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
@@ -144,6 +145,12 @@ class Resuming(ChatScreen):
         with suppress(ValueError):  # one that failed, or that another spectui knows of
             note = note or note_of(StopReason(reply.stop), reply.setup.ctx_size or None, key_of(self.app, "new-chat"))
         self.transcript.finish_reply(note)
+
+    def _take(self, event: Event) -> None:
+        """As in the chat; with models that are loaded there is nothing to be saved from any more."""
+        if isinstance(event, Loaded):
+            self._crash = None
+        super()._take(event)
 
     def _drain(self) -> None:
         notices = self.session.journal.notices

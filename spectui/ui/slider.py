@@ -146,6 +146,12 @@ back to the default.
         event.prevent_default()
         self.refresh()
 
+    def forget(self) -> bool:
+        """Forget a number that is being typed. False if there is none."""
+        typed, self._typed = self._typed, ""
+        self.refresh()
+        return bool(typed)
+
     def on_blur(self) -> None:
         """Forget a number that was not finished."""
         self._typed = ""

@@ -200,6 +200,12 @@ def test_what_was_written_otherwise_is_not_compared():
     assert len(Chat("hello", "/nodraft", "/compare").engine.generates) == 2
 
 
+@pytest.mark.parametrize("command", ["/compare", "/continue", "/regenerate"])
+def test_what_needs_a_model_says_that_there_is_none(command: str):
+    chat = Chat("stop", "/load missing", command, interactive=True)
+    assert chat.aside.splitlines()[-1] == "There is no model to answer: /load TARGET DRAFT loads one."
+
+
 def test_where_a_token_came_from():
     told = Chat("hello", "/token 5", "/token -2", "/token 1", "/token 9").out.splitlines()
     assert told[1].startswith('Token 5 of 5 is ".": correction in place of " x" by model; target 0.950, draft unknown.')

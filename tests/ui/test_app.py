@@ -87,6 +87,20 @@ async def test_escape_stops_the_reply_and_the_text_so_far_stays(window: Window, 
         assert engine.generates[1][1].content.startswith("def add")
 
 
+async def test_escape_forgets_a_number_that_is_typed_and_stops_nothing(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        write_reply(engine)
+        slider = app.screen.query_one("#slider-draft-max", Slider)
+        slider.focus()
+        await pilot.press("1", "2", "escape")
+        assert engine.stops == 0 and app.focused is slider
+        await pilot.press("enter")
+        assert slider.value == 16
+        await pilot.press("escape")
+        assert engine.stops == 1
+
+
 async def test_escape_takes_waiting_prompts_back_into_the_box(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         await ask(pilot, "first")

@@ -166,6 +166,47 @@ async def test_a_stopped_reply_that_is_turned_back_to_goes_on(window: Window, en
         assert engine.generates[2] == (Message("user", "one"), Message("assistant", REPLY))
 
 
+async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "one")
+        await answer(pilot, engine, StopReason.CANCELLED)
+    app = make_app(journal=Journal(file), conversation=last(file))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: len(engine.loads) == 2 and said(app))
+
+        async def told(*keys: str) -> list[str]:
+            app.clear_notifications()
+            await pilot.press(*keys)
+            await pilot.pause()
+            return [each.message for each in app._notifications]
+
+        for key in ("alt+g", "f5", "ctrl+r"):
+            assert await told(key) == ["The models are being loaded: wait until they are there."]
+        await ask(pilot, "two")
+        assert await told("alt+e") == ["Esc takes the prompt that waits back first."]
+        engine.finish_loading()
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        for key in ("alt+g", "f5", "ctrl+r", "alt+e", "alt+l"):
+            assert await told(key) == ["Esc stops the reply first."]
+        await answer(pilot, engine)
+        app.screen.load(app.screen.session.setup)
+        engine.fail_loading("No memory.")
+        await wait_until(pilot, lambda: not engine.events)
+        assert await told("alt+g") == ["No model can answer yet: Alt+M chooses one."]
+        assert len(engine.generates) == 2
+
+
+async def test_without_a_word_said_the_keys_say_so(window: Window) -> None:
+    async with window() as (app, pilot):
+        await pilot.press("ctrl+r", "f4")
+        await pilot.pause()
+        assert [each.message for each in app._notifications] == [
+            "There is no prompt to answer again.", "There is no token to inspect yet.",
+        ]  # fmt: skip
+
+
 async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await exchange(pilot, engine, "one")

@@ -10,6 +10,7 @@ from spectui.engine.events import Message, RoundDone
 from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
+from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.ui.resuming import CUT_OFF
 from spectui.ui.rounds import RoundsPage
@@ -80,6 +81,31 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
         await answer(pilot, engine)
     assert len(library.summaries(file)) == 1
     assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]
+
+
+async def test_notices_stand_below_the_conversation_that_is_resumed(
+    window: Window, engine: FakeEngine, file: Path
+) -> None:
+    broken_off(file)
+    async with window(journal=Journal(file), conversation=last(file), notices=["[ui.keys] is odd."]) as (app, pilot):
+        await wait_until(pilot, lambda: "[ui.keys] is odd." in shown(app))
+        assert shown(app).index(CUT_OFF) < shown(app).index("[ui.keys] is odd.")
+
+
+async def test_the_safe_way_is_there_until_models_are_loaded(
+    make_app: Make, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = make_app(crash=Crash("loading", PAIR, 0.0, tmp_path / "log", ""))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: "loads the models the safe way" in shown(app))
+        assert "ctrl+s" in app.screen.active_bindings
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: engine.loads)
+        assert "ctrl+s" in app.screen.active_bindings
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("ctrl+s")
+        assert engine.loads == [PAIR] and "ctrl+s" not in app.screen.active_bindings
 
 
 async def test_figures_are_of_the_last_reply_again(window: Window, engine: FakeEngine, file: Path) -> None:

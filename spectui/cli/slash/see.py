@@ -24,6 +24,7 @@ def _stats(chat: PlainChat, rest: str) -> None:
 
 
 def _compare(chat: PlainChat, rest: str) -> None:
+    chat.must_be_ready()
     messages = chat.session.compare(chat.last_rounds)
     comparison = chat.session.comparison
     if chat.session.answered_otherwise:

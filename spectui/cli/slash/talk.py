@@ -25,7 +25,8 @@ def _new(chat: PlainChat, rest: str) -> None:
 
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
-    messages = chat.session.ask_again() if chat.session.state == "ready" else None
+    chat.must_be_ready()
+    messages = chat.session.ask_again()
     if messages is None:
         raise UsageError("There is no prompt to answer again.")
     chat.answer(messages)
@@ -38,6 +39,7 @@ def _continue(chat: PlainChat, rest: str) -> None:
         conversation, chat.offer = chat.offer, None
         chat.resume(conversation)
     else:
+        chat.must_be_ready()
         raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
 
 
