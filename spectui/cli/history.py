@@ -73,12 +73,18 @@ def export(name: str, kind: str, force: bool) -> None:
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="delete every conversation")
 def delete(names: tuple[str, ...], everything: bool) -> None:
-    """Delete conversations; what they said is overwritten on disk."""
+    """Delete conversations and the prompts sent in them; what they said is overwritten on disk."""
     from spectui.store import library
     from spectui.store.database import database_file
+    from spectui.store.prompts import PromptHistory, prompts_file
 
     if bool(names) == everything:
         raise UsageError("Name the conversations to delete (spectui history lists them), or give --all.")
     file = database_file()
+    history = PromptHistory(prompts_file())
     for name in [each.id for each in library.summaries(file)] if everything else names:
+        said = library.prompts(file, name)
         library.delete(file, name)
+        history.forget(said)
+    if everything:
+        history.clear()

@@ -83,6 +83,15 @@ def ends(file: Path, name: str) -> list[StoredMessage]:
     return [_message(row) for row in rows]
 
 
+def prompts(file: Path, name: str) -> list[str]:
+    """What a person said in a conversation, in all of its branches."""
+    with opened(file) as connection:
+        rows = connection.execute(
+            "SELECT text FROM message WHERE conversation = ? AND role = 'user'", (_identity(connection, name),)
+        ).fetchall()
+    return [_text(row[0]) for row in rows]
+
+
 def rename(file: Path, name: str, title: str) -> None:
     """Give a conversation another title."""
     with opened(file) as connection, transaction(connection):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from spectui import paths
 from spectui.text import safe
 
 MOST = 1000
@@ -14,6 +16,11 @@ MOST = 1000
 LONGEST = 20_000
 """Characters of a prompt that is kept; a longer one is in its conversation."""
 _MOST_BYTES = 32 * 1024 * 1024
+
+
+def prompts_file() -> Path:
+    """Where they are kept."""
+    return paths.state_directory() / "prompts.jsonl"
 
 
 class PromptHistory:
@@ -28,13 +35,8 @@ class PromptHistory:
         lines = self._lines()
         if len(lines) > 2 * MOST:
             self._rewrite(lines[-MOST:])
-        prompts = []
-        for line in lines[-MOST:]:
-            with suppress(ValueError, RecursionError):
-                prompt = json.loads(line)
-                if isinstance(prompt, str) and len(prompt) <= LONGEST:
-                    prompts.append(safe(prompt))
-        return prompts
+        prompts = [_prompt(line) for line in lines[-MOST:]]
+        return [prompt for prompt in prompts if prompt is not None]
 
     def add(self, prompt: str) -> None:
         """Keep one more."""
@@ -45,6 +47,20 @@ class PromptHistory:
             # Appended in one write: two spectui may have the file open.
             with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
                 file.write(json.dumps(prompt).encode() + b"\n")
+
+    def forget(self, messages: Iterable[str]) -> None:
+        """Take the prompts of these messages off the disk; behind what was typed, a message has the files it named."""
+        said = list(messages)
+        lines = self._lines()
+        kept = [line for line in lines if not any(is_of(_prompt(line), message) for message in said)]
+        if len(kept) < len(lines):
+            self._rewrite(kept)
+
+    def clear(self) -> None:
+        """Take all off the disk."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)
 
     def _lines(self) -> list[bytes]:
         try:
@@ -59,5 +75,21 @@ class PromptHistory:
         part = self._file.with_suffix(f".{os.getpid()}.part")
         with suppress(OSError):
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(b"\n".join(lines) + b"\n")
+                file.writelines(line + b"\n" for line in lines)
             part.replace(self._file)
+
+
+def is_of(prompt: str | None, message: str) -> bool:
+    """Whether this is what was typed to send that message."""
+    if prompt is None:
+        return False
+    typed = prompt.replace("\\@", "@")  # as it is sent
+    return message == typed or message.startswith(f"{typed}\n\n")
+
+
+def _prompt(line: bytes) -> str | None:
+    with suppress(ValueError, RecursionError):
+        prompt = json.loads(line)
+        if isinstance(prompt, str) and len(prompt) <= LONGEST:
+            return safe(prompt)
+    return None

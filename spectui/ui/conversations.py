@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
@@ -14,11 +14,10 @@ from textual.content import Content
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-from spectui import paths
 from spectui.errors import SpectuiError
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.store.prompts import PromptHistory
+from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Summary
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.figures import MUTED, printable
@@ -51,13 +50,19 @@ class ConversationsScreen(ListWindow[Choice]):
         Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
     ]  # fmt: skip
 
-    def __init__(self, journal: Journal, file: Path, leave: Callable[[], None]) -> None:
-        """`file` is the journal's; `leave` is called before the conversation that is open is deleted."""
+    def __init__(
+        self, journal: Journal, file: Path, leave: Callable[[], None], forget: Callable[[Sequence[str]], None]
+    ) -> None:
+        """`file` is the journal's; `leave` is called before the conversation that is open is deleted, and `forget` with what a
+        person said in one that is."""
         super().__init__()
         self._journal = journal
         self._file = file
         self._leave = leave
+        self._forget = forget
         self._found: list[Summary] = []
+        self._listed_for: str | None = None  # the words that the list was made for; None: it is being made
+        self._awaited: str | None = None  # the words on which Enter was pressed before their list was there
 
     def on_mount(self) -> None:
         """Show all."""
@@ -65,11 +70,14 @@ class ConversationsScreen(ListWindow[Choice]):
 
     @on(Input.Changed)
     def _type(self, event: Input.Changed) -> None:
+        if event.control.value != self._awaited:  # typed on behind Enter
+            self._awaited = None
         self._search(event.value)
 
     @work(exclusive=True)
     async def _search(self, words: str, at: int = 0) -> None:
         """Look for them beside the UI thread: a large file takes a while."""
+        self._listed_for = None
         try:
             await asyncio.to_thread(self._journal.flush)
             self._found = await asyncio.to_thread(library.summaries, self._file, words.strip())
@@ -83,6 +91,9 @@ class ConversationsScreen(ListWindow[Choice]):
         listed.add_options([Option(self._line(each), each.id) for each in self._found[:MOST_SHOWN]])
         if self._found:
             listed.highlighted = min(at, len(self._found) - 1)
+        self._listed_for = words
+        if self._awaited == words == self.query_one(Input).value:
+            self.choose()
 
     def _count(self, words: str) -> str:
         number = len(self._found)
@@ -107,6 +118,16 @@ class ConversationsScreen(ListWindow[Choice]):
     # Actions
 
     def action_choose(self) -> None:
+        """Answer with the one under the bar, once the list is that of the words in the box."""
+        self.query_one(Input).call_later(self._choose_when_listed)  # behind the letters that wait in the box's queue
+
+    def _choose_when_listed(self) -> None:
+        words = self.query_one(Input).value
+        self._awaited = words if words != self._listed_for else None
+        if self._awaited is None:
+            self.choose()
+
+    def choose(self) -> None:
         """Answer with the one under the bar."""
         if self._chosen is not None:
             self.dismiss(Choice("open", self._chosen.id))
@@ -146,7 +167,9 @@ class ConversationsScreen(ListWindow[Choice]):
                 if identity == self._journal.conversation:
                     self._leave()
                     await asyncio.to_thread(self._journal.flush)  # or the end of its reply would be written after it
+                said = await asyncio.to_thread(library.prompts, self._file, identity)
                 await asyncio.to_thread(library.delete, self._file, identity)
+                self._forget(said)
             else:
                 await asyncio.to_thread(library.rename, self._file, identity, title)
         except SpectuiError as error:
@@ -165,7 +188,7 @@ class Conversations(Resuming):
     def on_mount(self) -> None:
         """Have the prompts of earlier chats at hand, where chats are kept."""
         if self.session.journal.file is not None:
-            self.query_one(PromptInput).remember(PromptHistory(paths.state_directory() / "prompts.jsonl"))
+            self.query_one(PromptInput).remember(PromptHistory(prompts_file()))
 
     def action_conversations(self) -> None:
         """List the conversations."""
@@ -179,7 +202,8 @@ class Conversations(Resuming):
             elif choice is not None:
                 self._open(file, choice.id)
 
-        self.app.push_screen(ConversationsScreen(self.session.journal, file, self.action_new_chat), chosen)
+        forget = self.query_one(PromptInput).forget
+        self.app.push_screen(ConversationsScreen(self.session.journal, file, self.action_new_chat, forget), chosen)
 
     @work(exclusive=True, group="open")
     async def _open(self, file: Path, identity: str) -> None:

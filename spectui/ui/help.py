@@ -99,7 +99,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
         cut = str(event.option.prompt).endswith("…")
         self.query_one(Label).update(found[0].binding.tooltip if found and cut else "")
 
-    def action_choose(self) -> None:
+    def choose(self) -> None:
         """Answer with what the bar is on, if it can be done."""
         option = self.query_one(OptionList).highlighted_option
         found = self._actions.get((option.id if option is not None else None) or "")

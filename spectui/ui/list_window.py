@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -69,6 +70,10 @@ class ListWindow(ModalScreen[Answer | None]):
             yield Label("", markup=False)
             yield ActionLine(self.ACTIONS)
 
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        """Close once: a second Enter may come before the first has closed it."""
+        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+
     def action_back(self) -> None:
         """Leave."""
         self.dismiss(None)
@@ -79,8 +84,12 @@ class ListWindow(ModalScreen[Answer | None]):
 
     @on(OptionList.OptionSelected)
     def _click(self) -> None:
-        self.action_choose()
+        self.choose()
 
     def action_choose(self) -> None:
+        """Take what the bar is on, by key or by the word under the list."""
+        self.choose()
+
+    def choose(self) -> None:
         """Take what the bar is on."""
         raise NotImplementedError

@@ -67,7 +67,7 @@ class MessagesScreen(ListWindow[Way]):
         listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._lines) - 1))
         listed.focus()
 
-    def action_choose(self) -> None:
+    def choose(self) -> None:
         """Answer with what the bar is on."""
         at = self.query_one(OptionList).highlighted
         if at is not None and at < len(self._lines):

@@ -211,7 +211,7 @@ class ModelsScreen(ListWindow[Setup]):
         self._moved = True
         super().action_move(action)
 
-    def action_choose(self) -> None:
+    def choose(self) -> None:
         """Take the model under the bar: as the target, then as the draft."""
         chosen = self._chosen_id
         head = self._found.get(chosen or "")

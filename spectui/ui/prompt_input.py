@@ -5,6 +5,7 @@ A terminal without kitty's keyboard protocol sends plain Enter for the last two,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
-from spectui.store.prompts import PromptHistory
+from spectui.store.prompts import PromptHistory, is_of
 from spectui.ui.attachments import AttachmentError, Folds
 from spectui.ui.editor import EditorError, edited
 from spectui.ui.figures import printable
@@ -92,6 +93,12 @@ plain @. **{editor}** opens the prompt in $EDITOR.
         """Bring back what was sent before this chat, and keep what is sent in it."""
         self._history = history
         self._sent = history.load()
+
+    def forget(self, messages: Sequence[str]) -> None:
+        """Bring the prompts of these messages back no more, and take them off the disk."""
+        self._sent = [prompt for prompt in self._sent if not any(is_of(prompt, message) for message in messages)]
+        self._back = 0
+        self._history.forget(messages)
 
     def accept(self, text: str) -> None:
         """Remember what was sent and take it out of the box; what was typed behind it since stays."""

@@ -11,12 +11,14 @@ from click.testing import CliRunner
 from spectui.cli import root
 from spectui.store import library
 from spectui.store.database import database_file
+from spectui.store.prompts import PromptHistory, prompts_file
 from tests.store.kept import written
 
 
 @pytest.fixture(autouse=True)
 def _two_exchanges(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path_factory.mktemp("data") / "spectui"))
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path_factory.mktemp("state") / "spectui"))
     written(database_file())
 
 
@@ -36,10 +38,22 @@ def test_list_search_show_and_delete() -> None:
     assert said() == ""
 
 
+def test_what_was_said_goes_from_the_prompts_with_its_conversation() -> None:
+    prompts = PromptHistory(prompts_file())
+    prompts.clear()
+    (summary,) = library.summaries(database_file())
+    for prompt in (*library.prompts(database_file(), summary.id), "of another"):
+        prompts.add(prompt)
+    said("delete", summary.id)
+    assert prompts.load() == ["of another"]
+
+
 def test_delete_all() -> None:
     written(database_file())
+    PromptHistory(prompts_file()).add("of none that is kept")
     said("delete", "--all")
     assert said() == ""
+    assert not prompts_file().exists()
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from threading import Event
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from spectui.engine.fake import FakeEngine
 from spectui.store import library
 from spectui.store.journal import Journal
+from spectui.store.records import Summary
 from spectui.ui.actions import ActionLine
 from spectui.ui.app import SpectuiApp
 from spectui.ui.conversations import ConversationsScreen
@@ -85,6 +88,31 @@ async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine
         await wait_until(pilot, lambda: isinstance(app.screen, MainScreen))
 
 
+async def test_enter_waits_for_the_list_of_what_was_typed(
+    window: Window, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched, found = library.summaries, Event()
+
+    def slow(file: Path, words: str = "") -> list[Summary]:
+        if words:
+            assert found.wait(60)
+        return searched(file, words)
+
+    monkeypatch.setattr(library, "summaries", slow)
+    async with window(journal=Journal(file)) as (app, pilot):
+        await pilot.press("f12")
+        await listed(pilot, 3)
+        window_of_chats = app.screen
+        for key in (*"first", "enter", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else "\r"))
+        await wait_until(pilot, lambda: window_of_chats.query_one(Input).value == "first")
+        await pilot.pause()
+        assert app.screen is window_of_chats, "nothing is opened by the old list"
+        found.set()
+        await wait_until(pilot, lambda: "first question" in said(app))
+        assert isinstance(app.screen, MainScreen)
+
+
 async def test_rename(make_app: Make, file: Path) -> None:
     app = make_app(journal=Journal(file))
     async with app.run_test() as pilot:
@@ -128,7 +156,8 @@ async def test_deleting_the_open_one_leaves_no_trace(window: Window, engine: Fak
         await pilot.press("y")
         await listed(pilot, 3)
         assert said(app) == "" and engine.stops == 1
-        await pilot.press("escape")
+        await pilot.press("escape", "up")
+        assert "secret" not in chat(app).prompt.text, "and it is brought back no more"
     with sqlite3.connect(file) as connection:
         (orphans,) = connection.execute(
             "SELECT count(*) FROM message WHERE conversation NOT IN (SELECT id FROM conversation)"

@@ -10,6 +10,7 @@ from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export, library
 from spectui.store.journal import TITLE
+from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Summary
 from spectui.ui.kept import as_kept
 
@@ -55,7 +56,9 @@ def _delete(chat: PlainChat, rest: str) -> None:
         chat.session.clear()
         chat.rounds.clear()
         chat.session.journal.flush()
+    said = library.prompts(file, chosen.id)
     library.delete(file, chosen.id)
+    PromptHistory(prompts_file()).forget(said)
     chat.say(f"“{chosen.title}” is deleted.")
 
 
