@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui import paths
@@ -110,7 +110,6 @@ def test_what_is_in_memory_is_bounded_too_and_the_latest_is_found(model: Path, m
     data=st.binary(max_size=64)
     | st.lists(st.integers(-2, 100), max_size=12).map(lambda n: np.array(n, "<i4").tobytes())
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_file_is_replies_or_none(model: Path, state: Path, data: bytes):
     Replies(model, 100).add([1])
     [file] = state.glob("replies-*.tokens")

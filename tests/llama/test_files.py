@@ -12,7 +12,7 @@ from typing import Any
 
 import gguf
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectui.llama import metadata, selftest
@@ -159,7 +159,7 @@ def test_cut_short_anywhere(tmp_path: Path, whole: bytes, length: int):
 
 
 @given(length=st.integers(4, 8_000))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@settings(max_examples=40)
 def test_a_small_model_cut_short_anywhere(tmp_path: Path, length: int):
     path = tmp_path / "model.gguf"
     if not path.exists():
