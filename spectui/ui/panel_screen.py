@@ -210,8 +210,10 @@ class PanelScreen(Screen[None]):
             self.panel.focus_page()
 
     def action_show_page(self, page: str) -> None:
-        """See this page of the panel, by its key."""
+        """See this page of the panel, by its key, and with that of the knobs have a hand on the first."""
         self.show_page(page)
+        if page == "knobs":
+            self.panel.focus_page()
 
     def show_page(self, page: str) -> None:
         """See this page of the panel."""

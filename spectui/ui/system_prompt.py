@@ -40,7 +40,8 @@ class SystemPromptScreen(ModalScreen[str | None]):
         height: 1fr; border: none; padding: 0; background: $foreground 10%;
     }
     SystemPromptScreen Label { width: 1fr; color: $foreground 60%; }
-    .-tiny SystemPromptScreen > Vertical { border: none; }
+    SystemPromptScreen.-tiny > Vertical { border: none; }
+    SystemPromptScreen.-tiny Label { display: none; }
     """
 
     def __init__(self, text: str) -> None:

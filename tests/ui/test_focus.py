@@ -31,6 +31,12 @@ async def test_a_drawer_turned_to_a_page_with_nothing_to_turn_gives_the_keys_to_
         await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)
 
 
+async def test_alt_6_puts_a_hand_on_the_first_knob(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (_, pilot):
+        await pilot.press("alt+6", "left")
+        await wait_until(pilot, lambda: engine.knobs.draft_max == 15)
+
+
 async def test_a_panel_that_a_narrow_window_hides_gives_the_keys_to_the_prompt(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.click("#slider-temperature")

@@ -1,0 +1,16 @@
+"""The box of the system prompt where there is hardly room for it."""
+
+from __future__ import annotations
+
+from textual.widgets import Label, TextArea
+
+from spectui.ui.system_prompt import SystemPromptScreen
+from tests.ui.driving import Window, wait_until
+
+
+async def test_a_tiny_window_keeps_its_rows_for_the_text(window: Window) -> None:
+    async with window(size=(20, 5)) as (app, pilot):
+        await pilot.press("alt+y")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
+        await wait_until(pilot, lambda: not app.screen.query_one(Label).display)
+        await wait_until(pilot, lambda: app.screen.query_one(TextArea).size.height >= 3)
