@@ -207,10 +207,10 @@ class ChatScreen(PanelScreen):
             way = spoken(self.app, "No model can answer yet: {models} chooses one. The prompt is kept.")
             self.notify(way, severity="warning", markup=False)
             return
-        self.session.waiting.append(event.text)
-        event.control.accept(event.text)
-        self._send_waiting()
-        self._show_state()
+        if event.control.accept(event.text):
+            self.session.waiting.append(event.text)
+            self._send_waiting()
+            self._show_state()
 
     def _send_waiting(self) -> None:
         if self.session.state == "ready" and self.session.waiting:

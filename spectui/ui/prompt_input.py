@@ -100,9 +100,12 @@ plain @. **{editor}** opens the prompt in $EDITOR.
         self._back = 0
         self._history.forget(messages)
 
-    def accept(self, text: str) -> None:
-        """Remember what was sent and take it out of the box; what was typed behind it since stays."""
+    def accept(self, text: str) -> bool:
+        """Remember what was sent and take it out of the box; what was typed behind it since stays. False: it is out of it
+        already, since Enter came twice at once."""
         typed = self._typed[1] if self._typed[0] == text else text
+        if not self.text.startswith(typed):
+            return False
         prompt = self._folds.unfolded(typed)
         if self._sent[-1:] != [prompt]:
             self._sent.append(prompt)
@@ -110,6 +113,7 @@ plain @. **{editor}** opens the prompt in $EDITOR.
         self._back = 0
         self.text = self.text.removeprefix(typed)
         self.move_cursor(self.document.end)
+        return True
 
     def put(self, text: str) -> None:
         """Have this in the box in place of what is there, folded if it is large."""

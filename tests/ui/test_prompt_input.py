@@ -46,6 +46,19 @@ async def test_enter_sends_and_others_begin_a_line(key: str) -> None:
         assert box.text == ""
 
 
+async def test_enter_that_comes_twice_at_once_sends_once(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        box = app.screen.query_one(PromptInput)
+        await pilot.press("a")
+        box.action_submit()
+        box.action_submit()
+        await wait_until(pilot, lambda: engine.generates)
+        await answer(pilot, engine)
+        await pilot.press("b", "enter")
+        await wait_until(pilot, lambda: len(engine.generates) > 1)
+        assert [messages[-1].content for messages in engine.generates] == ["a", "b"]
+
+
 async def test_white_space_is_not_sent() -> None:
     app = Box()
     async with app.run_test() as pilot:

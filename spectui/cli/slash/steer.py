@@ -59,9 +59,15 @@ def _models(chat: PlainChat, rest: str) -> None:
         key=lambda head: (head.name.casefold(), head.path),
     )
     words = rest.casefold().split()
-    for number, head in enumerate(chat.listed, 1):
-        if all(word in head.path.casefold() for word in words):
-            chat.tell(f"{number} {described(head, chat.listed)}")
+    found = [
+        (number, head)
+        for number, head in enumerate(chat.listed, 1)
+        if all(word in head.path.casefold() for word in words)
+    ]
+    for number, head in found:
+        chat.tell(f"{number} {described(head, chat.listed)}")
+    if chat.listed and not found:
+        chat.say("No model has these words.")
     if not chat.listed:
         chat.tell("There is no GGUF file in the usual places; --models-dir names more directories.")
 
