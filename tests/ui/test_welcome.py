@@ -75,7 +75,7 @@ async def test_where_there_are_none_it_says_where_to_get_some(engine: FakeEngine
 
 
 async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(engine: FakeEngine, models: Path) -> None:
-    pair = Setup(model="/demo/SmolLM2.gguf", draft=str(demo.demo_draft()))
+    pair = demo.default_setup(Setup())
     app = window(engine, pair, models, replace(demo.drafting(Knobs(), ()), temperature=0.1))
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: "2 models found" in one(pilot))
