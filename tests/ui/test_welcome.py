@@ -74,7 +74,10 @@ async def test_where_there_are_none_it_says_where_to_get_some(engine: FakeEngine
         assert app.screen.prompt.text == "h"  # type: ignore[attr-defined]
 
 
-async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(engine: FakeEngine, models: Path) -> None:
+async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(
+    engine: FakeEngine, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf"))
     pair = demo.default_setup(Setup())
     app = window(engine, pair, models, replace(demo.drafting(Knobs(), ()), temperature=0.1))
     async with app.run_test(size=(100, 30)) as pilot:
