@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
+from spectui.llama.library import llama
 
 if TYPE_CHECKING:
     from spectui.llama.model import Model
@@ -20,9 +21,10 @@ _BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, 
 def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     """Bytes of K and V per token of context: layers x heads x (key length x bits + value length x bits) / 8.
 
-    0 where it cannot be told: a recurrent model has no cells, a hybrid one has them in some of its layers.
+    A bound from above where layers differ: all are counted, and all heads where the file has a number for each layer. 0 for
+    a model that is recurrent throughout and has no cells.
     """
-    if model.recurrent:
+    if llama.llama_model_is_recurrent(model.handle):
         return 0.0
     arch = model.metadata("general.architecture")
 
