@@ -68,7 +68,8 @@ class LineScreen(ModalScreen[str]):
         self.query_one(Input).call_later(self._take)  # behind the letters before it, which wait in the box's queue
 
     def _take(self) -> None:
-        if line := self.query_one(Input).value.strip():
+        line = self.query_one(Input).value.strip()
+        if line and self.is_current:  # Enter may come twice at once
             self.dismiss(line)
 
 
