@@ -16,6 +16,7 @@ from spectui.knobs import Knobs
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.library import last
+from spectui.store.prompts import PromptHistory, prompts_file
 from tests.cli.test_plain import PAIR, Chat, KnownPresets
 from tests.ui.test_keys import classes
 
@@ -119,6 +120,15 @@ def test_a_system_prompt_is_kept_at_once(tmp_path: Path):
     Chat("one", "/system Be brief.", journal=Journal(file))
     conversation = last(file)
     assert conversation is not None and conversation.system == "Be brief."
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_with_a_conversation_its_prompts_are_forgotten(tmp_path: Path):
+    history = PromptHistory(prompts_file())
+    for prompt in ("one", "other"):
+        history.add(prompt)
+    Chat("one", "/chats", "/delete 1 yes", journal=Journal(tmp_path / "c.db"))
+    assert history.load() == ["other"]
 
 
 def test_a_code_block_is_told_alone():
