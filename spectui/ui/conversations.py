@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from textual import on, work
+from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, Label, OptionList
+from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from spectui.errors import SpectuiError
@@ -68,11 +68,11 @@ class ConversationsScreen(ListWindow[Choice]):
         """Show all."""
         self._search("")
 
-    @on(Input.Changed)
-    def _type(self, event: Input.Changed) -> None:
-        if event.control.value != self._awaited:  # typed on behind Enter
+    def filter(self) -> None:
+        """Search for these words."""
+        if self.words != self._awaited:  # typed on behind Enter
             self._awaited = None
-        self._search(event.value)
+        self._search(self.words)
 
     @work(exclusive=True)
     async def _search(self, words: str, at: int = 0) -> None:
@@ -92,7 +92,7 @@ class ConversationsScreen(ListWindow[Choice]):
         if self._found:
             listed.highlighted = min(at, len(self._found) - 1)
         self._listed_for = words
-        if self._awaited == words == self.query_one(Input).value:
+        if self._awaited == words == self.words:
             self.choose()
 
     def _count(self, words: str) -> str:
@@ -117,13 +117,10 @@ class ConversationsScreen(ListWindow[Choice]):
 
     # Actions
 
-    def action_choose(self) -> None:
+    def take(self) -> None:
         """Answer with the one under the bar, once the list is that of the words in the box."""
-        self.query_one(Input).call_later(self._choose_when_listed)  # behind the letters that wait in the box's queue
-
-    def _choose_when_listed(self) -> None:
-        words = self.query_one(Input).value
-        self._awaited = words if words != self._listed_for else None
+        self.follow()
+        self._awaited = self.words if self.words != self._listed_for else None
         if self._awaited is None:
             self.choose()
 
@@ -174,7 +171,7 @@ class ConversationsScreen(ListWindow[Choice]):
                 await asyncio.to_thread(library.rename, self._file, identity, title)
         except SpectuiError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
-        self._search(self.query_one(Input).value, self.query_one(OptionList).highlighted or 0)
+        self._search(self.words, self.query_one(OptionList).highlighted or 0)
 
 
 class Conversations(Resuming):

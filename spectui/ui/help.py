@@ -12,7 +12,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Input, Label, OptionList
+from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from spectui.ui.figures import MUTED
@@ -54,8 +54,8 @@ class HelpScreen(ListWindow[ActiveBinding]):
         """The bar is moved from the box."""
         self.query_one(OptionList).can_focus = False
 
-    @on(Input.Changed)
-    def _filter(self) -> None:
+    def filter(self) -> None:
+        """Show the keys that have these words."""
         self._list()
 
     def on_resize(self) -> None:
@@ -64,7 +64,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     def _list(self) -> None:
         listed = self.query_one(OptionList)
-        words = self.query_one(Input).value.casefold().split()
+        words = self.words.casefold().split()
         groups: dict[str, list[Option]] = {}
         for group, line, identity in self._lines():
             if all(word in f"{group} {line}".casefold() for word in words):

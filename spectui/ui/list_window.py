@@ -61,6 +61,9 @@ class ListWindow(ModalScreen[Answer | None]):
     ACTIONS: ClassVar[Sequence[tuple[str, str]]] = ()
     """What can be done, as ActionLine takes it."""
 
+    words = ""
+    """Those above the list that it was last asked for."""
+
     def compose(self) -> ComposeResult:
         """Filter, list, what is known of what the bar is on, and what can be done."""
         with Vertical() as box:
@@ -82,12 +85,28 @@ class ListWindow(ModalScreen[Answer | None]):
         """Move the bar, whatever has the focus."""
         getattr(self.query_one(OptionList), f"action_{action}")()
 
+    @on(Input.Changed)
+    def follow(self) -> None:
+        """Ask for the list of the words in the box, if they are others."""
+        for box in self.query(Input):
+            if box.value != self.words:
+                self.words = box.value
+                self.filter()
+
+    def filter(self) -> None:
+        """Show what has these words."""
+
     @on(OptionList.OptionSelected)
     def _click(self) -> None:
         self.choose()
 
     def action_choose(self) -> None:
         """Take what the bar is on, by key or by the word under the list."""
+        (self.focused or self).call_later(self.take)  # behind the letters that wait in the box's queue
+
+    def take(self) -> None:
+        """Take what the bar is on in the list of the words that were typed."""
+        self.follow()
         self.choose()
 
     def choose(self) -> None:

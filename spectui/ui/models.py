@@ -92,8 +92,8 @@ class ModelsScreen(ListWindow[Setup]):
         if looked:
             self._tell()
 
-    @on(Input.Changed)
-    def _filter(self) -> None:
+    def filter(self) -> None:
+        """Show the models that have these words."""
         self._moved = False
         self._list()
 
@@ -103,7 +103,7 @@ class ModelsScreen(ListWindow[Setup]):
         """Write the list anew, the bar where it was."""
         listed = self.query_one(OptionList)
         before = self._chosen_id
-        words = self.query_one(Input).value.casefold().split()
+        words = self.words.casefold().split()
         heads = [head for head in self._ordered() if all(word in _searched(head) for word in words)][:MOST_SHOWN]
         width = max(20, listed.scrollable_content_region.width - 1)
         room = max(12, min(width - 48, max((cell_len(_shown(head.name)) for head in heads), default=0)))
@@ -240,8 +240,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _step(self) -> None:
         self._moved = False
-        with self.prevent(Input.Changed):
-            self.query_one(Input).value = ""
+        self.query_one(Input).value = self.words = ""
         self.query_one(Input).focus()
         self._list()
 

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from time import monotonic
 
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
@@ -30,6 +31,12 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], object]) -> Non
     while not predicate():
         assert monotonic() < deadline, f"still not so: {predicate}"
         await pilot.pause(0.01)
+
+
+def burst(app: SpectuiApp, *keys: str) -> None:
+    """Have all these keys come in at once, before anything is done about the first."""
+    for key in keys:
+        app.post_message(Key(key, {"enter": "\r", "space": " "}.get(key, key if len(key) == 1 else None)))
 
 
 async def click_key(pilot: Pilot[None], key: str) -> None:

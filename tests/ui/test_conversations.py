@@ -7,7 +7,6 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
@@ -21,7 +20,7 @@ from spectui.ui.conversations import ConversationsScreen
 from spectui.ui.dialogs import ConfirmScreen, LineScreen
 from spectui.ui.main_screen import MainScreen
 from tests.store.kept import exchange, some_rounds
-from tests.ui.driving import Make, Window, ask, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, burst, wait_until, write_reply
 from tests.ui.seeing import said
 
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
@@ -103,8 +102,7 @@ async def test_enter_waits_for_the_list_of_what_was_typed(
         await pilot.press("f12")
         await listed(pilot, 3)
         window_of_chats = app.screen
-        for key in (*"first", "enter", "enter"):
-            app.post_message(Key(key, key if len(key) == 1 else "\r"))
+        burst(app, *"first", "enter", "enter")
         await wait_until(pilot, lambda: window_of_chats.query_one(Input).value == "first")
         await pilot.pause()
         assert app.screen is window_of_chats, "nothing is opened by the old list"

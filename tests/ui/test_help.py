@@ -10,7 +10,7 @@ from spectui.engine.fake import FakeEngine
 from spectui.ui.app import SpectuiApp
 from spectui.ui.help import HelpScreen
 from spectui.ui.messages import MessagesScreen
-from tests.ui.driving import Window, answer, ask, wait_until
+from tests.ui.driving import Window, answer, ask, burst, wait_until
 from tests.ui.seeing import one_line, screen_text
 
 
@@ -36,6 +36,14 @@ async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[
         await pilot.press("enter")
         await wait_until(pilot, lambda: not app.screen_stack[0].transcript.show_colours)  # type: ignore[attr-defined]
         assert not isinstance(app.screen, HelpScreen)
+
+
+async def test_enter_does_what_was_typed_however_quickly(window: Window) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await helped(pilot)
+        burst(app, *"colour", "space", *"tok", "enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: not app.screen_stack[0].transcript.show_colours)  # type: ignore[attr-defined]
 
 
 async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import Key
 
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs
@@ -14,7 +13,7 @@ from spectui.ui.prompt_input import PromptInput
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
 from spectui.ui.transcript import Transcript
-from tests.ui.driving import Make, Window, ask, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, burst, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
 
 
@@ -157,8 +156,6 @@ async def test_a_loading_that_a_person_stopped_is_no_error(make_app: Make, engin
 async def test_keys_that_come_in_one_burst_keep_their_order(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         box = app.screen.query_one(PromptInput)
-        for key, character in [*((char, char) for char in "one"), ("ctrl+j", None), *((char, char) for char in "two"),
-                               ("enter", "\r"), *((char, char) for char in "next")]:  # fmt: skip
-            app.post_message(Key(key, character))
+        burst(app, *"one", "ctrl+j", *"two", "enter", *"next")
         await wait_until(pilot, lambda: engine.generates and box.text == "next")
         assert engine.generates[0][0].content == "one\ntwo"

@@ -14,7 +14,7 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.models import ModelsScreen
-from tests.ui.driving import PAIR, ask, load, wait_until
+from tests.ui.driving import PAIR, ask, burst, load, wait_until
 from tests.ui.seeing import screen_text
 from tests.ui.shelves import LLAMA, Known, head
 
@@ -70,6 +70,17 @@ async def test_ctrl_l_chooses_target_and_draft_and_loads_them(app: SpectuiApp, e
         await pilot.press("up", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
     assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
+
+
+async def test_enter_takes_what_was_typed_however_quickly(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        burst(app, *"llama", "enter")
+        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
+        assert pilot.app.screen.query_one(Input).value == "" and listed(pilot)[-1] == "broken", "all, for the draft"
+        burst(app, "down", *"tiny", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, model="/models/llama.gguf", draft="/models/tiny.gguf")
 
 
 async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: SpectuiApp, engine: FakeEngine):
