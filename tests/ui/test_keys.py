@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -33,11 +35,11 @@ from spectui.ui.help import HelpScreen
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.keys import key_of, keymap, spoken, written
 from spectui.ui.main_screen import MainScreen
+from spectui.ui.markdown_screen import MarkdownScreen
 from spectui.ui.messages import MessagesScreen
 from spectui.ui.models import ModelsScreen
 from spectui.ui.presets import SaveScreen
 from spectui.ui.prompt_input import PromptInput
-from spectui.ui.reading import ReadingScreen
 from spectui.ui.rounds import RoundsPage
 from spectui.ui.slider import Slider
 from spectui.ui.switch import Switch
@@ -132,6 +134,14 @@ def test_every_action_can_be_mapped_by_a_name_of_its_own() -> None:
     assert not twice
 
 
+def test_keys_of_what_is_imported_late_can_be_mapped_before() -> None:
+    every = sorted(each.id for kind in classes() for each in kind.__dict__.get("BINDINGS", ()))
+    code = (
+        f"import spectui.ui.app; from spectui.ui.keys import keymap; print(keymap(dict.fromkeys({every!r}, 'f5'))[1])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
 SENT = {
     "escape": "\x1b", "enter": "\r", "space": " ", "delete": "\x1b[3~", "left_square_bracket": "[", "right_square_bracket": "]",
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "end": "\x1b[F", "home": "\x1b[H",
@@ -196,7 +206,7 @@ PLACES: dict[type[DOMNode], Way] = {
     Switch: at("#switch-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
-    SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), ReadingScreen: over("alt+v"), HelpScreen: over("f1"),
+    SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), MarkdownScreen: over("alt+v"), HelpScreen: over("f1"),
 }  # fmt: skip
 """Where a person can be, and how they come there."""
 

@@ -8,8 +8,8 @@ from textual.widgets import Collapsible, Markdown
 from textual.widgets.markdown import MarkdownFence
 
 from spectui.engine.fake import FakeEngine
+from spectui.ui.markdown_screen import MarkdownScreen
 from spectui.ui.prose import Part, code_blocks, parts, said
-from spectui.ui.reading import ReadingScreen
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import Make, Window, ask, load, wait_until
 
@@ -47,7 +47,7 @@ async def replied(pilot: Pilot[None], engine: FakeEngine, *texts: str) -> None:
 
 async def reading(pilot: Pilot[None]) -> None:
     await pilot.press("alt+v")
-    await wait_until(pilot, lambda: isinstance(pilot.app.screen, ReadingScreen) and pilot.app.screen.query(Markdown))
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, MarkdownScreen) and pilot.app.screen.query(Markdown))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
