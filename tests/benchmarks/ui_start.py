@@ -37,6 +37,7 @@ def main() -> None:
     options, extra = parser.parse_known_args()
     if not options.noisy and (other := busy()):
         raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a person's Python keeps what it has compiled
     start(extra)  # to have the files in memory
     seconds = sorted(start(extra) for _ in range(options.starts))
     print(f"{len(seconds)} starts: median {median(seconds):.2f} s, {seconds[0]:.2f} to {seconds[-1]:.2f} s, "
