@@ -9,6 +9,7 @@ from spectui.speculation.records import Round
 from spectui.ui.digits import big
 from spectui.ui.estimates import payoff
 from spectui.ui.figures import (
+    STATES,
     UNKNOWN,
     Figures,
     count,
@@ -115,19 +116,8 @@ def _pays(figures: Figures) -> Line:
 
 def _speed(figures: Figures, width: int) -> list[Line]:
     rows = big(decimal(figures.speed))
-    side = ["", _STATES.get(figures.state, ""), "t/s, last 3 s" if figures.live else "t/s"]
+    side = ["", STATES.get(figures.state, ""), "t/s, last 3 s" if figures.live else "t/s"]
     return [[(f"{row:<15}", "big"), (text, "label")] for row, text in zip(rows, side, strict=True)]
-
-
-_STATES = {
-    "no model": "no model",
-    "loading": "loading",
-    "ready": "ready",
-    "reading": "reading the prompt",
-    "writing": "writing",
-    "comparing": "comparing",
-    "failed": "no model",
-}
 
 
 def _pair(first: str, value: str, second: str, other: str) -> Line:

@@ -16,7 +16,8 @@ from spectui.engine.events import Device
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.figures import MUTED, UNKNOWN, bar, decimal, percent, printable
+from spectui.ui.figures import MUTED, UNKNOWN, decimal, percent, printable
+from spectui.ui.lines import gauge
 from spectui.ui.placement import Role, chosen, selectable
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")
@@ -142,13 +143,12 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         width, bar_width = self._widths()
         name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
         used, total, busy = self._memory(device)
-        filled, empty = bar(used / total if used is not None and total else None, bar_width)
+        share = used / total if used is not None and total else None
         memory = UNKNOWN if used is None or not total else f"{decimal(used / 1e9)}/{total / 1e9:.0f}"
         return Content.assemble(
             set_cell_size(name, width), "   ",
             self._mark(row, 0), "      ", self._mark(row, 1), "   ",
-            (filled, "$accent on $foreground 12%"), (empty, "on $foreground 12%"),
-            f"{memory:>{MEMORY}}", f"{percent(busy):>{USE}}",
+            gauge(share, bar_width), f"{memory:>{MEMORY}}", f"{percent(busy):>{USE}}",
         ).truncate(self.size.width)  # fmt: skip
 
     def _mark(self, row: int, place: int) -> Content:

@@ -13,6 +13,18 @@ from spectui.ui.wrap import clean
 UNKNOWN = "–"
 MUTED = "$foreground 60%"
 """For names of figures. Textual's `$text-muted` is an automatic colour, which `Content` does not draw."""
+
+STATES = {
+    "no model": "no model",
+    "loading": "loading",
+    "ready": "ready",
+    "reading": "reading the prompt",
+    "writing": "writing",
+    "comparing": "comparing",
+    "failed": "no model",
+}
+"""How each state of a session is said."""
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STEPS = "▁▂▃▄▅▆▇█"
 # Left-to-right and right-to-left overrides could make a file name read as another one.

@@ -10,6 +10,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.content import Content
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -128,6 +129,12 @@ def bar_of(part: float | None, width: int) -> Line:
     """A bar that is `part` in 0..1 full."""
     filled, empty = bar(part, max(1, width))
     return [(filled, "bar"), (empty, "track")]
+
+
+def gauge(part: float | None, width: int) -> Content:
+    """A bar that is `part` in 0..1 full, for a widget that renders `Content`."""
+    filled, empty = bar(part, width)
+    return Content.assemble((filled, "$accent on $foreground 12%"), (empty, "on $foreground 12%"))
 
 
 def figures_of(*pairs: tuple[str, str], gap: int = 2) -> Line:

@@ -6,7 +6,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from spectui.engine.events import Loading
-from spectui.ui.figures import MUTED, bar, percent, printable, size
+from spectui.ui.figures import MUTED, percent, printable, size
+from spectui.ui.lines import gauge
 
 BAR = 20
 
@@ -45,15 +46,13 @@ class LoadingLine(Widget):
         """The line."""
         if self._loading is None:
             return Content.styled("loading", MUTED)
-        filled, empty = bar(self._loading.progress, BAR)
         bytes = f" {size(self._loading.bytes)}" if self._loading.bytes else ""
         then = f"  then {self._then}" if self._then and self._loading.what == "target" else ""
         return Content.assemble(
             ("loading ", MUTED),
             (printable(self._loading.what), "bold"),
             f"{bytes}  ",
-            (filled, "$accent on $foreground 12%"),
-            (empty, "on $foreground 12%"),
+            gauge(self._loading.progress, BAR),
             f" {percent(self._loading.progress):>5}",
             (then, MUTED),
         ).truncate(self.size.width)

@@ -196,10 +196,9 @@ class PanelScreen(Screen[None]):
 
     def action_panel(self) -> None:
         """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
-        narrow = self.app.screen.has_class("-narrow")
+        narrow = self.has_class("-narrow")
         self.toggle_class("-drawer" if narrow else "-no-panel")
-        shown = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
-        if not (shown and narrow and self.panel.focus_page()):
+        if not (narrow and self._panel_is_open and self.panel.focus_page()):
             self.prompt.focus()
 
     def action_page(self, by: int) -> None:
@@ -238,10 +237,13 @@ class PanelScreen(Screen[None]):
 
     def _open_panel(self) -> bool:
         """Show the panel if it is hidden. Returns whether it was there."""
-        narrow = self.has_class("-narrow")
-        was_there = self.has_class("-drawer") if narrow else not self.has_class("-no-panel")
-        if narrow:
+        was_there = self._panel_is_open
+        if self.has_class("-narrow"):
             self.add_class("-drawer")
         else:
             self.remove_class("-no-panel")
         return was_there
+
+    @property
+    def _panel_is_open(self) -> bool:
+        return self.has_class("-drawer") if self.has_class("-narrow") else not self.has_class("-no-panel")

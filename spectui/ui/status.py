@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import MUTED, Figures, decimal, percent, share
+from spectui.ui.figures import MUTED, STATES, Figures, decimal, percent, share
 
 
 class StatusLine(Widget):
@@ -27,23 +27,11 @@ class StatusLine(Widget):
     def render(self) -> Content:
         """The line."""
         figures = self._figures
+        state = "" if figures.state in ("ready", "writing") else STATES.get(figures.state, "")
         return Content.assemble(
             (f"{decimal(figures.speed):>5}", "bold $accent"), (" t/s", MUTED),
             ("   acc ", MUTED), f"{share(figures.reply.acceptance):<3}",
             ("   ", ""), f"{decimal(figures.reply.tokens_per_pass):>4}", ("/pass", MUTED),
             ("   ctx ", MUTED), f"{percent(figures.context_share):<5}",
-            (f"   {STATES[figures.state]}", MUTED),
+            (f"   {state}", MUTED),
         ).truncate(self.size.width)  # fmt: skip
-
-
-STATES = {
-    "": "",
-    "no model": "no model",
-    "loading": "loading",
-    "ready": "",
-    "reading": "reading the prompt",
-    "writing": "",
-    "comparing": "comparing",
-    "failed": "no model",
-}
-"""How each state of a session is said."""

@@ -6,7 +6,8 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import MUTED, Figures, bar, count, percent
+from spectui.ui.figures import MUTED, Figures, count, percent
+from spectui.ui.lines import gauge
 from spectui.ui.session import Session, short_name
 
 BAR = 12
@@ -68,12 +69,10 @@ class TitleLine(Widget):
         figures = self._figures
         if figures.n_ctx is None:
             return Content("")
-        filled, empty = bar(figures.context_share, BAR)
         return Content.assemble(
             ("ctx ", MUTED),
             f"{count(figures.context)} / {count(figures.n_ctx)} ",
-            (filled, "$accent on $foreground 12%"),
-            (empty, "on $foreground 12%"),
+            gauge(figures.context_share, BAR),
             f" {percent(figures.context_share):>5}",
         )
 
