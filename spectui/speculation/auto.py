@@ -122,6 +122,8 @@ class AutoPolicy:
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if self._paused or len(drafted) >= self._limit:
             return False
+        if self._probing and not drafted and upcoming == "suffix":
+            self._probing = False  # what a repetition would have been worth is seen without keeping it
         if self._probing:
             return len(drafted) < self._probe
         if upcoming == "suffix":

@@ -9,7 +9,7 @@ from spectui.speculation.auto import AutoPolicy
 from spectui.speculation.costs import DraftCost, VerifyCost
 from spectui.speculation.economics import Economics
 from spectui.speculation.policy import FixedPolicy
-from spectui.speculation.records import Round
+from spectui.speculation.records import Candidate, Round
 from spectui.speculation.strategy import Strategy
 from tests.speculation.simulation import Machine
 from tests.toys import ToyModel, decode, emitted, toy_drafter
@@ -188,6 +188,17 @@ def test_what_probes_lose_stays_within_a_hundredth():
     balance, elapsed = economics.balance, economics.elapsed
     machine.run(policy, economics, Knobs(draft_max=16), TOKENS)
     assert balance - 0.01 * (economics.elapsed - elapsed) < economics.balance < balance
+
+
+def test_only_the_model_is_asked_to_see_whether_drafting_pays_again():
+    policy = AutoPolicy(Economics(VerifyCost({n: amx(n) for n in range(1, 33)})))
+    for _ in range(20):
+        policy.begin(Knobs(), 10, 16)
+        assert policy.keep(()) == 0
+    for source, kept in (("suffix", 0), ("model", 1)):
+        policy.begin(Knobs(), 10, 16)
+        assert policy.wants_more((), source)
+        assert policy.keep([Candidate(1, 0.04, source, match=int(source == "suffix"))]) == kept
 
 
 def test_a_cheap_draft_is_asked():
