@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_low
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.costs import DraftCost, VerifyCost
@@ -106,9 +107,13 @@ class Economics:
         context = round.position
         self.verify.observe(round.pass_size, context, round.verify_s)
         place = 0  # in a run of the model's: its first token catches up on what others added
+        moods = []
         for candidate in drafted:
             if candidate.source == "model":
-                self.draft.observe(place, candidate.seconds / self.verify.speed)
+                seconds = candidate.seconds / self.verify.speed
+                self.draft.observe(place, seconds)
+                if seconds:
+                    moods.append(seconds / (self.draft.total(place + 1) - self.draft.total(place)))
             place = place + 1 if candidate.source == "model" else 0
         self.calibration.observe(drafted, [token.id for token in round.tokens])
         n = len(round.tokens)
@@ -118,18 +123,20 @@ class Economics:
         self._seconds += _RATE * (round.seconds - self._seconds)
         self.elapsed += round.seconds
         if drafted:
-            self._settle(round, n, context)
+            # Of two the lower: the first token of a draft may have had to catch up on many.
+            self._settle(round, n, context, median_low(moods) if moods else 1.0)
 
-    def _settle(self, round: Round, emitted: int, context: int) -> None:
+    def _settle(self, round: Round, emitted: int, context: int, mood: float) -> None:
         """Enter a round with a draft into the ledger.
 
-        Plain rounds cannot lose against plain decoding. A hiccup of the machine counts at most as the round's own cost once
-        more, and gains are forgotten beyond a little: a good hour must not pay for a bad one.
+        Plain rounds cannot lose against plain decoding. `mood`: so many times as long as usual the round's drafted tokens took,
+        and so would plain ones have. Another hiccup counts at most as the round's own cost once more, and gains are forgotten
+        beyond a little: a good hour must not pay for a bad one.
         """
         plain = self.verify(1, context)
         drafting = self.drafting(sum(token.source == "model" for token in round.drafted)) or round.draft_s
         expected = self.verify(round.pass_size, context) + drafting
-        spent = min(round.draft_s + round.verify_s, 2 * expected)
+        spent = min((round.draft_s + round.verify_s) / mood, 2 * expected)
         self.balance = min(self.balance + emitted * plain - spent, 10 * plain)
 
     def passes(self, length: int, context: int) -> float:
