@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median_low
+from statistics import median
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.costs import DraftCost, VerifyCost
@@ -39,6 +39,7 @@ class Economics:
         self.elapsed = 0.0
         self._tokens = 0.0
         self._seconds = 0.0
+        self._caught_up = False  # the draft model drafted in the last round: its next token has little to catch up on
 
     def rate(self, context: int, drafted: Sequence[Candidate] = ()) -> float:
         """Tokens per second that a second is worth: the best of plain decoding, of what was reached lately, and of what
@@ -112,9 +113,10 @@ class Economics:
             if candidate.source == "model":
                 seconds = candidate.seconds / self.verify.speed
                 self.draft.observe(place, seconds)
-                if seconds:
+                if seconds and (place or self._caught_up):
                     moods.append(seconds / (self.draft.total(place + 1) - self.draft.total(place)))
             place = place + 1 if candidate.source == "model" else 0
+        self._caught_up = any(candidate.source == "model" for candidate in drafted)
         self.calibration.observe(drafted, [token.id for token in round.tokens])
         n = len(round.tokens)
         if not self._seconds:  # a lucky first round must not set the standard
@@ -123,8 +125,7 @@ class Economics:
         self._seconds += _RATE * (round.seconds - self._seconds)
         self.elapsed += round.seconds
         if drafted:
-            # Of two the lower: the first token of a draft may have had to catch up on many.
-            self._settle(round, n, context, median_low(moods) if moods else 1.0)
+            self._settle(round, n, context, median(moods) if moods else 1.0)
 
     def _settle(self, round: Round, emitted: int, context: int, mood: float) -> None:
         """Enter a round with a draft into the ledger.

@@ -10,7 +10,7 @@ from spectui.speculation.auto import AutoPolicy
 from spectui.speculation.costs import DraftCost, VerifyCost
 from spectui.speculation.economics import Economics
 from spectui.speculation.policy import FixedPolicy
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.records import Candidate, DraftToken, Round, Token
 from spectui.speculation.strategy import Strategy
 from tests.speculation.simulation import Machine
 from tests.toys import ToyModel, decode, emitted, toy_drafter
@@ -130,6 +130,18 @@ def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
         return float(moods[:128].sum() * amx(1) / seconds)
 
     assert min(pays(seed) for seed in range(60)) > 1.1
+
+
+def test_what_the_draft_has_to_catch_up_on_is_its_own_cost():
+    """After rounds without it, its first token takes five times as long: that is not the machine."""
+    economics = Economics(VerifyCost({1: 1.0, 2: 1.2}, 1.0), DraftCost(0.2, 0.2))
+    drafted = [Candidate(1, 0.5, "model", seconds=1.0)]
+    token = Token(2, "", "correction", None, 0, 10, None, 1.0)
+    round = Round(
+        0, 10, Knobs(), (DraftToken(1, "", 0.5, "model", "rejected"),), (token,), 1.0, 1.2, 0.0, 2.2, pass_size=2
+    )
+    economics.observe(round, drafted)
+    assert economics.balance == pytest.approx(-1.2)
 
 
 PROMPT = [3, 1, 4, 1, 5]
