@@ -1,18 +1,23 @@
-"""The command line. Textual, llama_cpp and numpy are imported inside the commands that use them: help is quick."""
+"""The command line. A command is imported when it is asked for, and Textual, llama_cpp and numpy inside the commands that
+use them: help is quick, and so is the window's start.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import click
 
 import spectui
-from spectui.cli import chat, config, costs, devices, doctor, forget, history, run
 from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
+
+COMMANDS = ("chat", "config", "costs", "devices", "doctor", "forget", "history", "run")
+"""Each has a module of its name here."""
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""
@@ -45,6 +50,15 @@ class Root(Group):
         except BrokenPipeError:
             # click would end with 1; the reader has gone, which is nobody's mistake.
             ctx.exit(silence())
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"spectui.cli.{cmd_name}").command
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names and args[0] != "--version":
@@ -83,16 +97,6 @@ def root(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-root.add_command(chat.command)
-root.add_command(run.command)
-root.add_command(costs.command)
-root.add_command(history.command)
-root.add_command(devices.command)
-root.add_command(doctor.command)
-root.add_command(forget.command)
-root.add_command(config.command)
 
 
 def main() -> None:

@@ -59,8 +59,9 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands:
-            raise UsageError(f"There is no command {args[0]!r} for {ctx.command_path}{nearest(args[0], self.commands)}")
+        commands = self.list_commands(ctx)
+        if args[0] not in commands:
+            raise UsageError(f"There is no command {args[0]!r} for {ctx.command_path}{nearest(args[0], commands)}")
         return super().resolve_command(ctx, args)
 
 

@@ -11,13 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from spectui.cli import COMMANDS
 from tests.cli.programs import PROGRAM, one_sentence, spectui
 
 HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["chat", "--help"], ["config", "show"]])
-def test_help_and_version_load_no_heavy_room(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "commands"),
+    [
+        (["--help"], {*COMMANDS}),
+        (["--version"], set()),
+        (["chat", "--help"], {"chat"}),
+        (["config", "show"], {"config"}),
+    ],
+)
+def test_help_and_version_load_no_heavy_room_and_no_other_command(arguments: list[str], commands: set[str]) -> None:
     code = (
         "import sys, atexit, json\n"
         "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
@@ -26,7 +35,7 @@ def test_help_and_version_load_no_heavy_room(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True)
     loaded = json.loads(done.stderr)
-    assert "spectui.cli.run" in loaded
+    assert {name for name in COMMANDS if f"spectui.cli.{name}" in loaded} == commands
     assert [name for name in loaded if name.startswith(HEAVY)] == []
 
 
