@@ -136,6 +136,9 @@ class SpectuiApp(App[None]):
         )
         screen.presets = self._presets
         screen.shelf = self._shelf
+        # Textual gives them after the first drawing: everything was styled twice, and a narrow window began with its panel.
+        for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
+            screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
         return screen
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

@@ -68,57 +68,67 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """Switches and sliders are made from the table of knobs."""
-        yield PageBar(tuple(PAGES), id="pages")
-        yield Dashboard(id="dashboard")
-        yield RoundsPage(id="rounds")
-        yield PlacesPage(id="places")
-        yield TrendsPage(id="trends")
-        yield MachinePage(id="machine")
-        with Horizontal(id="switches"):
-            for key in SWITCHES:
-                value, spec = getattr(self._knobs, key), spec_of(Knobs, key)
-                yield Switch(
-                    key,
-                    title(key),
-                    value,
-                    choices=spec.choices,
-                    default=getattr(Knobs(), key),
-                    id=f"switch-{title(key)}",
-                )
-        with Vertical(id="sliders"):
-            for key, default, spec in specs(Knobs):
-                if spec.low is not None and spec.high is not None and spec.step is not None:
-                    value = getattr(self._knobs, key)
-                    yield Slider(
-                        key, _LABELS.get(key, title(key)), value, low=spec.low, high=spec.high, step=spec.step, default=default,
-                        id=f"slider-{title(key)}",
-                    )  # fmt: skip
-        yield Switch("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
-        yield ActionLine(
-            (("save", "save_preset"), ("next preset", "next_preset"), ("reset all", "reset_knobs")), id="actions"
+        switches = [
+            Switch(
+                key,
+                title(key),
+                getattr(self._knobs, key),
+                choices=spec_of(Knobs, key).choices,
+                default=getattr(Knobs(), key),
+                id=f"switch-{title(key)}",
+            )
+            for key in SWITCHES
+        ]
+        sliders = [
+            Slider(
+                key, _LABELS.get(key, title(key)), getattr(self._knobs, key), low=spec.low, high=spec.high, step=spec.step,
+                default=default, id=f"slider-{title(key)}",
+            )
+            for key, default, spec in specs(Knobs)
+            if spec.low is not None and spec.high is not None and spec.step is not None
+        ]  # fmt: skip
+        parts = (
+            Dashboard(id="dashboard"),
+            RoundsPage(id="rounds"),
+            PlacesPage(id="places"),
+            TrendsPage(id="trends"),
+            MachinePage(id="machine"),
+            Horizontal(*switches, id="switches"),
+            Vertical(*sliders, id="sliders"),
+            Switch("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset"),
+            ActionLine(
+                (("save", "save_preset"), ("next preset", "next_preset"), ("reset all", "reset_knobs")), id="actions"
+            ),
+            DevicePane(self._setup, id="devices"),
+            ComparePage(id="compare"),
+            Transcript(id="plain"),
         )
-        yield DevicePane(self._setup, id="devices")
-        yield ComparePage(id="compare")
-        yield Transcript(id="plain")
+        # While nothing is drawn yet, which saves styling the hidden half of the panel again.
+        self._show_parts(parts, sliders, update=False)
+        self._dim([*switches, *sliders], self._knobs, update=False)
+        yield PageBar(tuple(PAGES), id="pages")
+        yield from parts
 
     def on_mount(self) -> None:
-        """Show the first page, and dim what has no effect from the start."""
+        """Show the first page."""
         self.show_page(self.page)
-        self.show_knobs(self._knobs)
 
     def show_page(self, page: str) -> None:
         """See this page."""
         self.page = page
-        for part in self.children:
-            part.set_class(part.id != "pages" and part.id not in PAGES[page], "-off")
-        for slider in self.query(Slider):
-            slider.set_class(page != "knobs" and slider.key not in SLIDERS, "-off")
-        self.set_class(page == "now", "-now")
+        self._show_parts(self.children, self.query(Slider))
         self.query_one(PageBar).show_page(page)
         focused = self.screen.focused
         # Textual would hand the focus to a neighbour that is hidden too, or to nobody: what is typed then turned knobs.
         if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
             self.screen.set_focus(self.screen.query_one("#prompt"))
+
+    def _show_parts(self, parts: Iterable[Widget], sliders: Iterable[Slider], *, update: bool = True) -> None:
+        for part in parts:
+            part.set_class(part.id != "pages" and part.id not in PAGES[self.page], "-off", update=update)
+        for slider in sliders:
+            slider.set_class(self.page != "knobs" and slider.key not in SLIDERS, "-off", update=update)
+        self.set_class(self.page == "now", "-now", update=update)
 
     def on_hide(self) -> None:
         """A window that is made narrow hides the panel: the keys are the prompt's then."""
@@ -169,13 +179,15 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Put every slider and switch where its knob stands, and dim those that have no effect now."""
+        levers = [*self.query_one("#switches").query(Switch), *self.query(Slider)]
+        for lever in levers:
+            lever.value = getattr(knobs, lever.key)
+        self._dim(levers, knobs)
+
+    def _dim(self, levers: Iterable[Switch | Slider], knobs: Knobs, *, update: bool = True) -> None:
         idle = without_effect(knobs)
-        for slider in self.query(Slider):
-            slider.value = getattr(knobs, slider.key)
-            slider.set_class(slider.key in idle, "-idle")
-        for switch in self.query_one("#switches").query(Switch):
-            switch.value = getattr(knobs, switch.key)
-            switch.set_class(switch.key in idle, "-idle")
+        for lever in levers:
+            lever.set_class(lever.key in idle, "-idle", update=update)
 
 
 def _is_off(part: Widget) -> bool:
