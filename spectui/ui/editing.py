@@ -81,7 +81,9 @@ class Editing(Resuming):
     def _back_to(self, length: int) -> None:
         """Go back to the first so many messages."""
         self._editing = None
-        self.session.cut(length, self.transcript.rounds_of(length - 1))
+        rounds = self.transcript.rounds_of(length - 1)
+        self.session.cut(length, rounds)
+        self.panel.look_back(rounds)
         self.transcript.cut(length)
 
     def _show_state(self) -> None:

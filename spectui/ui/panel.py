@@ -152,6 +152,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         """One more round of the reply."""
         self.query_one(TrendsPage).add_round(round)
 
+    def look_back(self, rounds: Iterable[Round]) -> None:
+        """An earlier reply, with these rounds, is the last again."""
+        self.query_one(TrendsPage).look_back(rounds)
+
     def update_figures(self, figures: Figures) -> None:
         """Hand the figures to the pages; the one that is seen draws them."""
         for page in self.query(Page):

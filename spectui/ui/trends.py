@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spectui.speculation.records import Round
 from spectui.ui.figures import UNKNOWN, decimal, share
@@ -39,6 +39,12 @@ spent decoding, without pauses and prompts.
             self._reply.clear()
         self._reply.add(round)
         self._chat.add(round)
+
+    def look_back(self, rounds: Iterable[Round]) -> None:
+        """An earlier reply, with these rounds, is the last again."""
+        self._reply.clear()
+        for round in rounds:
+            self._reply.add(round)
 
     def clear(self) -> None:
         """A new conversation."""

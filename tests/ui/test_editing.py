@@ -18,6 +18,7 @@ from spectui.ui.messages import MessagesScreen
 from spectui.ui.prompt_input import PromptInput
 from spectui.ui.system_prompt import SystemPromptScreen
 from spectui.ui.transcript import Transcript
+from spectui.ui.trends import TrendsPage
 from tests.store.kept import last
 from tests.ui.driving import Make, Window, answer, ask, load, wait_until
 from tests.ui.seeing import REPLY, one_line, said
@@ -223,6 +224,9 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         assert figures.context is None and figures.sources == {"model": 4, "suffix": 3}
         assert "accepted 7" in one_line(app)
         assert "with drafts" not in str(app.screen.query_one(ComparePage).written())
+        reply, conversation = str(app.screen.query_one(TrendsPage).written()).split("conversation: t/s")
+        assert "acceptance" in reply and "└ 1 s of decoding" in reply, "of four rounds, not of the one that was left"
+        assert "└ 1 s of decoding" in conversation
 
 
 async def test_a_comparison_goes_with_the_reply_that_is_replaced(window: Window, engine: FakeEngine) -> None:
