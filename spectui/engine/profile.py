@@ -30,6 +30,12 @@ EQUAL_SIZES = (2, 4, 6, 8, 16)
 
 _SINGLES = max(EQUAL_SIZES)
 
+_LOOK_BACK = 16, 48
+"""Size of the passes that tell what attention costs, and the context that they have."""
+
+_VISIBLE = 1.2
+"""So many times as long as with an empty context such a pass must take: less is told from a hiccup by the rounds alone."""
+
 
 @dataclass
 class Profile:
@@ -40,6 +46,8 @@ class Profile:
     """
 
     verify: dict[int, float] = field(default_factory=dict)
+    kappa: float = 0.0
+    """Seconds more for each row and token of context; 0 where a short context does not show it."""
     draft_first: float = 0.0
     draft_next: float = 0.0
     equal_up_to: int = 1
@@ -51,7 +59,7 @@ class Profile:
 
     def costs(self) -> tuple[VerifyCost, DraftCost]:
         """For the policy to start from."""
-        return VerifyCost(self.verify, self.speed), DraftCost(self.draft_first, self.draft_next)
+        return VerifyCost(self.verify, self.speed, self.kappa), DraftCost(self.draft_first, self.draft_next)
 
 
 def profile(
@@ -91,8 +99,8 @@ def _read(file: Path) -> Profile | None:
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
         verify = {int(n): float(seconds) for n, seconds in raw.pop("verify").items()}
-        found = Profile(verify=verify, **raw)
-        numbers = [*verify.values(), found.draft_first, found.draft_next]
+        found = Profile(verify=verify, kappa=float(raw.pop("kappa")), **raw)
+        numbers = [*verify.values(), found.kappa, found.draft_first, found.draft_next]
         sound = 1 in verify and all(0 <= number < 1e4 for number in numbers) and 1 <= found.equal_up_to <= found.tried
         sound = sound and verify[1] > 0
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -174,6 +182,18 @@ def _measure(
             alike[n] = all(np.array_equal(rows[place], singles[place]) for place in range(n))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
+    n, context = _LOOK_BACK
+    if not over() and n + context <= target.n_ctx and n in found.verify:
+        target.truncate(0)
+        target.evaluate(tokens[:context], 1)
+        seconds = float("inf")
+        for _ in range(2):
+            target.truncate(context)
+            begun = perf_counter()
+            target.evaluate(tokens[:n], n)
+            seconds = min(seconds, perf_counter() - begun)
+        if seconds > _VISIBLE * found.verify[n]:
+            found.kappa = (seconds - found.verify[n]) / (n * context)
     for n in sorted(alike):
         found.tried = n
         if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):

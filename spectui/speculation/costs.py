@@ -17,8 +17,9 @@ _SIZE_RATE = 0.25
 _ROW_CONTEXT = 512.0
 """Context at which an error of T(n) is as likely the context's doing as the kernels'."""
 
-_MOST_KAPPA = 1 / 2000
-"""Attention to this share of t_1 per token of context: five times what was measured on any model here."""
+_MOST_KAPPA = 1 / 200
+"""Attention to this share of t_1 per token of context. Most models here have 1/10000; heads of 64 have 1/340 where llama.cpp is
+compiled for AVX512-FP16, whose loops over f16 take 128 at a time and leave what is less to a scalar one."""
 
 
 class VerifyCost:
@@ -29,13 +30,16 @@ class VerifyCost:
     mood: when something else runs, every pass is slower, and what is not measured meanwhile must not look cheap or dear.
     """
 
-    def __init__(self, table: Mapping[int, float] | None = None, speed: float | None = None) -> None:
+    def __init__(
+        self, table: Mapping[int, float] | None = None, speed: float | None = None, kappa: float = 0.0
+    ) -> None:
         """`table`: seconds for a pass over n tokens with an empty context, for some n.
 
         `speed`: how much longer passes take today; None lets the first one tell.
+        `kappa`: seconds more for each row and token of context.
         """
         self.table: dict[int, float] = dict(table or {})
-        self.kappa = 0.0
+        self.kappa = min(kappa, _MOST_KAPPA * min(self.table.values(), default=0.0))
         self.speed = _surprise(speed or 1.0)
         self._looks = 0 if speed is None else 1
         self._dense: list[float] = []

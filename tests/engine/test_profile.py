@@ -132,6 +132,30 @@ def test_one_hiccup_does_not_make_a_size_dear(monkeypatch: pytest.MonkeyPatch):
     assert max(found.verify.values()) < 0.002
 
 
+class Attentive(Target):
+    """A toy whose passes take longer with each row and token of context."""
+
+    def __init__(self, kappa: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._kappa = kappa
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += 0.008 + 0.0014 * len(tokens) + self._kappa * len(tokens) * len(self.tokens)
+        return super().evaluate(tokens, rows)
+
+
+def test_what_attention_costs_is_measured_where_a_short_context_shows_it(monkeypatch: pytest.MonkeyPatch):
+    dear = measured(Attentive(23e-6, monkeypatch))
+    assert dear.kappa == pytest.approx(23e-6)
+    verify, _ = dear.costs()
+    assert verify(16, 1500) == pytest.approx(0.008 + 16 * 0.0014 + 16 * 1500 * 23e-6)
+    assert measured(Attentive(23e-6, monkeypatch)).kappa == dear.kappa, "it is kept"
+    cheap = measured(Attentive(2e-6, monkeypatch), key=("build", "another"))
+    assert cheap.kappa == 0 and cheap.verify.keys() == dear.verify.keys()
+
+
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
 def test_the_machine_is_looked_at_again_each_time(monkeypatch: pytest.MonkeyPatch, slower: float):
     """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
