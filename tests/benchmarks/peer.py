@@ -44,7 +44,15 @@ def rendered(template: ChatTemplate, prompt: str) -> str:
 
 
 def run(
-    peers: Path, peer: Peer, target: Path, draft: Path | None, prompt: str, predict: int, threads: int, context: int
+    peers: Path,
+    peer: Peer,
+    target: Path,
+    draft: Path | None,
+    prompt: str,
+    predict: int,
+    threads: int,
+    context: int,
+    flash_attn: str,
 ) -> float:
     """Tokens per second of decoding, as the peer prints it."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
@@ -52,7 +60,8 @@ def run(
         file.flush()
         command = [
             str(peers / "bin" / "llama-speculative-simple"), "-m", str(target), "-f", file.name, "-n", str(predict),
-            "--temp", "0", "-c", str(context), "-t", str(threads), *peer.flags,
+            "--temp", "0", "-c", str(context), "-t", str(threads), "-fa", flash_attn,
+            *peer.flags,
         ]  # fmt: skip
         if draft is not None and "draft" in peer.name:
             command += ["-md", str(draft), "-td", str(threads)]

@@ -26,11 +26,16 @@ from spectui.knobs import Knobs, Setup
 from tests.benchmarks import peer
 from tests.benchmarks.prompts import PROMPTS
 
+_Q8 = ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf")
+
 PAIRS = {
-    "q8": ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf"),
-    "q4": ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
-    "smollm2": ("SmolLM2-135M-Instruct.Q4_1.gguf", None),
+    "q8": (*_Q8, "auto"),
+    "q8-fa-off": (*_Q8, "off"),
+    "q4": ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "auto"),
+    "smollm2": ("SmolLM2-135M-Instruct.Q4_1.gguf", None, "auto"),
 }
+"""Target, draft and flash attention, which both sides get."""
+
 FIXED = (8, 0.7)
 """draft-max and p-min of the comparison at equal settings."""
 
@@ -95,8 +100,15 @@ class Spectui:
 
 def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
     """A record per run; those already in the file are not made again."""
-    target, draft = (args.models / name if name else None for name in PAIRS[args.pair])
-    setup = Setup(model=str(target), draft=str(draft) if draft else None, ctx_size=args.ctx, threads=args.threads)
+    *files, flash_attn = PAIRS[args.pair]
+    target, draft = (args.models / name if name else None for name in files)
+    setup = Setup(
+        model=str(target),
+        draft=str(draft) if draft else None,
+        ctx_size=args.ctx,
+        threads=args.threads,
+        flash_attn=flash_attn,
+    )
     done = {(each["prompt"], each["who"], each["number"]) for each in read(args.results) if each["pair"] == args.pair}
     spectui = Spectui(setup, args.predict)
     equal = peer.drafting(*FIXED)
@@ -110,7 +122,9 @@ def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
         def theirs(
             who: str, which: peer.Peer, number: int, name: str = name, rendered: str = rendered
         ) -> dict[str, object]:
-            speed = peer.run(args.peers, which, target, draft, rendered, args.predict, args.threads, args.ctx)
+            speed = peer.run(
+                args.peers, which, target, draft, rendered, args.predict, args.threads, args.ctx, flash_attn
+            )
             return {"prompt": name, "who": who, "number": number, "speed": speed, "setting": which.name}
 
         wanted = []
@@ -160,7 +174,8 @@ def report(results: Path) -> None:
     """The table, a block per pair."""
     records = read(results)
     for pair in dict.fromkeys(each["pair"] for each in records):
-        print(f"\n{pair}: {' + '.join(filter(None, PAIRS[pair]))}\n")
+        *files, flash_attn = PAIRS[pair]
+        print(f"\n{pair}: {' + '.join(filter(None, files))}, -fa {flash_attn}\n")
         columns = (
             "prompt", "plain", "llama.cpp's best", "spectui auto", "auto / plain", "auto / best", "fixed / same",
             "auto / best fixed", "acc.", "per pass",
