@@ -74,7 +74,7 @@ class AutoDrafter:
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate], context: int, most: int) -> Sequence[Candidate]:
         """What the suffix proposes next, as far as that is worth more than what the model would propose."""
         economics = self._economics
-        repeated = list(islice(cursor.candidates(), max(0, most - len(drafted))))
+        repeated = self._promised(cursor, most - len(drafted))
         if self._model is None or not repeated:
             return repeated
         if drafted and economics.calibration.chance(repeated[0]) < _LIKELY:
@@ -85,6 +85,18 @@ class AutoDrafter:
         return (
             repeated[: stop.length - len(drafted)] if stop.length > len(drafted) and stop.value >= model.value else ()
         )
+
+    def _promised(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
+        """What the suffix proposes, up to where the target will hardly come: one word in common is found nearly everywhere, and
+        looking at all that followed it took a small model's time."""
+        promised: list[Candidate] = []
+        survival = 1.0
+        for candidate in islice(cursor.candidates(), max(0, most)):
+            promised.append(candidate)
+            survival *= self._economics.calibration.chance(candidate)
+            if survival < _DOUBT:
+                break
+        return promised
 
 
 class AutoPolicy:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
 from spectui.knobs import Knobs
 from spectui.speculation.auto import AutoDrafter
 from spectui.speculation.costs import DraftCost, VerifyCost
@@ -66,3 +68,13 @@ def test_a_repetition_that_is_unlikely_does_not_take_over():
     prompt = [20, 5, 30, 6, 40, 7, 1, 2, 3]
     drafted = sources(prompt, {3: 20, 20: 30, 30: 40, 40: 50}, 4)
     assert drafted == [(20, "model"), (30, "model"), (40, "model"), (50, "model")]
+
+
+@pytest.mark.parametrize(("common", "drafted"), [(1, 2), (6, 16)])
+def test_a_word_in_common_is_not_followed_far(common: int, drafted: int):
+    passage = list(range(20, 60))
+    prompt = [*passage, 1, 2, *passage[:common]]
+    suffix = SuffixDrafter()
+    suffix.prepare(prompt, lambda: False)
+    proposed = AutoDrafter(suffix, None, Economics(VerifyCost(FLAT))).propose(prompt, Knobs(draft_max=16))
+    assert [each.id for each in proposed] == passage[common : common + drafted]
