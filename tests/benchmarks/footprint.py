@@ -24,9 +24,16 @@ def main() -> None:
     parser.add_argument("-md", "--draft")
     parser.add_argument("-c", "--ctx-size", type=int, default=4096)
     parser.add_argument("-ub", "--ubatch-size", type=int, default=Setup().ubatch)
+    parser.add_argument("-fa", "--flash-attn", default=Setup().flash_attn)
     args = parser.parse_args()
     session = Session(lambda _: None)
-    setup = Setup(model=args.model, draft=args.draft, ctx_size=args.ctx_size, ubatch=args.ubatch_size)
+    setup = Setup(
+        model=args.model,
+        draft=args.draft,
+        ctx_size=args.ctx_size,
+        ubatch=args.ubatch_size,
+        flash_attn=args.flash_attn,
+    )
     private_weights: dict[str, float] = {}
 
     def watch(line: str) -> None:
