@@ -130,8 +130,8 @@ def _measure(
     started = perf_counter()
     found = Profile()
 
-    def over() -> bool:
-        return cancelled() or perf_counter() - started > BOUND_S
+    def over(more: float = 0.0) -> bool:
+        return cancelled() or perf_counter() - started + more > BOUND_S
 
     def timed(context: Context, n: int, rows: int) -> float:
         context.truncate(0)
@@ -183,7 +183,8 @@ def _measure(
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
     n, context = _LOOK_BACK
-    if not over() and n + context <= target.n_ctx and n in found.verify:
+    fits = {n, context} <= found.verify.keys() and n + context <= target.n_ctx
+    if fits and not over(found.verify[context] + 2 * found.verify[n]):
         target.truncate(0)
         target.evaluate(tokens[:context], 1)
         seconds = float("inf")

@@ -156,6 +156,12 @@ def test_what_attention_costs_is_measured_where_a_short_context_shows_it(monkeyp
     assert cheap.kappa == 0 and cheap.verify.keys() == dear.verify.keys()
 
 
+def test_it_is_left_to_the_rounds_where_the_time_is_nearly_up(monkeypatch: pytest.MonkeyPatch):
+    target = Clocked(repeat(0.075), monkeypatch)
+    assert set(measured(target).verify) == {1, *chain(*room.SIZES)}
+    assert target.now <= room.BOUND_S
+
+
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
 def test_the_machine_is_looked_at_again_each_time(monkeypatch: pytest.MonkeyPatch, slower: float):
     """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
