@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -81,6 +82,7 @@ def command(
             offer = last if last is not None and last.unfinished else None
     configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
     if not plain:  # before there is a worker, which would load its libraries at the same time
+        gc.disable()  # until the window stands: nothing that its start makes is garbage
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
         from spectui.ui.guard import guarded
@@ -117,6 +119,7 @@ def command(
         with guarded("spectui died: spectui chat --continue goes on with what is kept."):
             app.run()
     finally:
+        gc.enable()
         run.end()
     ctx.exit(app.return_code or 0)
 

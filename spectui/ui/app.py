@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -180,6 +181,7 @@ class SpectuiApp(App[None]):
             for number in ENDINGS:
                 with suppress(NotImplementedError):  # Windows
                     asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
+            self.call_after_refresh(_leave_to_collector)
         # The engine's thread gives the interpreter away in each call and waits this long to have it back from a frame.
         sys.setswitchinterval(SWITCH_S)
         if self._monitor is not None:
@@ -235,3 +237,10 @@ class SpectuiApp(App[None]):
         """List the themes; one is worn at once."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+
+
+def _leave_to_collector() -> None:
+    """Have the garbage collector look from now on, but not at what the start has made: that stays, and to look through it now
+    and then would stop window and engine for as long as a key may take to be seen."""
+    gc.freeze()
+    gc.enable()

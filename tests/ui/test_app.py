@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import pytest
@@ -308,6 +309,18 @@ async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, mon
         await wait_until(pilot, lambda: app.screen.query(SidePanel) and drawn)
     assert [widths for widths in drawn if widths], "some drawing has a panel"
     assert not [widths for widths in drawn if widths not in ([], [0])]
+
+
+async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SpectuiApp, "is_headless", False)
+    gc.disable()  # as `spectui chat` does
+    try:
+        async with make_app().run_test() as pilot:
+            await wait_until(pilot, gc.isenabled)
+            assert gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (400, 100)])
