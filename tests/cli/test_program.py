@@ -39,6 +39,22 @@ def test_help_and_version_load_no_heavy_room_and_no_other_command(arguments: lis
     assert [name for name in loaded if name.startswith(HEAVY)] == []
 
 
+def test_the_collector_is_off_while_the_window_starts_and_on_again_behind_it() -> None:
+    code = (
+        "import gc\n"
+        "from spectui.cli import root\n"
+        "from spectui.ui.app import SpectuiApp\n"
+        "SpectuiApp.run = lambda self: print(gc.isenabled())\n"
+        "try:\n"
+        "    root.main(['chat', '--no-history'])\n"
+        "finally:\n"
+        "    print(gc.isenabled())\n"
+    )
+    environment = os.environ | {"TEXTUAL_DRIVER": "textual.drivers.headless_driver:HeadlessDriver"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True, env=environment)
+    assert done.stdout.split() == [b"False", b"True"]
+
+
 def test_the_version_is_the_packages() -> None:
     import spectui as package
 
