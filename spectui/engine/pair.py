@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spectui.engine import lighter, resolve
-from spectui.engine.events import Event, Loading, ModelInfo, Notice
+from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
 from spectui.engine.profile import Profile, profile
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
@@ -22,6 +22,7 @@ from spectui.llama.drafting import drafter_for
 from spectui.llama.files import ModelFileError, alike, check_file
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import build_key
+from spectui.llama.memory import scores_bytes
 from spectui.llama.metadata import Examined
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.template import ChatTemplate
@@ -35,6 +36,8 @@ from spectui.speculation.strategy import Strategy
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
 
+_MOST_SCORES = 256 * 2**20
+"""Bytes of attention's scores that a memory for long texts may have beside its cells."""
 
 _ROUNDING = (
     "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "
@@ -61,6 +64,9 @@ class Pair:
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
         self._translated = False  # the draft has another vocabulary
+        self._setup = Setup()
+        self._long = False  # the memory is one for long texts
+        self._other_kappa = 0.0  # what a row costs per token of context with the attention that is not in use
         self.remarks: dict[str, str] = {}
         """What was found out about target and draft, in words."""
         self.replies: Replies | None = None
@@ -71,6 +77,7 @@ class Pair:
         if setup.model is None:
             raise UsageError("No target model is named.")
         setup.checked()
+        self._setup = setup
         check_file(setup.model, "target")
         if setup.draft is not None:
             try:
@@ -92,7 +99,7 @@ class Pair:
         strict = setup.strict == "on"
         if strict or setup.no_profile == "off":
             draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
-            key = (build_key(), resolve.target_key(setup, extra_buffers), resolve.memory_key(setup), draft_key)
+            key = (build_key(), resolve.target_key(setup, extra_buffers), self._loaded["memory"], draft_key)
             try:
                 found = profile(
                     self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set, strict
@@ -103,6 +110,7 @@ class Pair:
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
+        self._other_kappa = 0.0
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, Economics(verify, draft), past)
@@ -154,23 +162,42 @@ class Pair:
             self._loaded["target"] = resolve.target_key(setup, extra_buffers)
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
-        if self.memory is None or self._loaded.get("memory") != resolve.memory_key(setup):
-            if self.memory is not None:
-                self.memory.close()
-                self.memory = None
-            self.memory = Context(
-                self.target,
-                self._interrupt,
-                n_ctx=setup.ctx_size,
-                rows=ROWS,
-                batch=setup.batch,
-                ubatch=setup.ubatch,
-                threads=resolve.threads(setup.threads),
-                flash_attn=setup.flash_attn,
-                type_k=setup.cache_type_k,
-                type_v=resolve.value_type(setup),
-            )
-            self._loaded["memory"] = resolve.memory_key(setup)
+        self._load_memory()
+
+    def _load_memory(self) -> None:
+        assert self.target is not None
+        setup = self._setup
+        flash_attn = resolve.target_flash(setup, self._long)
+        key = resolve.memory_key(setup, flash_attn)
+        if self.memory is not None and self._loaded.get("memory") == key:
+            return
+        if self.memory is not None:
+            self.memory.close()
+            self.memory = None
+        self.memory = Context(
+            self.target,
+            self._interrupt,
+            n_ctx=setup.ctx_size,
+            rows=ROWS,
+            batch=setup.batch,
+            ubatch=resolve.slice_of(setup, flash_attn),
+            threads=resolve.threads(setup.threads),
+            flash_attn=flash_attn,
+            type_k=setup.cache_type_k,
+            type_v=resolve.value_type(setup),
+        )
+        self._loaded["memory"] = key
+
+    def attend(self, messages: Sequence[Message]) -> None:
+        """Have a memory whose attention suits this conversation; it is empty where that is another than before."""
+        assert self.target is not None and self.memory is not None and self.strategy is not None
+        before = self.memory
+        scores = scores_bytes(self.target, before.n_ctx, resolve.slice_of(self._setup, "off"))
+        self._long = resolve.is_long(messages) and scores <= _MOST_SCORES
+        self._load_memory()
+        if self.memory is not before:
+            verify = self.strategy.economics.verify
+            verify.kappa, self._other_kappa = self._other_kappa, verify.kappa
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.memory is not None
@@ -190,8 +217,7 @@ class Pair:
                 n_ctx=setup.ctx_size_draft or self.memory.n_ctx,
                 rows=1,
                 batch=setup.batch,
-                # Without flash attention the scores of a slice are kept whole: 120 MB at 512 tokens, and slower than at 128.
-                ubatch=setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128),
+                ubatch=resolve.slice_of(setup, flash_attn),
                 threads=resolve.threads(setup.threads_draft or setup.threads),
                 flash_attn=flash_attn,
                 type_k=setup.cache_type_k_draft,

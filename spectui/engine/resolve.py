@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
+from spectui.engine.events import Message
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices import list_devices
@@ -21,10 +23,10 @@ def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     return (*_file(setup.model), setup.device, *split, extra_buffers)
 
 
-def memory_key(setup: Setup) -> tuple[Any, ...]:
+def memory_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
     """What the target's memory must be made anew for."""
     size = (setup.ctx_size, setup.batch, setup.ubatch)
-    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, value_type(setup))
+    return (*size, setup.threads, flash_attn, setup.cache_type_k, value_type(setup))
 
 
 def value_type(setup: Setup) -> str:
@@ -39,19 +41,65 @@ def value_type(setup: Setup) -> str:
 
 
 def drafts_on_cpu(setup: Setup) -> bool:
+    return _on_cpu(setup.gpu_layers_draft, setup.device_draft)
+
+
+def _on_cpu(gpu_layers: int, device: str) -> bool:
     offloads = any(device.kind in ("gpu", "igpu") for device in list_devices())
-    return not offloads or setup.gpu_layers_draft == 0 or setup.device_draft.strip().lower() in ("none", "cpu")
+    return not offloads or gpu_layers == 0 or device.strip().lower() in ("none", "cpu")
+
+
+_PASTED = 2500
+"""Bytes from which what a person gives is long: 500 tokens and more, of whatever language."""
+
+
+def is_long(messages: Iterable[Message]) -> bool:
+    """Was something long given, with little before it?
+
+    It decides the target's attention, so it must not change with the reply, the knobs, or what is in memory; and what came
+    before is read again when the answer turns to yes, so that must be little.
+    """
+    before = 0
+    for message in messages:
+        size = len(message.content.encode("utf-8", "replace"))
+        if message.role != "assistant" and size >= max(_PASTED, 4 * before):
+            return True
+        before += size
+    return False
+
+
+def target_flash(setup: Setup, long: bool) -> str:
+    """Flash attention for the target, where the set-up leaves it open: on a CPU not behind a long text.
+
+    ggml's CPU flash attention takes the rows of a pass one by one. Behind 1,700 tokens a pass over 16 takes a 1.5B
+    382 ms with it and 276 ms without (llama-bench -p 16 -d 1700 -fa 0,1), and a 135M with heads of 64 five times as long.
+    It stays for short ones: with it rows round alike in passes of all sizes, up to 512 tokens of context. Strict needs
+    that for all.
+    """
+    open_choice = setup.flash_attn == "auto" and setup.strict == "off" and setup.cache_type_v in _PLAIN_TYPES
+    return "off" if long and open_choice and _on_cpu(setup.gpu_layers, setup.device) else setup.flash_attn
 
 
 def draft_flash(setup: Setup) -> str:
     """Flash attention for the draft, where the set-up leaves it open: not on a CPU.
 
     A pass over one token costs a 0.5B draft 27 ms with ggml's CPU flash attention and 17 ms without, at 1,000 cells; heads of
-    64 are the worst. The target keeps it: without it, single passes round otherwise than larger ones, and for the
-    prompt it is faster. Quantised V cells cannot do without.
+    64 are the worst.
     """
-    open_cells = setup.cache_type_v_draft in ("f16", "bf16", "f32")
-    return "off" if setup.flash_attn == "auto" and open_cells and drafts_on_cpu(setup) else setup.flash_attn
+    open_choice = setup.flash_attn == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
+    return "off" if open_choice and drafts_on_cpu(setup) else setup.flash_attn
+
+
+_PLAIN_TYPES = ("f16", "bf16", "f32")
+"""Types of V cells that need no flash attention."""
+
+
+def slice_of(setup: Setup, flash_attn: str) -> int:
+    """Tokens that are computed at once, of a longer prompt.
+
+    Without flash attention the scores of a slice are kept whole: 120 MB at 512 tokens, and slower than at 128.
+    """
+    return setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128)
 
 
 def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:

@@ -38,6 +38,15 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
 
 
+def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:
+    """Bytes of one layer's scores of attention where they are kept whole: heads x context x tokens of a pass, in f32."""
+    arch = model.metadata("general.architecture")
+    heads = float(model.metadata(f"{arch}.attention.head_count") or 0)
+    # Where the file has a number for each layer: heads are 64 wide at least.
+    heads = heads or float(model.metadata(f"{arch}.embedding_length") or 0) / 64
+    return 4 * heads * n_ctx * n_tokens
+
+
 def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
     """Raise SpectuiError if the cells of `n_ctx` tokens are beyond all memory of the machine.
 

@@ -57,6 +57,9 @@ class ToyPair:
         self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), Economics())
         self.replies = None
 
+    def attend(self, messages: object) -> None:
+        pass
+
     def forget(self) -> None:
         self.memory.clear()
         self.draft_memory.clear()

@@ -1,0 +1,128 @@
+"""The target's memory goes without ggml's CPU flash attention where the conversation is long, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine import pair as pair_module
+from spectui.engine import resolve
+from spectui.engine.events import Event, Message, Prompt
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+from spectui.llama import library
+from spectui.llama.records import Device
+from tests.smollm2 import SNAKE, alone, opened
+
+PAGE = " ".join(f"Line {n}: the quick brown fox jumps over the lazy dog." for n in range(6))
+LONG = [Message("user", f"Repeat: {PAGE}")]
+SHORT = [Message("user", SNAKE)]
+KNOBS = Knobs(temperature=0.0, predict=30)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """To which a page is long, so that reading one takes no seconds."""
+    monkeypatch.setattr(resolve, "_PASTED", 200)
+    session, _ = opened(alone())
+    session.knobs = KNOBS
+    yield session
+    session.close()
+
+
+def attention(session: Session, messages: list[Message]) -> str:
+    """What llama.cpp says of the memory that is made for them; "" if none is."""
+    told: list[str] = []
+    with library.listening(told.append):
+        session.generate(messages)
+    return "".join(line.split("=")[1].strip() for line in told if "flash_attn" in line)
+
+
+def test_what_is_long():
+    text = 10 * PAGE
+    given, reply = [Message("user", text)], Message("assistant", text)
+    assert resolve.is_long(given)
+    assert resolve.is_long([Message("system", text), *SHORT])
+    assert not resolve.is_long([*SHORT, reply, *SHORT])
+    # to answer yes is to read again what came before
+    assert not resolve.is_long([*SHORT, reply, *given])
+    assert resolve.is_long([*SHORT, reply, Message("user", 5 * text)])
+
+
+@pytest.mark.parametrize(("character", "least"), [("x", 2500), ("\u65e5", 834)])
+def test_from_which_length_it_is_long(character: str, least: int):
+    assert resolve.is_long([Message("user", character * least)])
+    assert not resolve.is_long([Message("user", character * (least - 1))])
+
+
+def test_a_conversation_stays_long():
+    text = 10 * PAGE
+    messages = [Message("user", text), Message("assistant", 5 * text), *SHORT, Message("assistant", text)]
+    assert all(resolve.is_long(messages[: n + 1]) for n in range(len(messages)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "off"),
+        ({"flash_attn": "on"}, "on"),
+        ({"strict": "on"}, "auto"),
+        ({"cache_type_v": "q8_0"}, "auto"),
+        ({"cache_type_k": "q8_0"}, "off"),
+    ],
+)
+def test_attention_is_chosen_where_it_is_open(changed: dict[str, str], expected: str):
+    setup = replace(Setup(model="m"), **changed)  # type: ignore[arg-type]
+    assert resolve.target_flash(setup, long=True) == expected
+    assert resolve.target_flash(setup, long=False) == setup.flash_attn
+
+
+def test_on_a_gpu_it_is_left_to_llama_cpp(monkeypatch: pytest.MonkeyPatch):
+    gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
+    monkeypatch.setattr(resolve, "list_devices", lambda: (gpu,))
+    assert resolve.target_flash(Setup(model="m"), long=True) == "auto"
+    assert resolve.target_flash(Setup(model="m", gpu_layers=0), long=True) == "off"
+    assert resolve.target_flash(Setup(model="m", device="none"), long=True) == "off"
+
+
+def test_the_memory_follows_the_conversation(session: Session):
+    assert attention(session, SHORT) == ""
+    assert attention(session, LONG) == "disabled"
+    assert attention(session, LONG) == ""
+    assert attention(session, SHORT) == "auto"
+
+
+def test_a_conversation_that_goes_on_finds_its_cells(session: Session):
+    events: list[Event] = []
+    first = session.generate(LONG)
+    session.load(alone())  # for whatever it is
+    with session.listening(events.append):
+        session.generate([*LONG, Message("assistant", first.text), *SHORT])
+    begun = next(event for event in events if isinstance(event, Prompt))
+    assert begun.reused >= first.prompt_tokens
+
+
+def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
+    long, short = (session.generate(messages).text for messages in (LONG, SHORT))
+    assert (session.generate(SHORT).text, session.generate(LONG).text) == (short, long)
+
+
+def test_what_attention_costs_is_known_for_each(session: Session):
+    verify = session.economics.verify
+    verify.kappa = measured = 1e-5
+    session._pair.attend(LONG)
+    assert verify.kappa == 0.0
+    verify.kappa = learned = 1e-6
+    session._pair.attend(SHORT)
+    assert verify.kappa == measured
+    session._pair.attend(LONG)
+    assert verify.kappa == learned
+
+
+def test_where_its_scores_would_fill_the_memory_flash_attention_stays(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pair_module, "_MOST_SCORES", 2**20)
+    assert attention(session, LONG) == ""
