@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
-from spectui.llama.library import llama
+from spectui.llama.library import listening, llama
 
 if TYPE_CHECKING:
     from spectui.llama.model import Model
@@ -21,8 +22,7 @@ _BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, 
 def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     """Bytes of K and V per token of context: layers x heads x (key length x bits + value length x bits) / 8.
 
-    A bound from above where layers differ: all are counted, and all heads where the file has a number for each layer. 0 for
-    a model that is recurrent throughout and has no cells.
+    0 for a model that is recurrent throughout and has no cells.
     """
     if llama.llama_model_is_recurrent(model.handle):
         return 0.0
@@ -31,11 +31,29 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     def number(key: str) -> float:
         return float(model.metadata(f"{arch}.{key}") or 0)
 
-    heads = number("attention.head_count") or 1
+    heads = number("attention.head_count")
+    # Layers of hybrid models differ, and where there is a number for each layer it is not among the metadata.
+    if not heads or llama.llama_model_is_hybrid(model.handle):
+        return _told_cell_bytes(model, type_k, type_v)
     kv_heads = number("attention.head_count_kv") or heads
     width = number("embedding_length") / heads
     key, value = number("attention.key_length") or width, number("attention.value_length") or width
     return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
+
+
+def _told_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
+    """The same, from what llama.cpp tells of a small context; 0 if it tells nothing."""
+    params = llama.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = 256
+    params.type_k, params.type_v = GGML_TYPES[type_k], GGML_TYPES[type_v]
+    told: list[str] = []
+    with listening(told.append):
+        context = llama.llama_init_from_model(model.handle, params)
+    if context:
+        llama.llama_free(context)
+    # A recurrent state is told in the same words, as one cell.
+    sizes = [re.search(r"size =\s+([\d.]+) MiB \(\s*(\d{2,}) cells", line) for line in told]
+    return sum(float(size[1]) * 2**20 / int(size[2]) for size in sizes if size)
 
 
 def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:

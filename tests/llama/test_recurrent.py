@@ -1,13 +1,13 @@
-"""A memory that cannot be cut back: rolled back by checkpoint, never corrupted. On a Mamba made on the spot."""
+"""A memory that cannot be cut back: rolled back by checkpoint, never corrupted. On a Mamba and a hybrid made on the spot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import gguf
 import numpy as np
 import pytest
+from gguf import GGUFWriter
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -25,45 +25,83 @@ from tests.smollm2 import opened
 from tests.toys import decode, emitted
 
 N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 32, 32, 64, 8, 4, 4
+HEAD = 8
+KV_HEADS = [0, 2, 0]
 
 
-def write_mamba(path: Path) -> None:
-    """One layer of Mamba without a vocabulary's texts."""
+def write(
+    path: Path, architecture: str, layers: int, shapes: dict[str, tuple[int, ...]], ones: dict[str, int]
+) -> GGUFWriter:
+    """The head and the tensors: random ones of these shapes, and norms of these widths. Keys may be added."""
     numbers = np.random.default_rng(1)
-    writer = gguf.GGUFWriter(path, "mamba")
+    writer = GGUFWriter(path, architecture)
     writer.add_context_length(512)
     writer.add_embedding_length(WIDTH)
-    writer.add_feed_forward_length(0)
-    writer.add_head_count(0)
-    writer.add_block_count(1)
-    writer.add_ssm_conv_kernel(KERNEL)
-    writer.add_ssm_inner_size(INNER)
-    writer.add_ssm_state_size(STATE)
-    writer.add_ssm_time_step_rank(RANK)
+    writer.add_block_count(layers)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(N_VOCAB)
     writer.add_tokenizer_model("no_vocab")
-    shapes = {
-        "token_embd.weight": (N_VOCAB, WIDTH),
-        "output.weight": (N_VOCAB, WIDTH),
-        "blk.0.ssm_in.weight": (2 * INNER, WIDTH),
-        "blk.0.ssm_conv1d.weight": (INNER, KERNEL),
-        "blk.0.ssm_conv1d.bias": (INNER,),
-        "blk.0.ssm_x.weight": (RANK + 2 * STATE, INNER),
-        "blk.0.ssm_dt.weight": (INNER, RANK),
-        "blk.0.ssm_dt.bias": (INNER,),
-        "blk.0.ssm_d": (INNER,),
-        "blk.0.ssm_out.weight": (WIDTH, INNER),
-    }
     for name, shape in shapes.items():
-        writer.add_tensor(name, (numbers.standard_normal(shape) / 2).astype(np.float32))
-    writer.add_tensor("blk.0.ssm_a", -np.exp(numbers.standard_normal((INNER, STATE))).astype(np.float32))
-    for name in ("output_norm.weight", "blk.0.attn_norm.weight"):
-        writer.add_tensor(name, np.ones(WIDTH, np.float32))
+        writer.add_tensor(f"{name}.weight", (numbers.standard_normal(shape) / 2).astype(np.float32))
+    for name, width in ones.items():
+        writer.add_tensor(f"{name}.weight", np.ones(width, np.float32))
+    return writer
+
+
+def finish(writer: GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_mamba(path: Path) -> None:
+    """One layer of Mamba without a vocabulary's texts: all of it is recurrent."""
+    shapes = {
+        "token_embd": (N_VOCAB, WIDTH),
+        "output": (N_VOCAB, WIDTH),
+        "blk.0.ssm_in": (2 * INNER, WIDTH),
+        "blk.0.ssm_conv1d": (INNER, KERNEL),
+        "blk.0.ssm_x": (RANK + 2 * STATE, INNER),
+        "blk.0.ssm_dt": (INNER, RANK),
+        "blk.0.ssm_out": (WIDTH, INNER),
+    }
+    writer = write(path, "mamba", 1, shapes, {"output_norm": WIDTH, "blk.0.attn_norm": WIDTH})
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_ssm_conv_kernel(KERNEL)
+    writer.add_ssm_inner_size(INNER)
+    writer.add_ssm_state_size(STATE)
+    writer.add_ssm_time_step_rank(RANK)
+    numbers = np.random.default_rng(2)
+    for name in ("ssm_conv1d.bias", "ssm_dt.bias", "ssm_d"):
+        writer.add_tensor(f"blk.0.{name}", (numbers.standard_normal(INNER) / 2).astype(np.float32))
+    writer.add_tensor("blk.0.ssm_a", -np.exp(numbers.standard_normal((INNER, STATE))).astype(np.float32))
+    finish(writer)
+
+
+def write_lfm2(path: Path) -> None:
+    """A convolution, attention, a convolution: a hybrid, whose heads are counted per layer."""
+    shapes: dict[str, tuple[int, ...]] = {"token_embd": (N_VOCAB, WIDTH)}
+    ones = {"token_embd_norm": WIDTH}
+    for layer, kv_heads in enumerate(KV_HEADS):
+        block = f"blk.{layer}"
+        shapes |= {f"{block}.ffn_gate": (INNER, WIDTH), f"{block}.ffn_up": (INNER, WIDTH)}
+        shapes |= {f"{block}.ffn_down": (WIDTH, INNER)}
+        ones |= {f"{block}.ffn_norm": WIDTH, f"{block}.attn_norm": WIDTH}
+        if kv_heads:
+            shapes |= {f"{block}.attn_{name}": (kv_heads * HEAD, WIDTH) for name in "kv"}
+            shapes |= {f"{block}.attn_{name}": (WIDTH, WIDTH) for name in ("q", "output")}
+            ones |= {f"{block}.attn_{name}_norm": HEAD for name in "qk"}
+        else:
+            shapes |= {f"{block}.shortconv.conv": (WIDTH, KERNEL), f"{block}.shortconv.in_proj": (3 * WIDTH, WIDTH)}
+            shapes |= {f"{block}.shortconv.out_proj": (WIDTH, WIDTH)}
+    writer = write(path, "lfm2", len(KV_HEADS), shapes, ones)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(WIDTH // HEAD)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_shortconv_l_cache(KERNEL)
+    finish(writer)
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +109,29 @@ def mamba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     path = tmp_path_factory.mktemp("mamba") / "mamba.gguf"
     write_mamba(path)
     model = Model(str(path), extra_buffers=False)
-    assert model.recurrent
     yield model
     model.close()
 
 
+@pytest.fixture(scope="module")
+def lfm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    path = tmp_path_factory.mktemp("lfm2") / "lfm2.gguf"
+    write_lfm2(path)
+    model = Model(str(path), extra_buffers=False)
+    yield model
+    model.close()
+
+
+@pytest.fixture(params=["mamba", "lfm2"])
+def model(request: pytest.FixtureRequest) -> Model:
+    found: Model = request.getfixturevalue(request.param)
+    assert found.recurrent
+    return found
+
+
 @pytest.fixture
-def memory(mamba: Model) -> Iterator[Context]:
-    context = Context(mamba, Interrupt(), n_ctx=256, rows=9, threads=1)
+def memory(model: Model) -> Iterator[Context]:
+    context = Context(model, Interrupt(), n_ctx=256, rows=9, threads=1)
     yield context
     context.close()
 
@@ -139,9 +192,9 @@ def test_a_checkpoint_gives_the_state_back_bit_for_bit(memory: Context):
 
 
 @pytest.mark.parametrize("stopped", [[4], [9, 8, 7]])
-def test_a_stopped_pass_leaves_no_trace(mamba: Model, stopped: list[int]):
+def test_a_stopped_pass_leaves_no_trace(model: Model, stopped: list[int]):
     interrupt = Interrupt()
-    memory = Context(mamba, interrupt, n_ctx=256, rows=9, threads=1)
+    memory = Context(model, interrupt, n_ctx=256, rows=9, threads=1)
     try:
         memory.evaluate([1, 2, 3], 0)
         expected = memory.evaluate([4], 1).copy()
@@ -159,6 +212,13 @@ def test_a_stopped_pass_leaves_no_trace(mamba: Model, stopped: list[int]):
 
 def test_it_has_no_cells_that_grow_with_the_context(mamba: Model):
     assert cell_bytes(mamba, "f16", "f16") == 0
+
+
+@pytest.mark.parametrize(("kind", "bytes"), [("f16", 2), ("f32", 4)])
+def test_of_a_hybrid_the_layers_that_have_cells_are_counted(lfm2: Model, kind: str, bytes: int):
+    expected = 2 * sum(KV_HEADS) * HEAD * bytes  # K and V
+    # llama.cpp tells hundredths of a MiB, here of 256 cells
+    assert cell_bytes(lfm2, kind, kind) == pytest.approx(expected, abs=0.005 * 2**20 / 256)
 
 
 def test_without_texts_it_is_no_target(tmp_path: Path):
