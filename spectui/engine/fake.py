@@ -47,7 +47,8 @@ class FakeEngine:
         self.closed = False
         self._loading = False
         self._replying = False
-        self._rounds: list[Round] = []
+        self._text: list[str] = []
+        self._statistics = Statistics()
         self._position = 0
         self._n_ctx = 4096
 
@@ -64,7 +65,8 @@ class FakeEngine:
         """Write the conversation down and wait for `emit_round`."""
         self.generates.append(tuple(messages))
         self._replying = True
-        self._rounds = []
+        self._text = []
+        self._statistics = Statistics()
 
     def stop(self) -> None:
         """End what is going on, at once."""
@@ -131,7 +133,7 @@ class FakeEngine:
         emitted: list[tuple[str, Origin]] = [(text, "accepted") for text in accepted]
         own: list[tuple[str | None, Origin]] = [(correction, "correction"), (bonus, "bonus"), (plain, "plain")]
         emitted += [(text, origin) for text, origin in own if text is not None]
-        index = len(self._rounds)
+        index = self._statistics.rounds
         tokens = tuple(
             Token(
                 self._id(text), text, origin, source if origin == "accepted" else None, index,
@@ -149,7 +151,8 @@ class FakeEngine:
             index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size,
             note, self._likeliest([text for text, _ in emitted], rejected), plain_s,
         )  # fmt: skip
-        self._rounds.append(round)
+        self._text += [token.text for token in tokens]
+        self._statistics.add(round)
         self._position += len(tokens)
         self.events.append(RoundDone(round, self._position))
         return round
@@ -157,10 +160,9 @@ class FakeEngine:
     def finish(self, reason: StopReason = StopReason.EOS) -> None:
         """The reply ends."""
         self._replying = False
-        text = "".join(token.text for round in self._rounds for token in round.tokens)
-        statistics = Statistics.of(self._rounds)
+        statistics = self._statistics
         prompt_tokens = self._position - statistics.emitted
-        self.events.append(Finished(reason, text, statistics, self.knobs, prompt_tokens, 0.5, 0.62))
+        self.events.append(Finished(reason, "".join(self._text), statistics, self.knobs, prompt_tokens, 0.5, 0.62))
 
     def fail(self, message: str) -> None:
         """The reply breaks off with a sentence."""

@@ -68,7 +68,6 @@ class StreamingEngine(FakeEngine):
             if len(self.events) > 500:
                 self._settle()
         self._settle()
-        self._rounds.clear()  # the fake's own; the real engine keeps a reply's text and figures alone
         self._note(bytes_per_token=(resident() - memory) / max(1, self._written - written), tokens=self._written)
         self._stream("long", STREAM_S)
         while not self.stops:
