@@ -99,14 +99,14 @@ def bare(profile: str | None, config_path: Path | None, **values: Any) -> None:
 
 def be(side: str, arguments: list[str]) -> None:
     """Be one of the two processes."""
-    if side == "window":
-        from textual.drivers.linux_driver import LinuxDriver
+    if side == "bare":
+        bare.main(arguments)
+    from textual.drivers.linux_driver import LinuxDriver
 
-        worker.Worker = RecordingWorker
-        # On waking the driver would set up a terminal that is as it was.
-        LinuxDriver._sigcont_application = lambda *_: None
-    root.add_command(bare)
-    root.main([{"window": "chat"}.get(side, side), *arguments])
+    worker.Worker = RecordingWorker
+    # On waking the driver would set up a terminal that is as it was.
+    LinuxDriver._sigcont_application = lambda *_: None
+    root.main(["chat", *arguments])
 
 
 class Side:
