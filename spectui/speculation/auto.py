@@ -174,7 +174,7 @@ class AutoPolicy:
         if self._first is not None:
             return f"not drafting: what comes next is too uncertain here, {self._first:.2f} likely to be accepted"
         dear = economics.drafting(2) / 2 / plain
-        if not dear:
+        if not dear or self._knobs.drafter == "suffix":
             return "not drafting: nothing here stood before"
         has = economics.calibration.mean("model")
         needs = economics.break_even(context, self._limit)

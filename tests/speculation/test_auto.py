@@ -245,3 +245,13 @@ def test_without_a_model_repetitions_are_drafted():
     rounds = auto_reply(0.01, repeated, draft=False)
     assert set(sources(rounds)) == {"suffix"}
     assert sources(auto_reply(3.0, repeated)).count("suffix") > 0
+
+
+@pytest.mark.parametrize(
+    ("drafter", "said"), [("suffix", "nothing here stood before"), ("auto", "the draft costs 0.20 of a target pass")]
+)
+def test_what_a_draft_model_costs_is_no_reason_where_it_is_not_asked(drafter: str, said: str):
+    policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.9}), DraftCost(0.2, 0.2)))
+    policy.begin(Knobs(drafter=drafter), 10, 16)
+    policy.keep(())
+    assert said in policy.note(())
