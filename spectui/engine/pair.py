@@ -65,7 +65,7 @@ class Pair:
         self.strategy: Strategy | None = None
         self._translated = False  # the draft has another vocabulary
         self._setup = Setup()
-        self._long = False  # the memory is one for long texts
+        self._flash_attn = ""  # of the memory
         self._other_kappa = 0.0  # what a row costs per token of context with the attention that is not in use
         self.remarks: dict[str, str] = {}
         """What was found out about target and draft, in words."""
@@ -97,9 +97,12 @@ class Pair:
         found: Profile | None = None
         self.remarks["target"] = ""
         strict = setup.strict == "on"
+        short = resolve.target_flash(setup, long=False)
         if strict or setup.no_profile == "off":
             draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
-            key = (build_key(), resolve.target_key(setup, extra_buffers), self._loaded["memory"], draft_key)
+            # The memory for long texts computes otherwise only behind those.
+            memory_key = resolve.memory_key(setup, short)
+            key = (build_key(), resolve.target_key(setup, extra_buffers), memory_key, draft_key)
             try:
                 found = profile(
                     self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set, strict
@@ -111,6 +114,8 @@ class Pair:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
         self._other_kappa = 0.0
+        if self._flash_attn != short:
+            verify.kappa, self._other_kappa = 0.0, verify.kappa
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, Economics(verify, draft), past)
@@ -162,18 +167,18 @@ class Pair:
             self._loaded["target"] = resolve.target_key(setup, extra_buffers)
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
-        self._load_memory()
+        either = [resolve.target_flash(setup, long) for long in (False, True)]
+        key = resolve.memory_key(setup, self._flash_attn)
+        if self._flash_attn not in either or self._loaded.get("memory") != key:
+            self._make_memory(either[False])  # it holds no long text yet, and may be measured
 
-    def _load_memory(self) -> None:
+    def _make_memory(self, flash_attn: str) -> None:
         assert self.target is not None
         setup = self._setup
-        flash_attn = resolve.target_flash(setup, self._long)
-        key = resolve.memory_key(setup, flash_attn)
-        if self.memory is not None and self._loaded.get("memory") == key:
-            return
         if self.memory is not None:
             self.memory.close()
             self.memory = None
+            del self._loaded["memory"]
         self.memory = Context(
             self.target,
             self._interrupt,
@@ -186,16 +191,17 @@ class Pair:
             type_k=setup.cache_type_k,
             type_v=resolve.value_type(setup),
         )
-        self._loaded["memory"] = key
+        self._flash_attn = flash_attn
+        self._loaded["memory"] = resolve.memory_key(setup, flash_attn)
 
     def attend(self, messages: Sequence[Message]) -> None:
         """Have a memory whose attention suits this conversation; it is empty where that is another than before."""
         assert self.target is not None and self.memory is not None and self.strategy is not None
-        before = self.memory
-        scores = scores_bytes(self.target, before.n_ctx, resolve.slice_of(self._setup, "off"))
-        self._long = resolve.is_long(messages) and scores <= _MOST_SCORES
-        self._load_memory()
-        if self.memory is not before:
+        scores = scores_bytes(self.target, self.memory.n_ctx, resolve.slice_of(self._setup, "off"))
+        long = resolve.is_long(messages) and scores <= _MOST_SCORES
+        flash_attn = resolve.target_flash(self._setup, long)
+        if flash_attn != self._flash_attn:
+            self._make_memory(flash_attn)
             verify = self.strategy.economics.verify
             verify.kappa, self._other_kappa = self._other_kappa, verify.kappa
 

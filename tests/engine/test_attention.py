@@ -10,6 +10,7 @@ import pytest
 from spectui.engine import pair as pair_module
 from spectui.engine import resolve
 from spectui.engine.events import Event, Message, Prompt
+from spectui.engine.profile import Profile
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library
@@ -126,3 +127,42 @@ def test_where_its_scores_would_fill_the_memory_flash_attention_stays(
 ):
     monkeypatch.setattr(pair_module, "_MOST_SCORES", 2**20)
     assert attention(session, LONG) == ""
+
+
+def test_what_is_loaded_anew_begins_for_short_texts(session: Session):
+    session.generate(LONG)
+    told: list[str] = []
+    with library.listening(told.append):
+        session.load(replace(alone(), ctx_size=512))
+    assert [line for line in told if "flash_attn" in line and "auto" in line]
+    assert attention(session, SHORT) == ""
+
+
+@pytest.mark.parametrize("changed", [{"flash_attn": "on"}, {"strict": "on"}])
+def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, str]):
+    session.generate(LONG)
+    told: list[str] = []
+    with library.listening(told.append):
+        session.load(replace(alone(), **changed))  # type: ignore[arg-type]
+        session.generate(LONG)
+    said = [line.split("=")[1].strip() for line in told if "flash_attn" in line]
+    assert said == ["enabled" if "flash_attn" in changed else "auto"]
+
+
+def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPatch, session: Session):
+    keys = []
+
+    def measured(target: object, draft: object, key: object, *_: object) -> Profile:
+        keys.append(key)
+        return Profile({1: 0.01, 2: 0.015}, kappa=1e-5)
+
+    monkeypatch.setattr(pair_module, "profile", measured)
+    setup = replace(alone(), no_profile="off")
+    session.load(setup)
+    assert session.economics.verify.kappa == 1e-5
+    session.generate(LONG)
+    session.load(setup)
+    assert keys[0] == keys[1]
+    assert (session.economics.verify.known, session.economics.verify.kappa) == (True, 0.0)
+    session._pair.attend(SHORT)
+    assert session.economics.verify.kappa == 1e-5
