@@ -167,10 +167,11 @@ class Pair:
             self._loaded["target"] = resolve.target_key(setup, extra_buffers)
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
-        either = [resolve.target_flash(setup, long) for long in (False, True)]
+        short, long = (resolve.target_flash(setup, long) for long in (False, True))
+        suits = (short, long) if self.memory is not None and self.memory.tokens else (short,)
         key = resolve.memory_key(setup, self._flash_attn)
-        if self._flash_attn not in either or self._loaded.get("memory") != key:
-            self._make_memory(either[False])  # it holds no long text yet, and may be measured
+        if self._flash_attn not in suits or self._loaded.get("memory") != key:
+            self._make_memory(short)  # it holds nothing yet, and may be measured
 
     def _make_memory(self, flash_attn: str) -> None:
         assert self.target is not None

@@ -161,8 +161,10 @@ class AutoPolicy:
         economics, context = self._economics, self._context
         if not economics.verify.known:
             return "measuring what a plain pass costs"
+        if not self._limit:
+            return "not drafting: draft-max, strict or the reply's end leaves room for none"
         plain = economics.verify(1, context)
-        if self._paused and self._limit:
+        if self._paused:
             return "not drafting for a while: it has lost time against plain decoding"
         if self._probing:
             return f"drafting {len(kept)} to see whether it pays again"

@@ -138,6 +138,13 @@ def test_what_is_loaded_anew_begins_for_short_texts(session: Session):
     assert attention(session, SHORT) == ""
 
 
+def test_an_empty_memory_is_measured_as_one_for_short_texts(session: Session):
+    session.generate(LONG)
+    session._pair.forget()  # as after a failure
+    session.load(alone())
+    assert attention(session, SHORT) == ""
+
+
 @pytest.mark.parametrize("changed", [{"flash_attn": "on"}, {"strict": "on"}])
 def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, str]):
     session.generate(LONG)

@@ -191,7 +191,7 @@ def test_rounds_between_two_numbers_are_found_packed_and_unpacked(start: int, st
 def test_a_reply_that_was_gone_on_with_counts_its_rounds_anew() -> None:
     engine = FakeEngine()
     first = [faked(engine, index, 3, 2) for index in range(3 * CHUNK)]
-    engine._rounds.clear()
+    engine.generate([])  # counts anew
     then = [faked(engine, index, 0, 0) for index in range(5)]
     block = Block(Flow(80))
     for each in (*first, *then):
