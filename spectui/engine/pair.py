@@ -100,7 +100,7 @@ class Pair:
         short = resolve.target_flash(setup, long=False)
         if strict or setup.no_profile == "off":
             draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
-            # The memory for long texts computes otherwise only behind those.
+            # What is measured, is measured of the memory for short texts.
             memory_key = resolve.memory_key(setup, short)
             key = (build_key(), resolve.target_key(setup, extra_buffers), memory_key, draft_key)
             try:

@@ -50,7 +50,7 @@ def _on_cpu(gpu_layers: int, device: str) -> bool:
 
 
 _PASTED = 2500
-"""Bytes from which what a person gives is long: 500 tokens and more, of whatever language."""
+"""Bytes from which what a person gives is long: some 500 tokens and more."""
 
 
 def is_long(messages: Iterable[Message]) -> bool:

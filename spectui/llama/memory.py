@@ -26,19 +26,19 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     """
     if llama.llama_model_is_recurrent(model.handle):
         return 0.0
-    arch = model.metadata("general.architecture")
-
-    def number(key: str) -> float:
-        return float(model.metadata(f"{arch}.{key}") or 0)
-
-    heads = number("attention.head_count")
+    heads = _number(model, "attention.head_count")
     # Layers of hybrid models differ, and where there is a number for each layer it is not among the metadata.
     if not heads or llama.llama_model_is_hybrid(model.handle):
         return _told_cell_bytes(model, type_k, type_v)
-    kv_heads = number("attention.head_count_kv") or heads
-    width = number("embedding_length") / heads
-    key, value = number("attention.key_length") or width, number("attention.value_length") or width
-    return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
+    kv_heads = _number(model, "attention.head_count_kv") or heads
+    width = _number(model, "embedding_length") / heads
+    key, value = (_number(model, f"attention.{each}_length") or width for each in ("key", "value"))
+    return _number(model, "block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
+
+
+def _number(model: Model, key: str) -> float:
+    """A number of the architecture's; 0 where the file has none, or one for each layer."""
+    return float(model.metadata(f"{model.metadata('general.architecture')}.{key}") or 0)
 
 
 def _told_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
@@ -58,10 +58,8 @@ def _told_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
 
 def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:
     """Bytes of one layer's scores of attention where they are kept whole: heads x context x tokens of a pass, in f32."""
-    arch = model.metadata("general.architecture")
-    heads = float(model.metadata(f"{arch}.attention.head_count") or 0)
     # Where the file has a number for each layer: heads are 64 wide at least.
-    heads = heads or float(model.metadata(f"{arch}.embedding_length") or 0) / 64
+    heads = _number(model, "attention.head_count") or _number(model, "embedding_length") / 64
     return 4 * heads * n_ctx * n_tokens
 
 

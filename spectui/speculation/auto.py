@@ -161,10 +161,8 @@ class AutoPolicy:
         economics, context = self._economics, self._context
         if not economics.verify.known:
             return "measuring what a plain pass costs"
-        if not self._limit:
-            return "not drafting: draft-max, strict or the reply's end leaves room for none"
         plain = economics.verify(1, context)
-        if self._paused:
+        if self._paused and self._limit:
             return "not drafting for a while: it has lost time against plain decoding"
         if self._probing:
             return f"drafting {len(kept)} to see whether it pays again"
@@ -179,6 +177,6 @@ class AutoPolicy:
         if not dear or self._knobs.drafter == "suffix":
             return "not drafting: nothing here stood before"
         has = economics.calibration.mean("model")
-        needs = economics.break_even(context, self._limit)
+        needs = economics.break_even(context, self._limit or self._knobs.draft_max)
         wants = f"needs {needs:.2f} acceptance, has {has:.2f}" if needs is not None else "cannot pay at any acceptance"
         return f"not drafting: the draft costs {dear:.2f} of a target pass, {wants}"

@@ -100,7 +100,7 @@ def bare(profile: str | None, config_path: Path | None, **values: Any) -> None:
 def be(side: str, arguments: list[str]) -> None:
     """Be one of the two processes."""
     if side == "bare":
-        bare.main(arguments)
+        bare.main(arguments)  # and end
     from textual.drivers.linux_driver import LinuxDriver
 
     worker.Worker = RecordingWorker

@@ -104,27 +104,24 @@ def write_lfm2(path: Path) -> None:
     finish(writer)
 
 
-@pytest.fixture(scope="module")
-def mamba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    path = tmp_path_factory.mktemp("mamba") / "mamba.gguf"
-    write_mamba(path)
-    model = Model(str(path), extra_buffers=False)
-    yield model
-    model.close()
+WRITERS = {"mamba": write_mamba, "lfm2": write_lfm2}
 
 
 @pytest.fixture(scope="module")
-def lfm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    path = tmp_path_factory.mktemp("lfm2") / "lfm2.gguf"
-    write_lfm2(path)
-    model = Model(str(path), extra_buffers=False)
-    yield model
-    model.close()
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Model]]:
+    found = {}
+    for name, write_it in WRITERS.items():
+        path = tmp_path_factory.mktemp(name) / "model.gguf"
+        write_it(path)
+        found[name] = Model(str(path), extra_buffers=False)
+    yield found
+    for model in found.values():
+        model.close()
 
 
-@pytest.fixture(params=["mamba", "lfm2"])
-def model(request: pytest.FixtureRequest) -> Model:
-    found: Model = request.getfixturevalue(request.param)
+@pytest.fixture(params=WRITERS)
+def model(request: pytest.FixtureRequest, models: dict[str, Model]) -> Model:
+    found = models[request.param]
     assert found.recurrent
     return found
 
@@ -210,15 +207,15 @@ def test_a_stopped_pass_leaves_no_trace(model: Model, stopped: list[int]):
         memory.close()
 
 
-def test_it_has_no_cells_that_grow_with_the_context(mamba: Model):
-    assert cell_bytes(mamba, "f16", "f16") == 0
+def test_it_has_no_cells_that_grow_with_the_context(models: dict[str, Model]):
+    assert cell_bytes(models["mamba"], "f16", "f16") == 0
 
 
 @pytest.mark.parametrize(("kind", "bytes"), [("f16", 2), ("f32", 4)])
-def test_of_a_hybrid_the_layers_that_have_cells_are_counted(lfm2: Model, kind: str, bytes: int):
+def test_of_a_hybrid_the_layers_that_have_cells_are_counted(models: dict[str, Model], kind: str, bytes: int):
     expected = 2 * sum(KV_HEADS) * HEAD * bytes  # K and V
     # llama.cpp tells hundredths of a MiB, here of 256 cells
-    assert cell_bytes(lfm2, kind, kind) == pytest.approx(expected, abs=0.005 * 2**20 / 256)
+    assert cell_bytes(models["lfm2"], kind, kind) == pytest.approx(expected, abs=0.005 * 2**20 / 256)
 
 
 def test_without_texts_it_is_no_target(tmp_path: Path):

@@ -257,8 +257,9 @@ def test_what_a_draft_model_costs_is_no_reason_where_it_is_not_asked(drafter: st
     assert said in policy.note(())
 
 
-def test_where_nothing_may_be_drafted_no_cost_is_blamed():
-    policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.9}), DraftCost(0.2, 0.2)))
+def test_at_the_end_of_a_reply_the_reason_is_not_that_nothing_fits():
+    """It stands for the whole reply where nothing was drafted."""
+    policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.5}), DraftCost(0.2, 0.2)))
     policy.begin(Knobs(), 10, 0)
     policy.keep(())
-    assert "leaves room for none" in policy.note(())
+    assert "needs 0." in policy.note(())
