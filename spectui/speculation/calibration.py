@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import log2, sqrt
 
 from spectui.speculation.records import Candidate
@@ -33,7 +34,7 @@ class Calibration:
 
     def chance(self, candidate: Candidate) -> float:
         """P(the target agrees | it agreed with the draft before it). 0..1"""
-        kind = _kind(candidate)
+        kind = _kind(candidate.source, candidate.p, candidate.match)
         kept, seen = self._kept.get(kind, 0.0), self._seen.get(kind, 0.0)
         came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
         # A kind that was never seen is trusted as far as its source was right so far.
@@ -58,7 +59,7 @@ class Calibration:
         """
         for candidate, token in zip(drafted, chosen, strict=False):
             kept = float(candidate.id == token)
-            kind = _kind(candidate)
+            kind = _kind(candidate.source, candidate.p, candidate.match)
             self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
             self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
             came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
@@ -77,11 +78,12 @@ def trust(match: int) -> float:
     return match * match / (match * match + 12.0)
 
 
-def _kind(candidate: Candidate) -> tuple[str, int, int]:
+@lru_cache(4096)
+def _kind(source: str, p: float, match: int) -> tuple[str, int, int]:
     """Source, bin of doubt, bin of match length. The bins are narrow where confidence is near 1: it matters there."""
-    doubt = max(1.0 - candidate.p, 2.0**-_BINS)
-    if not candidate.match:
-        return candidate.source, int(-2 * log2(doubt)), 0
+    doubt = max(1.0 - p, 2.0**-_BINS)
+    if not match:
+        return source, int(-2 * log2(doubt)), 0
     # A suffix match's doubt is mostly its length, which has a bin of its own; the rest is how often the token followed.
-    share = candidate.p / trust(candidate.match)
-    return candidate.source, int(4 * share + 1e-9), min(12, int(2 * log2(candidate.match + 1)))
+    share = p / trust(match)
+    return source, int(4 * share + 1e-9), min(12, int(2 * log2(match + 1)))

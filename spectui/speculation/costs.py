@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections.abc import Mapping
-from itertools import pairwise
 
 _SPEED_RATE = 0.1
 """Weight of a new observation of how fast the machine is just now; the first ones count as much as those before together."""
@@ -43,14 +43,13 @@ class VerifyCost:
         self.kappa = min(kappa, _MOST_KAPPA * min(self.table.values(), default=0.0))
         self.speed = _surprise(speed or 1.0)
         self._looks = 0 if speed is None else 1
-        self._dense: list[float] = []
+        self._sizes = sorted(self.table)
 
     def __call__(self, n: int, context: int) -> float:
         """Seconds for a target pass over n tokens; between measured sizes on the straight line."""
-        if not self._dense:
-            self._dense = self._interpolated()
-        size = len(self._dense) - 1
-        base = self._dense[n] if n <= size else self._dense[size] + (n - size) * self._slope
+        base = self.table.get(n)
+        if base is None:
+            base = self._between(n)
         return self.speed * (base + self.kappa * n * context)
 
     @property
@@ -63,14 +62,12 @@ class VerifyCost:
         rate = max(_SPEED_RATE, 1 / (1 + self._looks))
         self._looks += 1
         if not self.table:
-            self.table[n] = seconds
-            self._dense = []
+            self._enter(n, seconds)
             return
         expected = self(n, context)
         if n not in self.table and self._looks > 1:
             # A first look at this size: it gets an entry of its own, and half of the surprise.
-            self.table[n] = _surprise(seconds / expected) ** 0.5 * (expected / self.speed - self.kappa * n * context)
-            self._dense = []
+            self._enter(n, _surprise(seconds / expected) ** 0.5 * (expected / self.speed - self.kappa * n * context))
             return
         # The speed first: what all sizes have in common is not any one's doing.
         self.speed *= 1 + rate * (_surprise(seconds / expected) - 1)
@@ -84,24 +81,29 @@ class VerifyCost:
         if context:
             most = _MOST_KAPPA * min(self.table.values())
             self.kappa = min(max(0.0, self.kappa + _RATE * share * error / (n * context)), most)
-        self._dense = []
 
-    def _interpolated(self) -> list[float]:
-        sizes = sorted(self.table)
+    def _enter(self, n: int, seconds: float) -> None:
+        """A size that was not known yet."""
+        self.table[n] = seconds
+        insort(self._sizes, n)
+
+    def _between(self, n: int) -> float:
+        """t_n of a size that is not known."""
+        sizes, table = self._sizes, self.table
         if not sizes:
-            self._slope = 0.0
-            return [0.0, 1e-9]
-        dense = [0.0] * (sizes[-1] + 1)
-        for n in range(1, sizes[0] + 1):
-            dense[n] = self.table[sizes[0]]
-        for low, high in pairwise(sizes):
-            for n in range(low, high + 1):
-                dense[n] = self.table[low] + (self.table[high] - self.table[low]) * (n - low) / (high - low)
+            return 1e-9
+        place = bisect(sizes, n)
+        if not place:
+            return table[sizes[0]]
+        low = sizes[place - 1]
+        if place < len(sizes):
+            return table[low] + self._rise(low, sizes[place]) * (n - low)
         # Beyond the largest size the last slope goes on. With one size known, a tenth a token: hopeful, so that it is tried.
-        low, high = sizes[max(0, len(sizes) - 2)], sizes[-1]
-        rise = (self.table[high] - self.table[low]) / (high - low) if high > low else 0.1 * self.table[high] / high
-        self._slope = max(rise, 0.01 * self.table[high] / high)
-        return dense
+        rise = self._rise(sizes[-2], low) if len(sizes) > 1 else 0.1 * table[low] / low
+        return table[low] + max(rise, 0.01 * table[low] / low) * (n - low)
+
+    def _rise(self, low: int, high: int) -> float:
+        return (self.table[high] - self.table[low]) / (high - low)
 
 
 def _surprise(ratio: float) -> float:

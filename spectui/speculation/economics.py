@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from statistics import median
 
 from spectui.speculation.calibration import Calibration
@@ -41,7 +43,7 @@ class Economics:
         self._seconds = 0.0
         self._caught_up = False  # the draft model drafted in the last round: its next token has little to catch up on
 
-    def rate(self, context: int, drafted: Sequence[Candidate] = ()) -> float:
+    def rate(self, context: int, drafted: Sequence[Candidate] = (), survivals: Sequence[float] = ()) -> float:
         """Tokens per second that a second is worth: the best of plain decoding, of what was reached lately, and of what
         a repeated passage reaches: what is cut off it is not lost, because the next round can draft it again.
         """
@@ -49,13 +51,18 @@ class Economics:
         if self._seconds:
             rate = max(rate, self._tokens / self._seconds)
         drafting = self.drafting(sum(candidate.source == "model" for candidate in drafted))
-        tokens = survival = 1.0
-        for length, candidate in enumerate(drafted, 1):
-            survival *= self.calibration.chance(candidate)
+        tokens = 1.0
+        for length, (candidate, survival) in enumerate(
+            zip(drafted, survivals or self.survivals(drafted), strict=True), 1
+        ):
             tokens += survival
             if candidate.source == "suffix":
                 rate = max(rate, tokens / (self.verify(length + 1, context) + drafting))
         return rate
+
+    def survivals(self, drafted: Sequence[Candidate]) -> list[float]:
+        """S_1, S_2 ..: the chance that all drafted tokens up to each are accepted."""
+        return list(accumulate(map(self.calibration.chance, drafted), mul))
 
     def drafting(self, n: int) -> float:
         """Seconds for the draft model to draft n tokens, at the machine's present speed."""
@@ -66,11 +73,11 @@ class Economics:
 
         `doubt`: tokens that each further one must be worth beyond its cost.
         """
-        rate = self.rate(context, drafted)
-        tokens = survival = 1.0
+        survivals = self.survivals(drafted)
+        rate = self.rate(context, drafted, survivals)
+        tokens = 1.0
         best = Stop(0, 1.0 - rate * self.verify(1, context), 1.0)
-        for length, candidate in enumerate(drafted, 1):
-            survival *= self.calibration.chance(candidate)
+        for length, survival in enumerate(survivals, 1):
             tokens += survival
             value = tokens - rate * self.verify(length + 1, context) - doubt * length
             if value > best.value and length >= least:
@@ -85,10 +92,8 @@ class Economics:
         `rate`: what a second is worth, if something other than this draft says so.
         """
         rate, chance = rate or self.rate(context, drafted), self.calibration.hope(source)
-        tokens = survival = 1.0
-        for candidate in drafted:
-            survival *= self.calibration.chance(candidate)
-            tokens += survival
+        survivals = [1.0, *self.survivals(drafted)]
+        tokens, survival = sum(survivals), survivals[-1]
         begun = sum(candidate.source == source for candidate in drafted)
         paid = self.drafting(begun)
         best = Stop(0, float("-inf"), 0.0)
