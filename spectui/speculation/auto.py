@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from time import perf_counter
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters import DraftModel
@@ -26,6 +27,12 @@ _PROBE = 4
 
 _PATIENCE = 16
 """Rounds without a draft before a probe."""
+
+_LOOKING = 0.01
+"""Share of the time that looking for repetitions may take where it finds none: a small model's passes are that short."""
+
+_RAREST = 4
+"""One round in so many has a look at least: a hiccup says nothing of the next."""
 
 
 class AutoDrafter:
@@ -54,11 +61,12 @@ class AutoDrafter:
         while True:
             for left, candidate in zip(range(len(repeated) - 1, -1, -1), repeated, strict=True):
                 drafted.append(candidate)
-                cursor.advance(candidate.id)
                 self.upcoming = "suffix" if left or self._model is None else "model"
                 yield candidate
             if self._model is None:
                 return
+            for candidate in repeated:
+                cursor.advance(candidate.id)
             repeated = ()
             for candidate in self._model.propose([*tokens, *(earlier.id for earlier in drafted)], knobs):
                 drafted.append(candidate)
@@ -74,7 +82,7 @@ class AutoDrafter:
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate], context: int, most: int) -> Sequence[Candidate]:
         """What the suffix proposes next, as far as that is worth more than what the model would propose."""
         economics = self._economics
-        repeated = self._promised(cursor, most - len(drafted))
+        repeated = self._promised(cursor, context, most - len(drafted))
         if self._model is None or not repeated:
             return repeated
         if drafted and economics.calibration.chance(repeated[0]) < _LIKELY:
@@ -86,15 +94,17 @@ class AutoDrafter:
             repeated[: stop.length - len(drafted)] if stop.length > len(drafted) and stop.value >= model.value else ()
         )
 
-    def _promised(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
+    def _promised(self, cursor: Cursor, context: int, most: int) -> Sequence[Candidate]:
         """What the suffix proposes, up to where the target will hardly come: one word in common is found nearly everywhere, and
         looking at all that followed it took a small model's time."""
+        economics = self._economics
+        least = max(_DOUBT, economics.row(most, context) / 2)
         promised: list[Candidate] = []
         survival = 1.0
         for candidate in islice(cursor.candidates(), max(0, most)):
             promised.append(candidate)
-            survival *= self._economics.calibration.chance(candidate)
-            if survival < _DOUBT:
+            survival *= economics.calibration.chance(candidate)
+            if survival < least:
                 break
         return promised
 
@@ -114,28 +124,36 @@ class AutoPolicy:
         self._due = 0.0
         self._before = 0.0
         self._first: float | None = None
+        self._tokens = 1.0
+        self._owed = 0.0
+        self._looking = False
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> None:
+    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
         economics = self._economics
         self._knobs, self._context, self._limit = knobs, context, limit
         if self._probing:
             self._due = economics.elapsed + max(0.0, self._before - economics.balance) / (_STAKE / 2)
-        self._paused = True
-        self._probing = False
+        self._paused = self._looking = self._probing = False
         if not economics.verify.known or not limit:
-            return
-        stake = _STAKE * economics.elapsed + 4 * economics.verify(1, context)
-        self._paused = economics.balance < -stake
-        self._probing = not self._paused and self._idle >= _PATIENCE and economics.elapsed >= self._due
-        if self._probing:
-            self._before = economics.balance
-            self._probe = economics.best_extension((), "model", context, min(limit, _PROBE)).length
+            return False
+        plain = economics.verify(1, context)
+        self._owed = max(0.0, self._owed - _LOOKING * plain)
+        self._paused = economics.balance < -(_STAKE * economics.elapsed + 4 * plain)
+        self._looking = not self._paused and not self._owed
+        self._probing = self._looking and self._idle >= _PATIENCE and economics.elapsed >= self._due
+        self._before = economics.balance
+        self._began = perf_counter()
+        return self._looking
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
-        if self._paused or len(drafted) >= self._limit:
+        if not self._looking or len(drafted) >= self._limit:
             return False
-        if self._probing and not drafted and upcoming == "suffix":
-            self._probing = False  # what a repetition would have been worth is seen without keeping it
+        if self._probing and not drafted:
+            # What a repetition would have been worth is seen without keeping it.
+            self._probing = upcoming == "model"
+            if self._probing:
+                most = min(self._limit, _PROBE)
+                self._probe = self._economics.best_extension((), "model", self._context, most).length
         if self._probing:
             return len(drafted) < self._probe
         if upcoming == "suffix":
@@ -149,11 +167,15 @@ class AutoPolicy:
         return True
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
-        if self._probing:
-            kept = len(drafted)
-        else:
-            kept = self._economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT).length
-        self._first = self._economics.calibration.chance(drafted[0]) if drafted else None
+        economics = self._economics
+        kept = 0
+        if self._looking:
+            stop = economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT)
+            kept = len(drafted) if self._probing else stop.length
+            self._tokens = stop.tokens
+            self._first = economics.calibration.chance(drafted[0]) if drafted else None
+            if not kept and all(candidate.source == "suffix" for candidate in drafted):
+                self._owed = min(perf_counter() - self._began, _RAREST * _LOOKING * economics.verify(1, self._context))
         self._idle = 0 if kept else self._idle + 1
         return kept
 
@@ -168,8 +190,7 @@ class AutoPolicy:
             return f"drafting {len(kept)} to see whether it pays again"
         if kept:
             drafting = economics.drafting(sum(candidate.source == "model" for candidate in kept))
-            stop = economics.best_stop(kept, context)
-            pays = stop.tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
+            pays = self._tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
             return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
         if self._first is not None:
             return f"not drafting: what comes next is too uncertain here, {self._first:.2f} likely to be accepted"

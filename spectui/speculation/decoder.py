@@ -90,8 +90,8 @@ class Decoder:
         started = perf_counter()
         position = len(self.tokens)
         drafter, policy = self.strategy.at(knobs)
-        policy.begin(knobs, position, max(limit, 0))
-        drafted = self._draft(drafter, policy, knobs)
+        wanted = policy.begin(knobs, position, max(limit, 0))
+        drafted = self._draft(drafter, policy, knobs) if drafter is not None and wanted else []
         kept = drafted[: policy.keep(drafted)]
         drafted_at = perf_counter()
 
@@ -146,11 +146,9 @@ class Decoder:
         self.strategy.learn(round, drafted)
         return round
 
-    def _draft(self, drafter: Drafter | None, policy: Policy, knobs: Knobs) -> list[Candidate]:
+    def _draft(self, drafter: Drafter, policy: Policy, knobs: Knobs) -> list[Candidate]:
         """Candidates for as long as the policy wants them."""
         drafted: list[Candidate] = []
-        if drafter is None:
-            return drafted
 
         def draft() -> None:
             candidates = drafter.propose(self.tokens, knobs)

@@ -68,6 +68,10 @@ class Economics:
         """Seconds for the draft model to draft n tokens, at the machine's present speed."""
         return self.verify.speed * self.draft.total(n)
 
+    def row(self, n: int, context: int) -> float:
+        """What each row that joins a pass costs on average where n of them do, in plain passes."""
+        return (self.verify(1 + n, context) / self.verify(1, context) - 1) / n if n > 0 else 0.0
+
     def best_stop(self, drafted: Sequence[Candidate], context: int, least: int = 0, doubt: float = 0.0) -> Stop:
         """Where to cut this draft, which is already paid for. Length 0 is a plain round; else at least `least`.
 

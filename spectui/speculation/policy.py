@@ -13,8 +13,8 @@ from spectui.speculation.records import Candidate
 class Policy(Protocol):
     """Told of each round as it begins, then asked for each candidate."""
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> None:
-        """A round begins behind `context` tokens, with room for `limit` drafted ones."""
+    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
+        """A round begins behind `context` tokens, with room for `limit` drafted ones. False: it is to have no draft."""
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         """Is another candidate, of this source, worth its cost? Asked before it is paid for."""
@@ -35,13 +35,14 @@ class FixedPolicy:
     p-min is checked before a token is taken; a draft shorter than draft-min is ignored.
     """
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> None:
+    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
         self._knobs = knobs
         self._limit = limit
         self._end = ""
+        return knobs.draft_min <= limit
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
-        return self._knobs.draft_min <= self._limit and len(drafted) < self._limit
+        return len(drafted) < self._limit
 
     def takes(self, candidate: Candidate) -> bool:
         taken = candidate.p >= self._knobs.p_min
@@ -70,11 +71,12 @@ class ProfilePolicy:
     def __init__(self, economics: Economics) -> None:
         self._economics = economics
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> None:
+    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
         self._context, self._limit = context, limit
         self._best, self._chance = 0, 1.0
         self._best_value = self._speed(1)
-        self._go_on = limit > 0
+        self._go_on = True
+        return limit > 0
 
     def _speed(self, n: int) -> float:
         """The target's tokens per second in passes of n."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spectui.knobs import Knobs
+from spectui.speculation import auto
 from spectui.speculation.auto import AutoPolicy
 from spectui.speculation.costs import DraftCost, VerifyCost
 from spectui.speculation.economics import Economics
@@ -215,6 +216,31 @@ def test_what_probes_lose_stays_within_a_hundredth():
     balance, elapsed = economics.balance, economics.elapsed
     machine.run(policy, economics, Knobs(draft_max=16), TOKENS)
     assert balance - 0.01 * (economics.elapsed - elapsed) < economics.balance < balance
+
+
+@pytest.mark.parametrize(("look", "looks"), [(0.002, 60), (0.025, 20), (30.0, 15)])
+def test_looking_in_vain_takes_a_hundredth_of_the_time(look: float, looks: int, monkeypatch):
+    """A plain pass takes a second, so 0.01 of looking are free in each round; a hiccup does not end it."""
+    clock = [0.0]
+    monkeypatch.setattr(auto, "perf_counter", lambda: clock[0])
+    policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.9}, 1.0)))
+    looked = 0
+    for _ in range(60):
+        if policy.begin(Knobs(), 0, 16):
+            looked += 1
+            clock[0] += look
+        assert policy.keep(()) == 0
+    assert looked == looks
+
+
+def test_while_repetitions_are_found_it_looks_in_every_round(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(auto, "perf_counter", lambda: clock[0])
+    policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.1}, 1.0)))
+    for _ in range(20):
+        assert policy.begin(Knobs(), 0, 16)
+        clock[0] += 0.03
+        assert policy.keep([Candidate(1, 0.9, "suffix", match=12)]) == 1
 
 
 def test_only_the_model_is_asked_to_see_whether_drafting_pays_again():
