@@ -28,6 +28,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
+from spectui.speculation.records import Round
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.busy import why_not_now
 from spectui.ui.compositor import ChangesCompositor
@@ -82,6 +83,7 @@ class ChatScreen(PanelScreen):
         super().__init__(engine, Session(setup))
         self._monitor = monitor
         self._notices = notices
+        self._arrived: list[Round] = []  # and are not drawn yet
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
         self._compositor = ChangesCompositor()
@@ -154,18 +156,26 @@ class ChatScreen(PanelScreen):
             if isinstance(event, RoundDone):
                 self._pace.add(len(event.round.tokens))
             self._take(event)
+        self._show_rounds()
         self._moved = True
         # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
         self._send_waiting()
 
+    def _show_rounds(self) -> None:
+        """Those that came since the last time, all at once: where the view ends then is found once, and not for each."""
+        if self._arrived:
+            self.transcript.append_rounds(self._arrived)
+            self._arrived.clear()
+
     def _take(self, event: Event) -> None:
         if not self.session.take(event):
             return
+        if isinstance(event, RoundDone):
+            self._arrived.append(event.round)
+            self.panel.add_round(event.round)
+            return
+        self._show_rounds()
         match event:
-            case RoundDone(round=round):
-                self.transcript.append_round(round)
-                self.panel.add_round(round)
-                return
             case Prompt(thinking=True):
                 self.transcript.begin_thinking()
             case Loading():
@@ -352,7 +362,7 @@ class ChatScreen(PanelScreen):
         if messages is None:
             self.notify("There is no prompt to answer again.", severity="warning", markup=False)
         else:
-            self.transcript.truncate_last_reply()
+            self.transcript.cut(len(self.session.messages))
             self._answer(messages)
 
     def is_free(self) -> bool:

@@ -69,7 +69,7 @@ class Comparing(ChatScreen):
     def _show_plain(self, event: Event) -> None:
         match event:
             case RoundDone(round=round):
-                self._plain.append_round(round)
+                self._plain.append_rounds([round])
                 return
             case Prompt(thinking=True):
                 self._plain.begin_thinking()

@@ -155,11 +155,6 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         if lost:
             self.post_message(self.Inspected(self, None, None))
 
-    def truncate_last_reply(self) -> None:
-        """Take back the last message, and the cursor."""
-        self._lose_cursor()
-        super().truncate_last_reply()
-
     def cut(self, length: int) -> None:
         """Take back the messages after the first so many, and the cursor."""
         self._lose_cursor()

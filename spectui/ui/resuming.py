@@ -138,8 +138,8 @@ class Resuming(ChatScreen):
 
     def _show_reply(self, reply: Reply, place: int) -> None:
         self.transcript.start_reply(short_name(reply.setup.model), place, reply.rounds)
+        self.transcript.append_rounds(reply.rounds)
         for round in reply.rounds:
-            self.transcript.append_round(round)
             self.panel.add_round(round)
         note = CUT_OFF if reply.stop is None else ""
         with suppress(ValueError):  # one that failed, or that another spectui knows of

@@ -6,7 +6,7 @@ frame does not depend on how long the conversation is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -122,18 +122,22 @@ class Transcript(ScrollView, Rows, can_focus=True):
             self._changed(reply, max(0, self._blocks[reply].flow.height - 1))
         return reply is not None
 
-    def append_round(self, round: Round) -> None:
-        """Append a round's tokens to the reply. One that arrives after the transcript was cleared has no place."""
-        if self._reply is not None:
-            block = self._blocks[self._reply]
+    def append_rounds(self, rounds: Iterable[Round]) -> None:
+        """Append rounds' tokens to the reply. Those that arrive after the transcript was cleared have no place."""
+        if self._reply is None:
+            return
+        block = self._blocks[self._reply]
+        first, folded = block.flow.height, False
+        for round in rounds:
             row, ended = block.add(round, self.show_ghosts)
+            first = min(first, row)
             for section in ended:
                 # Not under the eyes of who reads back in it.
-                section.folded = not self.show_thinking and self._following
-            if ended:
-                self._rewrite([block])
-            else:
-                self._changed(self._reply, row)
+                section.folded, folded = not self.show_thinking and self._following, True
+        if folded:
+            self._rewrite([block])
+        else:
+            self._changed(self._reply, first)
 
     def begin_thinking(self) -> None:
         """The prompt has opened a section of thinking for the reply that was begun."""
@@ -162,21 +166,13 @@ class Transcript(ScrollView, Rows, can_focus=True):
         block.flow.append([(text, kind)])
         self._changed(len(self._blocks) - 1)
 
-    def truncate_last_reply(self) -> None:
-        """Take back the last message, and the notices under it, if it is a reply."""
-        if self._messages and self._messages[-1].is_reply:
-            self._drop_last()
-
     def cut(self, length: int) -> None:
         """Take back all messages after the conversation's first so many, and the notices under them."""
         while self._messages and self._messages[-1].place >= length:
-            self._drop_last()
-
-    def _drop_last(self) -> None:
-        first = self._messages.pop().first
-        del self._blocks[first:]
-        self._reply = None
-        self._changed(first)
+            first = self._messages.pop().first
+            del self._blocks[first:]
+            self._reply = None
+            self._changed(first)
 
     def clear(self) -> None:
         """Forget everything."""

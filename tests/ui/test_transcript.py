@@ -90,8 +90,7 @@ async def test_each_origin_has_its_own_style_and_colour_and_the_toggle_takes_the
     async with app.run_test(size=(60, 8)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        for each in FOUR:
-            transcript.append_round(each)
+        transcript.append_rounds(FOUR)
         for word, origin in (("one", "plain"), ("two", "accepted"), ("three", "correction"), ("five", "bonus")):
             assert colour_of(transcript, word) == ORIGIN_DEFAULTS[f"origin-{origin}"]
         looks = {word: style_of(transcript, word) for word in ("one", "two", "three", "five")}
@@ -116,7 +115,9 @@ async def test_where_nobody_drafts_a_text_is_a_text() -> None:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
         for number, (word, drafter) in enumerate((("one ", "off"), ("two", "model"))):
-            transcript.append_round(replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter)))
+            transcript.append_rounds(
+                [replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter))]
+            )
         assert style_of(transcript, "two").italic and not style_of(transcript, "one").italic
         assert transcript.token_at(INDENT, 1) == token("one ")
 
@@ -157,12 +158,11 @@ async def test_ghosts_stand_before_the_correction_and_never_in_the_text() -> Non
     async with app.run_test(size=(60, 8)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        for each in FOUR[:2]:
-            transcript.append_round(each)
+        transcript.append_rounds(FOUR[:2])
         assert "ghost" not in rows(transcript)[1]
         transcript.show_ghosts = True
         await pilot.pause()
-        transcript.append_round(FOUR[2])
+        transcript.append_rounds([FOUR[2]])
         assert rows(transcript)[1] == "   one two ghost⏎three four five█"
         assert style_of(transcript, "ghost").strike
         assert transcript.text == "qwen\none two three four five"
@@ -179,8 +179,7 @@ async def test_the_token_under_a_cell() -> None:
         transcript = app.query_one(Transcript)
         transcript.add_message("user", "hello")
         transcript.start_reply("qwen")
-        for each in FOUR:
-            transcript.append_round(each)
+        transcript.append_rounds(FOUR)
         row = next(y for y, line in enumerate(rows(transcript)) if "one two" in line)
         for word in ("one ", "two ", "three ", "four ", "five"):
             x = rows(transcript)[row].index(word)
@@ -212,10 +211,10 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
         transcript.add_notice(f"w{bad}x")
         transcript.start_reply(f"q{bad}")
         transcript.show_ghosts = True
-        transcript.append_round(a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",)))
+        transcript.append_rounds([a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",))])
         # Split over tokens, the sequence must not come together again.
         for character in bad:
-            transcript.append_round(a_round(last=(character, "plain")))
+            transcript.append_rounds([a_round(last=(character, "plain"))])
         transcript.finish_reply(f"end{bad}")
         await pilot.pause()
         drawn = "".join(strip.text for strip in app.screen._compositor.render_strips())
@@ -230,19 +229,19 @@ async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back(
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
         for number in range(30):
-            transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
+            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
         assert any("line 29" in row for row in rows(transcript))
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         transcript.scroll_up(animate=False)
         await wait_until(pilot, lambda: scrollbar_drawn(app))
         stands = rows(transcript)
         for number in range(30, 40):
-            transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
+            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
         await pilot.pause()
         assert rows(transcript) == stands
         transcript.scroll_end(animate=False)
         await wait_until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
-        transcript.append_round(a_round(last=("line 40\n", "plain")))
+        transcript.append_rounds([a_round(last=("line 40\n", "plain"))])
         assert any("line 40" in row for row in rows(transcript))
         await pilot.resize_terminal(40, 6)
         await wait_until(
@@ -257,7 +256,7 @@ async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
         transcript.focus()
         transcript.start_reply("qwen")
         for number in range(60):
-            transcript.append_round(a_round(last=(f"line {number}\n", "plain")))
+            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
             if number in (3, 30):
                 await pilot.press("pagedown", "up" if number == 3 else "down")
         assert any("line 59" in row for row in rows(transcript))
@@ -304,16 +303,16 @@ async def test_regenerate_takes_the_last_reply_back() -> None:
         transcript = app.query_one(Transcript)
         transcript.add_message("user", "hello")
         before = rows(transcript), transcript.text
-        transcript.start_reply("qwen")
-        transcript.append_round(FOUR[0])
+        transcript.start_reply("qwen", 1)
+        transcript.append_rounds([FOUR[0]])
         transcript.finish_reply("stopped: context is full")
         assert "   stopped: context is full" in rows(transcript)
         assert "stopped" not in transcript.text
-        transcript.truncate_last_reply()
+        transcript.cut(1)
         assert (rows(transcript), transcript.text) == before
-        transcript.truncate_last_reply()
+        transcript.cut(1)
         assert transcript.text == before[1], "a prompt is no reply"
-        transcript.append_round(FOUR[0])
+        transcript.append_rounds([FOUR[0]])
         assert transcript.text == before[1], "a late round has no place"
         transcript.clear()
         assert transcript.text == ""
@@ -326,9 +325,9 @@ async def test_the_cursor_marks_the_growing_reply() -> None:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
         assert rows(transcript)[1] == "   █"
-        transcript.append_round(FOUR[0])
+        transcript.append_rounds([FOUR[0]])
         transcript.add_notice("by the way")
-        transcript.append_round(FOUR[2])
+        transcript.append_rounds([FOUR[2]])
         assert rows(transcript)[1:3] == ["   one four five█", "   by the way"]
         transcript.finish_reply()
         assert rows(transcript)[1] == "   one four five"
@@ -350,11 +349,11 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
 
         with patch.object(Flow, "_wrap", counted):
             for number in range(500):
-                transcript.append_round(a_round(*[f" tok{number}"] * 15, last=("\n", "bonus")))
+                transcript.append_rounds([a_round(*[f" tok{number}"] * 15, last=("\n", "bonus"))])
                 if number == 250:
                     await pilot.pause()
                     with patch.object(app.screen, "_refresh_layout", side_effect=layouts.append):
-                        transcript.append_round(a_round(last=("x\n", "plain")))
+                        transcript.append_rounds([a_round(last=("x\n", "plain"))])
                         await pilot.pause()
         assert transcript.text.count("tok") == 7500
         assert max(wrapped) <= 4, "appending wraps the last row and what is new"
@@ -368,7 +367,7 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
             return draw(self, row, span)
 
         with patch.object(Transcript, "_draw", counted_draw):
-            transcript.append_round(a_round(last=("end\n", "plain")))
+            transcript.append_rounds([a_round(last=("end\n", "plain"))])
             await wait_until(pilot, lambda: "end" in rows(transcript)[-2])
             await pilot.pause()
         assert len(drawn) == 2, "of a scrolled window only the rows that changed are made again"
@@ -380,8 +379,8 @@ async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
     async with app.run_test(size=(60, 24)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        transcript.append_round(a_round(*(words[at : at + 3] for at in range(0, len(words), 3))))
-        transcript.append_round(replace(a_round(last=("漢" * 5000, "bonus")), index=1))
+        transcript.append_rounds([a_round(*(words[at : at + 3] for at in range(0, len(words), 3)))])
+        transcript.append_rounds([replace(a_round(last=("漢" * 5000, "bonus")), index=1)])
         transcript.scroll_home(animate=False)
         for width in (40, 20, 9, 60):
             await pilot.resize_terminal(width, 24)
