@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -147,3 +150,13 @@ async def test_a_key_is_drawn_between_two_looks(timed: Timed, monkeypatch: pytes
         )
         await pilot.press("Q")
         await wait_until(pilot, lambda: any("Q" in each for each in drawn))
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "240"), ({"TEXTUAL_FPS": "30"}, "30")])
+def test_what_changed_waits_for_a_short_turn_of_the_timer_unless_a_person_says_otherwise(
+    given: dict, expected: str
+) -> None:
+    """Textual reads it when it is imported, so whoever imports the window must come first."""
+    environment = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"} | given
+    told = [sys.executable, "-c", "import spectui.ui.app, textual.constants; print(textual.constants.MAX_FPS)"]
+    assert subprocess.run(told, env=environment, capture_output=True, text=True).stdout.strip() == expected
