@@ -146,7 +146,7 @@ class AutoPolicy:
         return self._looking
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
-        if not self._looking or len(drafted) >= self._limit:
+        if len(drafted) >= self._limit:
             return False
         if self._probing and not drafted:
             # What a repetition would have been worth is seen without keeping it.

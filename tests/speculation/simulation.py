@@ -31,10 +31,10 @@ class Machine:
         numbers = np.random.default_rng(seed)
         emitted, clock, index = 0, 0.0, 0
         while emitted < tokens:
-            policy.begin(knobs, 10, knobs.draft_max)
+            wanted = policy.begin(knobs, 10, knobs.draft_max)
             drafted: list[Candidate] = []
             mood = self.mood(emitted)
-            while policy.wants_more(drafted, "model"):
+            while wanted and policy.wants_more(drafted, "model"):
                 candidate = Candidate(1, float(numbers.beta(*self.confidence)), "model", seconds=mood * self.draft)
                 if not policy.takes(candidate):
                     break

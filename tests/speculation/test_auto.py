@@ -7,12 +7,13 @@ import pytest
 
 from spectui.knobs import Knobs
 from spectui.speculation import auto
-from spectui.speculation.auto import AutoPolicy
+from spectui.speculation.auto import AutoDrafter, AutoPolicy
 from spectui.speculation.costs import DraftCost, VerifyCost
 from spectui.speculation.economics import Economics
 from spectui.speculation.policy import FixedPolicy
 from spectui.speculation.records import Candidate, DraftToken, Round, Token
 from spectui.speculation.strategy import Strategy
+from spectui.speculation.suffix import SuffixDrafter
 from tests.speculation.simulation import Machine
 from tests.toys import ToyModel, decode, emitted, toy_drafter
 
@@ -193,8 +194,7 @@ def test_what_an_unknown_machine_showed_in_its_first_pass_is_not_believed_twice(
 
 def test_before_anything_is_known_one_round_is_plain_and_says_so():
     policy = AutoPolicy(Economics())
-    policy.begin(Knobs(), 10, 16)
-    assert not policy.wants_more((), "suffix")
+    assert not policy.begin(Knobs(), 10, 16)
     assert "measuring" in policy.note(())
 
 
@@ -241,6 +241,26 @@ def test_while_repetitions_are_found_it_looks_in_every_round(monkeypatch):
         assert policy.begin(Knobs(), 0, 16)
         clock[0] += 0.03
         assert policy.keep([Candidate(1, 0.9, "suffix", match=12)]) == 1
+
+
+@pytest.mark.parametrize(("whole", "looked_at"), [(1.2, 2), (6.0, 1)])
+def test_the_dearer_a_row_the_sooner_a_weak_repetition_is_given_up(whole: float, looked_at: int):
+    """One word in common: what followed it is right in 8 %, and both that followed in 2 %."""
+    economics = Economics(VerifyCost({1: 1.0, 17: whole}, 1.0))
+    drafter = AutoDrafter(SuffixDrafter(), None, economics)
+    assert len(list(drafter.propose([1, 2, 3, 4, 5, 6, 1], Knobs(draft_max=16)))) == looked_at
+
+
+def test_while_it_pauses_nobody_looks(monkeypatch):
+    looks = []
+    look = SuffixDrafter.cursor
+    monkeypatch.setattr(SuffixDrafter, "cursor", lambda self, tokens: looks.append(1) or look(self, tokens))
+    for balance, looked in ((-100.0, False), (0.0, True)):
+        looks.clear()
+        economics = Economics(VerifyCost({1: 1.0, 2: 1.9}, 1.0))
+        economics.balance = balance
+        decode(ToyModel(1, ends=False), PROMPT, Knobs(temperature=0.0, predict=3), strategy=Strategy(None, economics))
+        assert bool(looks) == looked
 
 
 def test_only_the_model_is_asked_to_see_whether_drafting_pays_again():
