@@ -25,9 +25,12 @@ TAB = 4
 # be encoded for it; U+2028 and U+2029 would break a row behind our back.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-_WIDE = re.compile(
-    "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]"
+_WIDE = (
+    *(0x1100, 0x1160, 0x2E80, 0xA4D0, 0xAC00, 0xD7A4, 0xF900, 0xFB00, 0xFE30, 0xFE70, 0xFF00, 0xFF61, 0xFFE0, 0xFFE7),
+    *(0x20000, 0x3FFFE),
 )
+"""Where wide characters begin and where they end, in turn. As a regular expression it would take 7 ms of each start."""
+
 _NOT_FIRST = frozenset("、。，．・：；！？）］｝」』】〕〉》ー々…,.:;!?)]}%’”")
 _NOT_LAST = frozenset("（［｛「『【〔〈《([{‘“")
 
@@ -272,7 +275,11 @@ def _may_break(before: str, after: str) -> bool:
     """Whether a row may be broken between two graphemes without a space, given their first characters."""
     if before in _NOT_LAST or after in _NOT_FIRST:
         return False
-    return bool(_WIDE.match(before) or _WIDE.match(after))
+    return _is_wide(before) or _is_wide(after)
+
+
+def _is_wide(character: str) -> bool:
+    return bisect_right(_WIDE, ord(character)) % 2 == 1
 
 
 def _extend(runs: list[tuple[str, int]], text: str, kind: int) -> None:
