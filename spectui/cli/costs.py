@@ -86,6 +86,8 @@ def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
         )
     else:
         yield f"Pass and round are in plain passes. It pays where more than {lowest:.0%} of the drafted tokens are accepted."
+    if loaded.target.remark:
+        yield f"Of the target: {loaded.target.remark}."
 
 
 def _row(drafted: str, verify: str, round: str, needed: str, speeds: Sequence[str]) -> str:

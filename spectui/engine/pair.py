@@ -39,6 +39,9 @@ ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 _MOST_SCORES = 256 * 2**20
 """Bytes of attention's scores that a memory for long texts may have beside its cells."""
 
+_BEHIND = 1000
+"""Tokens of context for which it is told what attention costs."""
+
 _ROUNDING = (
     "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "
     "decoding's; --strict keeps it the same."
@@ -109,7 +112,10 @@ class Pair:
                 )
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
-            self.remarks["target"] = _rounds_alike(found, strict)
+            told = [_rounds_alike(found, strict)]
+            if short != resolve.target_flash(setup, long=True):
+                told.append(_attends_dearly(found))
+            self.remarks["target"] = "; ".join(filter(None, told))
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
@@ -364,6 +370,18 @@ def _rounds_alike(found: Profile, strict: bool) -> str:
         return "passes of several tokens round otherwise than single ones"
     found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, in an empty context"
     return f"{found_so}; strict makes none longer" if strict else found_so
+
+
+def _attends_dearly(found: Profile) -> str:
+    """What a short conversation pays for flash attention; "" where that is little."""
+    single = found.verify.get(1, 0.0)
+    times = 1 + found.kappa * _BEHIND / single if single else 1.0
+    if times < 2:
+        return ""
+    return (
+        f"behind {_BEHIND:,} tokens a pass over one takes {times:.1f} times as long: -fa off may be faster, but there passes "
+        "of several tokens round otherwise"
+    )
 
 
 def _info(model: Model, context: Context, remark: str) -> ModelInfo:

@@ -27,12 +27,14 @@ from tests.benchmarks import peer
 from tests.benchmarks.prompts import PROMPTS
 
 _Q8 = ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf")
+_SMOLLM2 = ("SmolLM2-135M-Instruct.Q4_1.gguf", None)
 
 PAIRS = {
     "q8": (*_Q8, "auto"),
     "q8-fa-off": (*_Q8, "off"),
     "q4": ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "auto"),
-    "smollm2": ("SmolLM2-135M-Instruct.Q4_1.gguf", None, "auto"),
+    "smollm2": (*_SMOLLM2, "auto"),
+    "smollm2-fa-off": (*_SMOLLM2, "off"),
 }
 """Target, draft and flash attention, which both sides get."""
 

@@ -12,7 +12,7 @@ from spectui.cli.costs import lines
 from spectui.speculation.costs import DraftCost, VerifyCost
 from spectui.speculation.economics import Economics, expected_tokens
 
-MODEL = SimpleNamespace(description="made up")
+MODEL = SimpleNamespace(description="made up", remark="")
 
 
 def said(economics: Economics, draft: object = MODEL) -> list[str]:
@@ -43,6 +43,14 @@ def test_without_a_draft_the_passes_alone_are_shown():
     found = said(Economics(VerifyCost({1: 0.1, 17: 0.2})), draft=None)
     assert "none" in found[1]
     assert found[4].split()[1] == found[4].split()[2]
+
+
+def test_what_was_found_out_about_the_target_is_told():
+    found = said(Economics(VerifyCost({1: 0.1, 17: 0.2})))
+    target = SimpleNamespace(description="made up", remark="passes round alike")
+    economics = Economics(VerifyCost({1: 0.1, 17: 0.2}))
+    told = list(lines(SimpleNamespace(target=target, draft=MODEL), economics))  # type: ignore[arg-type]
+    assert told == [*found, "Of the target: passes round alike."]
 
 
 def test_it_measures_the_pair_that_is_named():

@@ -106,6 +106,9 @@ def test_a_conversation_that_goes_on_finds_its_cells(session: Session):
 
 
 def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
+    session.knobs = replace(
+        KNOBS, drafter="off"
+    )  # drafts' lengths hang on the time, and behind a long text rows on those
     long, short = (session.generate(messages).text for messages in (LONG, SHORT))
     assert (session.generate(SHORT).text, session.generate(LONG).text) == (short, long)
 
@@ -154,6 +157,24 @@ def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, st
         session.generate(LONG)
     said = [line.split("=")[1].strip() for line in told if "flash_attn" in line]
     assert said == ["enabled" if "flash_attn" in changed else "auto"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "kappa", "told"),
+    [
+        ({}, 2e-5, "behind 1,000 tokens a pass over one takes 3.0 times as long: -fa off may be faster"),
+        ({}, 5e-6, ""),
+        ({"flash_attn": "on"}, 2e-5, ""),
+        ({"flash_attn": "off"}, 2e-5, ""),
+        ({"strict": "on"}, 2e-5, ""),
+    ],
+)
+def test_a_person_is_told_where_flash_attention_is_dear(
+    changed: dict[str, str], kappa: float, told: str, monkeypatch: pytest.MonkeyPatch, session: Session
+):
+    monkeypatch.setattr(pair_module, "profile", lambda *_: Profile({1: 0.01, 2: 0.015}, kappa=kappa))
+    loaded = session.load(replace(alone(), no_profile="off", **changed))  # type: ignore[arg-type]
+    assert loaded.target.remark.split(", but ")[0] == told
 
 
 def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPatch, session: Session):
