@@ -311,6 +311,29 @@ async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, mon
     assert not [widths for widths in drawn if widths not in ([], [0])]
 
 
+@pytest.mark.parametrize("size", [(20, 5), (80, 24), (120, 40)])
+async def test_the_window_is_styled_once_at_its_start_and_rightly(
+    size: tuple[int, int], make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = []
+    restyle = Screen.update_node_styles
+    monkeypatch.setattr(
+        Screen, "update_node_styles", lambda screen, animate=True: again.append(restyle(screen, animate))
+    )
+    app = make_app()
+
+    def worn() -> dict[object, object]:
+        parts = [app.screen, *app.screen.walk_children()]
+        return {part: (part.styles.get_rules(), part.visual_style) for part in parts}
+
+    async with app.run_test(size=size) as pilot:
+        await wait_until(pilot, lambda: screen_text(app).strip())
+        assert not again
+        first = worn()
+        restyle(app.screen, False)
+        assert worn() == first
+
+
 async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SpectuiApp, "is_headless", False)
     gc.disable()  # as `spectui chat` does
