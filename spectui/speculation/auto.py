@@ -8,13 +8,10 @@ from time import perf_counter
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters import DraftModel
-from spectui.speculation.economics import Economics
+from spectui.speculation.economics import ALLOWANCE, Economics
 from spectui.speculation.model import Cancelled
 from spectui.speculation.records import Candidate
 from spectui.speculation.suffix import Cursor, SuffixDrafter
-
-_STAKE = 0.01
-"""Share of the time that speculation may lose against plain decoding before it pauses."""
 
 _DOUBT = 0.03
 """Tokens that a drafted one must be worth beyond its cost: chances are estimates, and tails of no consequence go."""
@@ -112,9 +109,10 @@ class AutoDrafter:
 class AutoPolicy:
     """Rate-optimal stopping, within a bound on what speculation may cost.
 
-    The ledger: seconds gained against plain decoding. When it falls below a hundredth of the time, drafting pauses until
-    time has passed; while nothing is drafted, a few tokens are drafted now and then to see whether the text has changed:
-    again when a hundredth of the time since has made up for what that lost.
+    The ledger holds a credit of plain passes: a few to begin with, what drafts gain, and a hundredth of the time. No draft is
+    longer than what the credit covers if all of it fails, so that speculation cannot lose more. While nothing is drafted, a
+    few tokens are drafted now and then to see whether the text has changed: again when half of that hundredth has made up
+    for what it lost.
     """
 
     def __init__(self, economics: Economics) -> None:
@@ -132,21 +130,25 @@ class AutoPolicy:
         economics = self._economics
         self._knobs, self._context, self._limit = knobs, context, limit
         if self._probing:
-            self._due = economics.elapsed + max(0.0, self._before - economics.balance) / (_STAKE / 2)
+            lost = max(0.0, self._before - economics.credit) * economics.verify(1, context)
+            self._due = economics.elapsed + lost / (ALLOWANCE / 2)
         self._paused = self._looking = self._probing = False
         if not economics.verify.known or not limit:
             return False
         plain = economics.verify(1, context)
         self._owed = max(0.0, self._owed - _LOOKING * plain)
-        self._paused = economics.balance < -(_STAKE * economics.elapsed + 4 * plain)
+        self._paused = economics.credit <= 0
         self._looking = not self._paused and not self._owed
         self._probing = self._looking and self._idle >= _PATIENCE and economics.elapsed >= self._due
-        self._before = economics.balance
+        self._before = economics.credit
         self._began = perf_counter()
         return self._looking
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if len(drafted) >= self._limit:
+            return False
+        if upcoming == "model" and not self._covered(_models(drafted) + 1, len(drafted) + 1):
+            self._paused = not drafted
             return False
         if self._probing and not drafted:
             # What a repetition would have been worth is seen without keeping it.
@@ -171,13 +173,31 @@ class AutoPolicy:
         kept = 0
         if self._looking:
             stop = economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT)
-            kept = len(drafted) if self._probing else stop.length
+            kept = self._cut(drafted, len(drafted) if self._probing else stop.length)
             self._tokens = stop.tokens
             self._first = economics.calibration.chance(drafted[0]) if drafted else None
             if not kept and all(candidate.source == "suffix" for candidate in drafted):
                 self._owed = min(perf_counter() - self._began, _RAREST * _LOOKING * economics.verify(1, self._context))
         self._idle = 0 if kept else self._idle + 1
         return kept
+
+    def _cut(self, drafted: Sequence[Candidate], wanted: int) -> int:
+        """As many of the wanted tokens as may fail."""
+        models, length = _models(drafted), wanted
+        while length and not self._covered(models, length):
+            length -= 1
+        if length < min(wanted, self._knobs.draft_min):
+            length = 0
+        if wanted and not length:
+            self._paused = True
+        return length
+
+    def _covered(self, models: int, length: int) -> bool:
+        """Does the credit cover a draft of this length, so many tokens of it the model's, that fails whole?"""
+        economics, context = self._economics, self._context
+        plain = economics.verify(1, context)
+        lost = economics.drafting(models) + economics.verify(length + 1, context) - plain
+        return lost <= economics.credit * plain
 
     def note(self, kept: Sequence[Candidate]) -> str:
         economics, context = self._economics, self._context
@@ -189,7 +209,7 @@ class AutoPolicy:
         if self._probing:
             return f"drafting {len(kept)} to see whether it pays again"
         if kept:
-            drafting = economics.drafting(sum(candidate.source == "model" for candidate in kept))
+            drafting = economics.drafting(_models(kept))
             pays = self._tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
             return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
         if self._first is not None:
@@ -201,3 +221,8 @@ class AutoPolicy:
         needs = economics.break_even(context, self._limit or self._knobs.draft_max)
         wants = f"needs {needs:.2f} acceptance, has {has:.2f}" if needs is not None else "cannot pay at any acceptance"
         return f"not drafting: the draft costs {dear:.2f} of a target pass, {wants}"
+
+
+def _models(drafted: Sequence[Candidate]) -> int:
+    """How many of these tokens the draft model has drafted."""
+    return sum(candidate.source == "model" for candidate in drafted)

@@ -19,6 +19,16 @@ from spectui.speculation.records import Candidate, Round
 
 _RATE = 0.05
 
+ALLOWANCE = 0.01
+"""Share of the time that speculation may lose against plain decoding, on and on."""
+
+_STAKE = 2.5, 6.0
+"""Plain passes that it may lose before any time has passed: repetitions alone, and with a draft model, which drafts in most
+rounds, so that what the machine does to one of them says little of the next."""
+
+_MOST = 10.0
+"""Plain passes that may add up: a good hour must not pay for a bad one."""
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -36,8 +46,8 @@ class Economics:
         self.verify = verify or VerifyCost()
         self.draft = draft or DraftCost()
         self.calibration = Calibration()
-        self.balance = 0.0
-        """Seconds gained against plain decoding, lately; below 0 speculation has lost."""
+        self.credit = _STAKE[bool(self.draft.next)]
+        """Plain passes that speculation may lose: what it began with, has gained lately, and was allowed since."""
         self.elapsed = 0.0
         self._tokens = 0.0
         self._seconds = 0.0
@@ -133,21 +143,19 @@ class Economics:
         self._tokens += _RATE * (n - self._tokens)
         self._seconds += _RATE * (round.seconds - self._seconds)
         self.elapsed += round.seconds
-        if drafted:
-            self._settle(round, n, context, median(moods) if moods else 1.0)
+        gained = self._gained(round, n, context, median(moods) if moods else 1.0) if drafted else 0.0
+        self.credit = min(self.credit + (gained + ALLOWANCE * round.seconds) / self.verify(1, context), _MOST)
 
-    def _settle(self, round: Round, emitted: int, context: int, mood: float) -> None:
-        """Enter a round with a draft into the ledger.
+    def _gained(self, round: Round, emitted: int, context: int, mood: float) -> float:
+        """Seconds that a round with a draft gained against plain decoding; below 0 it lost.
 
-        Plain rounds cannot lose against plain decoding. `mood`: so many times as long as usual the round's drafted tokens took,
-        and so would plain ones have. Another hiccup counts at most as the round's own cost once more, and gains are forgotten
-        beyond a little: a good hour must not pay for a bad one.
+        `mood`: so many times as long as usual the round's drafted tokens took, and so would plain ones have. Another hiccup
+        counts at most as the round's own cost once more.
         """
-        plain = self.verify(1, context)
         drafting = self.drafting(sum(token.source == "model" for token in round.drafted)) or round.draft_s
         expected = self.verify(round.pass_size, context) + drafting
         spent = min((round.draft_s + round.verify_s) / mood, 2 * expected)
-        self.balance = min(self.balance + emitted * plain - spent, 10 * plain)
+        return emitted * self.verify(1, context) - spent
 
     def passes(self, length: int, context: int) -> float:
         """What a round with a draft of the model's costs, in plain passes."""
