@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import re
 
 import pytest
-from textual.screen import Screen
 
 from spectui.engine.events import Message
 from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.ui.app import SpectuiApp
 from spectui.ui.devices import DevicePane
 from spectui.ui.panel import SidePanel
 from spectui.ui.prompt_input import PromptInput
@@ -295,55 +292,6 @@ async def test_the_panel_is_a_drawer_below_100_columns(window: Window, engine: F
         await pilot.resize_terminal(120, 40)
         await wait_until(pilot, lambda: panel.display)
         assert "/pass" not in screen_text(app)
-
-
-async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-
-    def note(app: SpectuiApp, screen: Screen[object], _: object) -> None:
-        drawn.append([panel.region.width for panel in screen.query(SidePanel)])
-
-    monkeypatch.setattr(SpectuiApp, "_display", note)
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await wait_until(pilot, lambda: app.screen.query(SidePanel) and drawn)
-    assert [widths for widths in drawn if widths], "some drawing has a panel"
-    assert not [widths for widths in drawn if widths not in ([], [0])]
-
-
-@pytest.mark.parametrize("size", [(20, 5), (80, 24), (120, 40)])
-async def test_the_window_is_styled_once_at_its_start_and_rightly(
-    size: tuple[int, int], make_app: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    again = []
-    restyle = Screen.update_node_styles
-    monkeypatch.setattr(
-        Screen, "update_node_styles", lambda screen, animate=True: again.append(restyle(screen, animate))
-    )
-    app = make_app()
-
-    def worn() -> dict[object, object]:
-        parts = [app.screen, *app.screen.walk_children()]
-        return {part: (part.styles.get_rules(), part.visual_style) for part in parts}
-
-    async with app.run_test(size=size) as pilot:
-        await wait_until(pilot, lambda: screen_text(app).strip())
-        assert not again
-        first = worn()
-        restyle(app.screen, False)
-        assert worn() == first
-
-
-async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SpectuiApp, "is_headless", False)
-    gc.disable()  # as `spectui chat` does
-    try:
-        async with make_app().run_test() as pilot:
-            await wait_until(pilot, gc.isenabled)
-            assert gc.get_freeze_count() > 0
-    finally:
-        gc.enable()
-        gc.unfreeze()
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (400, 100)])
