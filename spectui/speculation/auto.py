@@ -8,7 +8,7 @@ from time import perf_counter
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters import DraftModel
-from spectui.speculation.economics import ALLOWANCE, Economics
+from spectui.speculation.economics import ALLOWANCE, Economics, by_model
 from spectui.speculation.model import Cancelled
 from spectui.speculation.records import Candidate
 from spectui.speculation.suffix import Cursor, SuffixDrafter
@@ -147,7 +147,7 @@ class AutoPolicy:
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if len(drafted) >= self._limit:
             return False
-        if upcoming == "model" and not self._covered(_models(drafted) + 1, len(drafted) + 1):
+        if upcoming == "model" and not self._covered(by_model(drafted) + 1, len(drafted) + 1):
             self._paused = not drafted
             return False
         if self._probing and not drafted:
@@ -172,8 +172,11 @@ class AutoPolicy:
         economics = self._economics
         kept = 0
         if self._looking:
-            stop = economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT)
-            kept = self._cut(drafted, len(drafted) if self._probing else stop.length)
+            bearable = self._bearable(drafted)
+            if drafted and not bearable:
+                self._paused = True
+            stop = economics.best_stop(drafted[:bearable], self._context, self._knobs.draft_min, _DOUBT)
+            kept = bearable if self._probing else stop.length
             self._tokens = stop.tokens
             self._first = economics.calibration.chance(drafted[0]) if drafted else None
             if not kept and all(candidate.source == "suffix" for candidate in drafted):
@@ -181,15 +184,11 @@ class AutoPolicy:
         self._idle = 0 if kept else self._idle + 1
         return kept
 
-    def _cut(self, drafted: Sequence[Candidate], wanted: int) -> int:
-        """As many of the wanted tokens as may fail."""
-        models, length = _models(drafted), wanted
+    def _bearable(self, drafted: Sequence[Candidate]) -> int:
+        """As many of these tokens as may fail."""
+        models, length = by_model(drafted), len(drafted)
         while length and not self._covered(models, length):
             length -= 1
-        if length < min(wanted, self._knobs.draft_min):
-            length = 0
-        if wanted and not length:
-            self._paused = True
         return length
 
     def _covered(self, models: int, length: int) -> bool:
@@ -209,7 +208,7 @@ class AutoPolicy:
         if self._probing:
             return f"drafting {len(kept)} to see whether it pays again"
         if kept:
-            drafting = economics.drafting(_models(kept))
+            drafting = economics.drafting(by_model(kept))
             pays = self._tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
             return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
         if self._first is not None:
@@ -221,8 +220,3 @@ class AutoPolicy:
         needs = economics.break_even(context, self._limit or self._knobs.draft_max)
         wants = f"needs {needs:.2f} acceptance, has {has:.2f}" if needs is not None else "cannot pay at any acceptance"
         return f"not drafting: the draft costs {dear:.2f} of a target pass, {wants}"
-
-
-def _models(drafted: Sequence[Candidate]) -> int:
-    """How many of these tokens the draft model has drafted."""
-    return sum(candidate.source == "model" for candidate in drafted)

@@ -15,7 +15,7 @@ from statistics import median
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.records import Candidate, DraftToken, Round
 
 _RATE = 0.05
 
@@ -60,7 +60,7 @@ class Economics:
         rate = 1.0 / self.verify(1, context)
         if self._seconds:
             rate = max(rate, self._tokens / self._seconds)
-        drafting = self.drafting(sum(candidate.source == "model" for candidate in drafted))
+        drafting = self.drafting(by_model(drafted))
         tokens = 1.0
         for length, (candidate, survival) in enumerate(
             zip(drafted, survivals or self.survivals(drafted), strict=True), 1
@@ -152,7 +152,7 @@ class Economics:
         `mood`: so many times as long as usual the round's drafted tokens took, and so would plain ones have. Another hiccup
         counts at most as the round's own cost once more.
         """
-        drafting = self.drafting(sum(token.source == "model" for token in round.drafted)) or round.draft_s
+        drafting = self.drafting(by_model(round.drafted)) or round.draft_s
         expected = self.verify(round.pass_size, context) + drafting
         spent = min((round.draft_s + round.verify_s) / mood, 2 * expected)
         return emitted * self.verify(1, context) - spent
@@ -181,3 +181,8 @@ class Economics:
 def expected_tokens(acceptance: float, length: int) -> float:
     """Tokens that a round yields if each drafted one is accepted with this chance (Leviathan et al. 2023, eq. 1)."""
     return sum(acceptance**k for k in range(length + 1))
+
+
+def by_model(drafted: Sequence[Candidate | DraftToken]) -> int:
+    """How many of these tokens the draft model has drafted."""
+    return sum(token.source == "model" for token in drafted)

@@ -15,8 +15,8 @@ from spectui.speculation.economics import Economics, expected_tokens
 MODEL = SimpleNamespace(description="made up", remark="")
 
 
-def said(economics: Economics, draft: object = MODEL) -> list[str]:
-    return list(lines(SimpleNamespace(target=MODEL, draft=draft), economics))  # type: ignore[arg-type]
+def said(economics: Economics, draft: object = MODEL, target: object = MODEL) -> list[str]:
+    return list(lines(SimpleNamespace(target=target, draft=draft), economics))  # type: ignore[arg-type]
 
 
 def test_each_length_has_its_costs_its_break_even_and_its_speeds():
@@ -46,11 +46,9 @@ def test_without_a_draft_the_passes_alone_are_shown():
 
 
 def test_what_was_found_out_about_the_target_is_told():
-    found = said(Economics(VerifyCost({1: 0.1, 17: 0.2})))
-    target = SimpleNamespace(description="made up", remark="passes round alike")
     economics = Economics(VerifyCost({1: 0.1, 17: 0.2}))
-    told = list(lines(SimpleNamespace(target=target, draft=MODEL), economics))  # type: ignore[arg-type]
-    assert told == [*found, "Of the target: passes round alike."]
+    target = SimpleNamespace(description="made up", remark="passes round alike")
+    assert said(economics, target=target) == [*said(economics), "Of the target: passes round alike."]
 
 
 def test_it_measures_the_pair_that_is_named():

@@ -106,9 +106,8 @@ def test_a_conversation_that_goes_on_finds_its_cells(session: Session):
 
 
 def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
-    session.knobs = replace(
-        KNOBS, drafter="off"
-    )  # drafts' lengths hang on the time, and behind a long text rows on those
+    # Drafts' lengths hang on the time, and behind a long text roundings on those.
+    session.knobs = replace(KNOBS, drafter="off")
     long, short = (session.generate(messages).text for messages in (LONG, SHORT))
     assert (session.generate(SHORT).text, session.generate(LONG).text) == (short, long)
 

@@ -204,10 +204,11 @@ def test_a_hiccup_while_drafting_counts_at_most_as_the_round_once_more():
     economics = machine.economics()
     economics.draft = DraftCost(0.01, 0.01)
     policy = FixedPolicy()
+    before = economics.credit
     machine.run(policy, economics, Knobs(policy="fixed", draft_max=4, p_min=0.0), 1)
-    assert economics.credit * economics.verify(1, 10) > -4 * (
-        amx(5) + 4 * 0.01
-    )  # the first pass has made the machine look twice as slow
+    # The first pass has made the machine look twice as slow; a hundredth of the time is given back.
+    lost = (before - economics.credit) * economics.verify(1, 10) + 0.01 * economics.elapsed
+    assert 0 < lost < 4 * (amx(5) + 4 * 0.01)
 
 
 def test_what_probes_lose_stays_within_a_hundredth():
@@ -232,6 +233,8 @@ def test_no_draft_is_longer_than_the_credit_covers():
         economics.credit = credit
         policy.begin(Knobs(), 0, 16)
         lengths.append(policy.keep(repeated))
+        if credit == 2.2:  # five tokens for three passes
+            assert policy.note(repeated[:4]) == "drafting 4 of 16: pays 1.7x"
     assert lengths == [16, 4, 1, 0, 0]
     assert "lost time" in policy.note(())
 
