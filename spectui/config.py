@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from spectui import paths
 from spectui.errors import UsageError
@@ -48,8 +48,7 @@ class UiSettings:
     keys: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the table: a setting, the dataclass that holds it, and what is known of it."""
 
     owner: type
@@ -83,8 +82,7 @@ Layer = dict[str, tuple[Any, str]]
 """key -> (value, origin). A key binding's key is `ui.keys.ID`."""
 
 
-@dataclass(frozen=True)
-class Configuration:
+class Configuration(NamedTuple):
     """The effective settings. `origins` says of each key which flag, variable, profile or file gave it."""
 
     knobs: Knobs

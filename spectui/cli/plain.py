@@ -217,7 +217,7 @@ class PlainChat:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RoundDone) and self._rest is not None:
-            event = replace(event, round=renumbered(event.round, self._before))
+            event = event._replace(round=renumbered(event.round, self._before))
         if not self.session.take(event):
             return
         match event:

@@ -26,7 +26,7 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[
             "prompt_tokens": finished.prompt_tokens,
             "text": finished.text,
             "stop_reason": finished.reason.value,
-            "tokens": [dataclasses.asdict(token) for round in rounds for token in round.tokens],
+            "tokens": [token._asdict() for round in rounds for token in round.tokens],
             "stats": _statistics(finished),
         }
     )

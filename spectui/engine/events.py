@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.knobs import Knobs, Setup
 from spectui.llama.records import Device as Device
@@ -11,8 +11,7 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 
 
-@dataclass(frozen=True, slots=True)
-class Loading:
+class Loading(NamedTuple):
     """`what` is "target" or "draft" or another noun, `progress` is 0..1."""
 
     what: str
@@ -20,8 +19,7 @@ class Loading:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """Both models are ready. `draft` is None when there is none, and `setup` is what was really loaded."""
 
     setup: Setup
@@ -30,23 +28,20 @@ class Loaded:
     devices: tuple[Device, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadFailed:
+class LoadFailed(NamedTuple):
     """Loading ended with this sentence. `without_draft`: the target alone would load."""
 
     message: str
     without_draft: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(NamedTuple):
     """The devices and their free memory, as ggml sees them now."""
 
     devices: tuple[Device, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """`done` of `total` prompt tokens are in the target's memory; `reused` of them were there before. `thinking`: the template
     has opened the model's thinking, which the reply goes on with."""
 
@@ -57,16 +52,14 @@ class Prompt:
     thinking: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RoundDone:
+class RoundDone(NamedTuple):
     """A round is finished. `context` is the number of tokens in the target's context."""
 
     round: Round
     context: int
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A reply ended. Seconds; `knobs` has the seed that was really used."""
 
     reason: StopReason
@@ -78,23 +71,20 @@ class Finished:
     time_to_first_token_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """A reply ended because something broke; the text so far stands and the next prompt works."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """A line to show, in passing. `draft_failed`: the reply goes on without the draft model."""
 
     message: str
     draft_failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message of a conversation. `role` is system, user or assistant."""
 
     role: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -334,7 +333,7 @@ class Pair:
             return None
         info = _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
         # The file that was named, where a copy of it drafts.
-        return replace(info, path=self._loaded["draft"][0], translated=self._translated)
+        return info._replace(path=self._loaded["draft"][0], translated=self._translated)
 
     def forget(self) -> None:
         """Empty the memories after a failure: what they hold may be what failed."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from spectui.llama.files import PADDING
 from spectui.llama.heads import Head, Vocabulary
@@ -11,8 +10,7 @@ from spectui.llama.heads import Head, Vocabulary
 _KINDS = {"llama": "SPM", "gpt2": "BPE", "bert": "WPM", "t5": "UGM", "rwkv": "RWKV", "plamo2": "PLaMo-2"}
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """`how`: the draft has the target's vocabulary, its tokens are translated (slower), or it cannot draft. `reason`: in
     words, without a full stop."""
 

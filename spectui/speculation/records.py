@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from spectui.knobs import Knobs
 
@@ -30,8 +30,7 @@ class StopReason(str, Enum):
     """A person stopped it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A token that a drafter proposes.
 
     `p` is the drafter's confidence in 0..1: for a draft model the token's share among the 10 likeliest at temperature 1
@@ -46,8 +45,7 @@ class Candidate:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class DraftToken:
+class DraftToken(NamedTuple):
     """A drafted token and what became of it.
 
     `ignored`: dropped before the target saw it (draft-min, or the policy found a shorter draft better), or never compared
@@ -61,8 +59,7 @@ class DraftToken:
     fate: Fate
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """An emitted token. All of them were chosen by the target; `origin` says who had it first.
 
     accepted: the drafter proposed it; correction: the target's choice at the first disagreement; bonus: the target's
@@ -81,8 +78,7 @@ class Token:
     p_target: float
 
 
-@dataclass(frozen=True, slots=True)
-class Likeliest:
+class Likeliest(NamedTuple):
     """The few tokens that the target found likeliest at each place of a round, best first.
 
     Packed, because a conversation has tens of thousands of places: `ids` are int32 and `p` (at temperature 1) float32, both

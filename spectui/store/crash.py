@@ -17,9 +17,8 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectui.knobs import Setup, specs
 from spectui.store.records import setup_of
@@ -36,8 +35,7 @@ _MARKER, _LOG = "doing.json", "log.txt"
 _SAFE_CTX = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Crash:
+class Crash(NamedTuple):
     """A run that died while something was going on. `when` is when that began, in seconds since the epoch."""
 
     stage: str

@@ -143,7 +143,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "prompt_s": reply.prompt_s,
         "time_to_first_token_s": reply.first_token_s,
         "stats": statistics_table(Statistics.of(reply.rounds)),
-        "tokens": [dataclasses.asdict(token) for round in reply.rounds for token in round.tokens],
+        "tokens": [token._asdict() for round in reply.rounds for token in round.tokens],
     }
 
 

@@ -42,12 +42,12 @@ def pack(rounds: Sequence[Round]) -> bytes:
     rows = []
     names = [name for name in _names(Round) if name not in _PARTS]
     token_names = [name for name in _names(Token) if name not in _FOLLOWING]
-    row, draft_row, token_row = attrgetter(*names), attrgetter(*_names(DraftToken)), attrgetter(*token_names)
+    row, token_row = attrgetter(*names), attrgetter(*token_names)
     for each in rounds:
         if not knobs or knobs[-1] != each.knobs:
             knobs.append(each.knobs)
         values = [round(value, 6) if type(value) is float else value for value in row(each)]
-        drafted, tokens = _rounded(map(draft_row, each.drafted)), _rounded(map(token_row, each.tokens))
+        drafted, tokens = _rounded(each.drafted), _rounded(map(token_row, each.tokens))
         rows.append([values, len(knobs) - 1, drafted, tokens, _likeliest_row(each.likeliest, pieces)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": token_names,
@@ -82,7 +82,7 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
 
 
 def _names(kind: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(kind)]
+    return list(kind.__annotations__)
 
 
 def _rounded(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, check, specs
@@ -14,8 +13,7 @@ FAILED = "failed"
 """A reply's stop, where something broke; else it is a `StopReason`'s value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """How a message of the assistant came about. `stop` is None while it is written, and stays so if spectui dies.
 
     `setup` names the models; the knobs, the seed among them, are in the rounds.
@@ -34,8 +32,7 @@ class Reply:
         return self.rounds[-1].knobs if self.rounds else None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(NamedTuple):
     """One message. `parent` is the message before it, None at the start; a message may have several children."""
 
     id: int
@@ -46,8 +43,7 @@ class StoredMessage:
     reply: Reply | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(NamedTuple):
     """A conversation along one path from its start: that which was last written. Times are seconds since the epoch."""
 
     id: str
@@ -65,8 +61,7 @@ class Conversation:
         return last is not None and (last.reply is None or last.reply.stop is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A line in the list of conversations."""
 
     id: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """Bytes, and shares in 0..1. `cpu` is the share of all cores since the last reading; None is unknown."""
 
     memory_used: int | None = None

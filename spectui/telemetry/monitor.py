@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spectui.telemetry.gpus import Gpu, Nvml
 from spectui.telemetry.host import Host, HostProbe
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The machine at one moment. `gpu_reason` says why there are no GPUs."""
 
-    host: Host = field(default_factory=Host)
+    host: Host = Host()
     gpus: tuple[Gpu, ...] = ()
     gpu_reason: str = ""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import islice
 from os.path import abspath
+from typing import NamedTuple
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.knobs import Knobs, Setup, spec_of, title
@@ -17,8 +18,7 @@ OTHERWISE = "The last reply was written otherwise: by another model, on other de
 """Why it cannot be compared."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """The first token that is not the same: its number from 1, and both texts; None where a text had ended."""
 
     number: int

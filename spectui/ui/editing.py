@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -178,7 +177,7 @@ class Editing(Resuming):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RoundDone) and self._rounds_before and not self.session.comparing:
-            event = replace(event, round=renumbered(event.round, self._rounds_before))
+            event = event._replace(round=renumbered(event.round, self._rounds_before))
         super()._take(event)
         if not self.session.replying:
             self._rounds_before = 0

@@ -5,7 +5,7 @@ speed-up is only known once the same prompt was decoded plainly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
@@ -14,8 +14,7 @@ _EVIDENCE = 4
 """Rounds that must have reached a place before its acceptance is believed."""
 
 
-@dataclass(frozen=True)
-class Payoff:
+class Payoff(NamedTuple):
     """An average round: what it costs in plain target passes (its break-even), and the tokens that it yields."""
 
     passes: float
@@ -27,8 +26,7 @@ class Payoff:
         return self.tokens / self.passes
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """By draft length, from 0: how many times faster than plain decoding it is expected to be."""
 
     pays: tuple[float, ...]

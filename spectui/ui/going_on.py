@@ -9,5 +9,5 @@ from spectui.speculation.records import Round
 
 def renumbered(round: Round, before: int) -> Round:
     """A round of the rest of a reply, numbered behind those that the reply had."""
-    tokens = tuple(replace(token, round=token.round + before) for token in round.tokens)
+    tokens = tuple(token._replace(round=token.round + before) for token in round.tokens)
     return replace(round, index=round.index + before, tokens=tokens)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from spectui.store import library
 from spectui.store.database import StoreError
@@ -30,7 +29,7 @@ def as_kept(session: Session, rounds_of: Callable[[int], PackedRounds]) -> Calla
             kept = library.open_conversation(file, identity)
         except StoreError:  # of which the chat has told when it happened
             return memory
-        kept = replace(kept, messages=tuple(each for each in kept.messages if each.id in path))
+        kept = kept._replace(messages=tuple(each for each in kept.messages if each.id in path))
         return kept if _has_all(kept, memory) else memory
 
     return read

@@ -52,7 +52,7 @@ class ScriptedSession:
         if self.interrupt_reply:
             os.kill(os.getpid(), signal.SIGINT)
         reason = StopReason.CANCELLED if self._stopped else StopReason.EOS
-        return replace(finished(a_round()), reason=reason)
+        return finished(a_round())._replace(reason=reason)
 
     def close(self) -> None:
         pass

@@ -46,7 +46,7 @@ def test_a_text_that_no_kernel_explains_is_reported(session):
     finished = ask(session, KNOBS, SNAKE)
     rounds = rounds_of(events)
     number = next(n for n, round in enumerate(rounds) if n > 3)
-    wrong = replace(rounds[number].tokens[0], id=17, text="wrong")
+    wrong = rounds[number].tokens[0]._replace(id=17, text="wrong")
     rounds[number] = replace(rounds[number], tokens=(wrong, *rounds[number].tokens[1:]))
     verdict = verify(session, [Message("user", SNAKE)], finished, rounds)
     assert not verdict.same

@@ -41,7 +41,7 @@ likeliest = st.lists(st.tuples(whole, st.floats(0, 1, width=32), texts), max_siz
 def placed(round: Round) -> Round:
     """Its tokens where they follow from it."""
     tokens = tuple(
-        replace(token, round=round.index, position=round.position + at) for at, token in enumerate(round.tokens)
+        token._replace(round=round.index, position=round.position + at) for at, token in enumerate(round.tokens)
     )
     return replace(round, tokens=tokens)
 
@@ -60,10 +60,10 @@ def test_rounds_come_back_as_they_were_but_for_digits_that_nobody_sees(given_rou
         assert each.seconds == pytest.approx(was.seconds, abs=1e-6)
         for token, before in zip(each.tokens, was.tokens, strict=True):
             assert token.p_target == pytest.approx(before.p_target, rel=5e-3)
-            assert token == replace(before, p_target=token.p_target, p_draft=token.p_draft)
+            assert token == before._replace(p_target=token.p_target, p_draft=token.p_draft)
         for drafted, proposed in zip(each.drafted, was.drafted, strict=True):
             assert drafted.p == pytest.approx(proposed.p, rel=5e-3)
-            assert drafted == replace(proposed, p=drafted.p)
+            assert drafted == proposed._replace(p=drafted.p)
         best, known = each.likeliest, was.likeliest
         assert (best and (best.each, best.ids, best.texts)) == (known and (known.each, known.ids, known.texts))
         if best and known:
@@ -108,7 +108,7 @@ def test_rows_of_another_spectui_are_read() -> None:
 
 def test_texts_are_made_safe_on_their_way_out() -> None:
     (round,) = some_rounds(1)
-    evil = replace(round, tokens=(replace(round.tokens[0], text="a\x1b]0;b\x07\u202ec"),))
+    evil = replace(round, tokens=(round.tokens[0]._replace(text="a\x1b]0;b\x07\u202ec"),))
     assert unpack(pack([evil]))[0].tokens[0].text == "a]0;bc"
 
 

@@ -88,7 +88,7 @@ def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> N
     best = array("f", (0.9, 0.05, 0.03, 0.02, 0.0001) * 17).tobytes()
     for round in rounds:
         assert round.likeliest is not None
-        round = replace(round, likeliest=replace(round.likeliest, texts=(text,) * 85, p=best))
+        round = replace(round, likeliest=round.likeliest._replace(texts=(text,) * 85, p=best))
         for token in round.tokens:
             lines = told(token, round, width)
             assert len(lines) == 5

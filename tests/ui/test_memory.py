@@ -8,7 +8,6 @@ import sqlite3
 import tracemalloc
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,7 +173,7 @@ def test_a_packed_round_is_what_it_was_but_for_digits_that_nobody_sees() -> None
         piece = block.piece_of(number, place)
         assert piece is not None and block.place_of(piece) == (number, place)
         token, was = block.token_at(piece), made[number].tokens[-1]
-        assert token is not None and replace(token, p_target=was.p_target, p_draft=was.p_draft) == was
+        assert token is not None and token._replace(p_target=was.p_target, p_draft=was.p_draft) == was
         assert token.p_target == pytest.approx(was.p_target, rel=1e-2)
     assert block.number_of(noise.round(7, 1, 1)) is None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -287,7 +286,7 @@ def looked(used: int, gpus: int = 0, reason: str = "") -> Snapshot:
 async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(
     make_app: Make, engine: FakeEngine, size: tuple[int, int], gpus: int
 ) -> None:
-    engine.devices = (CPU, *(replace(GPU, name=f"CUDA{at}", id=f"0000:c{at}:00.0") for at in range(gpus)))
+    engine.devices = (CPU, *(GPU._replace(name=f"CUDA{at}", id=f"0000:c{at}:00.0") for at in range(gpus)))
     app = make_app()
     async with app.run_test(size=size) as pilot:
         panel = await streaming(pilot, engine)

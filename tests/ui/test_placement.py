@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from spectui.engine.events import Device
@@ -11,7 +9,7 @@ from spectui.engine.fake import CPU, GPU
 from spectui.knobs import Setup
 from spectui.ui.placement import chosen, pick
 
-GPU1 = dataclasses.replace(GPU, name="CUDA1", id="0000:c2:00.0")
+GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")
 ACCEL = Device("BLAS", "OpenBLAS", "accel", 0, 0)
 ALL = (ACCEL, CPU, GPU, GPU1)
 
