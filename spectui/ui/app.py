@@ -29,9 +29,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.chat import ChatScreen
-from spectui.ui.help import HelpScreen
 from spectui.ui.main_screen import MainScreen
-from spectui.ui.palette import Palette
 from spectui.ui.presets import PresetStore
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.title import NARROW
@@ -105,6 +103,8 @@ class SpectuiApp(App[None]):
         theme = theme or DEFAULT_THEME
         if theme in self.available_themes:  # spectui's own are files too, and files get lost
             self.theme = theme
+        self._rules_theme = self.theme
+        self.stylesheet.set_variables(self.get_css_variables())
         if keymap:
             self.set_keymap(dict(keymap))
 
@@ -122,6 +122,14 @@ class SpectuiApp(App[None]):
         drops_frame = getattr(self._driver, "drops_frame", None)
         if drops_frame is None or not drops_frame():
             super()._display(screen, renderable)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Parse the rules with the theme's colours. Before there is a screen that has been done: Textual begins with another
+        theme's, and does it twice."""
+        if self.screen_stack or self.theme != self._rules_theme:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.update(self, animate=animate)
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
@@ -185,7 +193,8 @@ class SpectuiApp(App[None]):
         # The engine's thread gives the interpreter away in each call and waits this long to have it back from a frame.
         sys.setswitchinterval(SWITCH_S)
         if self._monitor is not None:
-            self._monitor.start()
+            # Its libraries' import would take turns with the first drawing.
+            self.call_after_refresh(self._monitor.start)
         self.set_interval(THEMES_S, self._renew_themes)
 
     def watch_app_focus(self, focused: bool) -> None:
@@ -219,6 +228,9 @@ class SpectuiApp(App[None]):
 
     def action_help(self) -> None:
         """List the keys, or leave the list."""
+        # What a key opens is imported then: the window stands sooner.
+        from spectui.ui.help import HelpScreen
+
         if isinstance(self.screen, HelpScreen):
             self.screen.action_back()
         else:
@@ -230,11 +242,15 @@ class SpectuiApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
+        from spectui.ui.palette import Palette
+
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
     def search_themes(self) -> None:
         """List the themes; one is worn at once."""
+        from spectui.ui.palette import Palette
+
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 

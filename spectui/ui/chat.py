@@ -338,7 +338,7 @@ class ChatScreen(PanelScreen):
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:
         self.query_one(Inspector).show(event.token, event.round)
-        self.panel.query_one(RoundsPage).show_round(event.round)
+        self.panel.rounds.show_round(event.round)
         if event.token is None:
             self.prompt.focus()
 
@@ -351,7 +351,7 @@ class ChatScreen(PanelScreen):
     def _end_inspection(self) -> None:
         self.transcript.end_inspection()
         self.query_one(Inspector).show(None, None)
-        self.panel.query_one(RoundsPage).show_round(None)
+        self.panel.rounds.show_round(None)
         self.prompt.focus()
 
     def action_again(self) -> None:

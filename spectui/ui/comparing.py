@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.chat import ChatScreen
-from spectui.ui.compare_page import ComparePage
 from spectui.ui.comparison import OTHERWISE
 from spectui.ui.keys import spoken
 from spectui.ui.transcript import Transcript
@@ -38,7 +37,7 @@ class Comparing(ChatScreen):
         self._plain.start_reply("without drafts")
         self._shown = True
         self.show_page("a/b")
-        self.panel.query_one(ComparePage).show(self.session.comparison)
+        self.panel.compare.show(self.session.comparison)
         self.engine.generate(messages)
         self._show_state()
 
@@ -49,14 +48,14 @@ class Comparing(ChatScreen):
 
     @property
     def _plain(self) -> Transcript:
-        return self.panel.query_one("#plain", Transcript)
+        return self.panel.plain
 
     def _show_figures(self) -> None:
         """As in the chat; a comparison goes with the reply that it was of."""
         super()._show_figures()
         if self._shown and self.session.comparison is None:
             self._shown = False
-            self.panel.query_one(ComparePage).show(None)
+            self.panel.compare.show(None)
             self._plain.clear()
 
     def _take(self, event: Event) -> None:
@@ -78,4 +77,4 @@ class Comparing(ChatScreen):
                 self._plain.finish_reply()
                 self._show_figures()
                 self._show_state()
-        self.panel.query_one(ComparePage).rewrite()
+        self.panel.compare.rewrite()

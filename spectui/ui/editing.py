@@ -16,10 +16,8 @@ from spectui.ui.figures import printable
 from spectui.ui.going_on import renumbered
 from spectui.ui.inspectable import InspectableTranscript
 from spectui.ui.keys import spoken
-from spectui.ui.messages import MessagesScreen, Way
 from spectui.ui.resuming import Resuming
 from spectui.ui.slider import Slider
-from spectui.ui.system_prompt import SystemPromptScreen
 
 
 class Editing(Resuming):
@@ -116,6 +114,9 @@ class Editing(Resuming):
 
     def action_messages(self, at: int | None = None) -> None:
         """List the messages and the other branches."""
+        # What a key opens is imported then: the window stands sooner.
+        from spectui.ui.messages import MessagesScreen, Way
+
         if not self._may_change():
             return
         branches = self._branches()
@@ -186,6 +187,7 @@ class Editing(Resuming):
 
     def action_system_prompt(self) -> None:
         """Show and change it."""
+        from spectui.ui.system_prompt import SystemPromptScreen
 
         def chosen(text: str | None) -> None:
             if text is not None:

@@ -38,6 +38,7 @@ class KeyLine(Footer):
             room -= _cells(key)
             if room < 0:
                 break
+            key.set_reactive(FooterKey.compact, self.compact)  # Textual would style each twice more on the way to it
             yield key
         if palette is not None:
             yield palette

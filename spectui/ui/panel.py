@@ -21,7 +21,6 @@ from spectui.ui.dashboard import Dashboard
 from spectui.ui.devices import DevicePane
 from spectui.ui.figures import Figures
 from spectui.ui.machine import MachinePage
-from spectui.ui.page import Page
 from spectui.ui.page_bar import PageBar
 from spectui.ui.places import PlacesPage
 from spectui.ui.rounds import RoundsPage
@@ -61,74 +60,81 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._knobs = knobs
-        self._setup = setup
         self.page = "now"
         """The page that is seen."""
-
-    def compose(self) -> ComposeResult:
-        """Switches and sliders are made from the table of knobs."""
+        self.rounds = RoundsPage(id="rounds")
+        self.trends = TrendsPage(id="trends")
+        self.machine = MachinePage(id="machine")
+        self.devices = DevicePane(setup, id="devices")
+        self.compare = ComparePage(id="compare")
+        self.plain = Transcript(id="plain")
+        self.preset = Switch("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
+        self._pages = (
+            Dashboard(id="dashboard"), self.rounds, PlacesPage(id="places"), self.trends, self.machine, self.compare,
+        )  # fmt: skip
+        # Switches and sliders are made from the table of knobs.
         switches = [
             Switch(
                 key,
                 title(key),
-                getattr(self._knobs, key),
+                getattr(knobs, key),
                 choices=spec_of(Knobs, key).choices,
                 default=getattr(Knobs(), key),
                 id=f"switch-{title(key)}",
             )
             for key in SWITCHES
         ]
-        sliders = [
-            Slider(
-                key, _LABELS.get(key, title(key)), getattr(self._knobs, key), low=spec.low, high=spec.high, step=spec.step,
+        self.sliders = {
+            key: Slider(
+                key, _LABELS.get(key, title(key)), getattr(knobs, key), low=spec.low, high=spec.high, step=spec.step,
                 default=default, id=f"slider-{title(key)}",
             )
             for key, default, spec in specs(Knobs)
             if spec.low is not None and spec.high is not None and spec.step is not None
-        ]  # fmt: skip
-        parts = (
-            Dashboard(id="dashboard"),
-            RoundsPage(id="rounds"),
-            PlacesPage(id="places"),
-            TrendsPage(id="trends"),
-            MachinePage(id="machine"),
+        }  # fmt: skip
+        """By the names of their knobs."""
+        self._levers: tuple[Switch | Slider, ...] = (*switches, *self.sliders.values())
+        self._bar = PageBar(tuple(PAGES), id="pages")
+        self._parts: tuple[Widget, ...] = (
+            *self._pages,
             Horizontal(*switches, id="switches"),
-            Vertical(*sliders, id="sliders"),
-            Switch("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset"),
+            Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
+            self.preset,
             ActionLine(
                 (("save", "save_preset"), ("next preset", "next_preset"), ("reset all", "reset_knobs")), id="actions"
             ),
-            DevicePane(self._setup, id="devices"),
-            ComparePage(id="compare"),
-            Transcript(id="plain"),
+            self.devices,
+            self.plain,
         )
-        # While nothing is drawn yet, which saves styling the hidden half of the panel again.
-        self._show_parts(parts, sliders, update=False)
-        self._dim([*switches, *sliders], self._knobs, update=False)
-        yield PageBar(tuple(PAGES), id="pages")
-        yield from parts
+        self._show_parts()
+        self._dim(knobs)
 
-    def on_mount(self) -> None:
-        """Show the first page."""
-        self.show_page(self.page)
+    def compose(self) -> ComposeResult:
+        """The first page, and the rest when the window stands: that takes a twentieth of its start."""
+        yield self._bar
+        yield from (part for part in self._parts if part.id in PAGES[self.page])
+        self.call_after_refresh(self._compose_rest)
+
+    async def _compose_rest(self) -> None:
+        await self.query_one("#sliders").mount(*(slider for key, slider in self.sliders.items() if key not in SLIDERS))
+        await self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
 
     def show_page(self, page: str) -> None:
         """See this page."""
         self.page = page
-        self._show_parts(self.children, self.query(Slider))
-        self.query_one(PageBar).show_page(page)
+        self._show_parts()
+        self._bar.show_page(page)
         focused = self.screen.focused
         # Textual would hand the focus to a neighbour that is hidden too, or to nobody: what is typed then turned knobs.
         if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
             self.screen.set_focus(self.screen.query_one("#prompt"))
 
-    def _show_parts(self, parts: Iterable[Widget], sliders: Iterable[Slider], *, update: bool = True) -> None:
-        for part in parts:
-            part.set_class(part.id != "pages" and part.id not in PAGES[self.page], "-off", update=update)
-        for slider in sliders:
-            slider.set_class(self.page != "knobs" and slider.key not in SLIDERS, "-off", update=update)
-        self.set_class(self.page == "now", "-now", update=update)
+    def _show_parts(self) -> None:
+        for part in self._parts:
+            _mark(part, part.id not in PAGES[self.page], "-off")
+        for key, slider in self.sliders.items():
+            _mark(slider, self.page != "knobs" and key not in SLIDERS, "-off")
+        _mark(self, self.page == "now", "-now")
 
     def on_hide(self) -> None:
         """A window that is made narrow hides the panel: the keys are the prompt's then."""
@@ -137,7 +143,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def focus_page(self) -> bool:
         """Focus what can be turned on the page. False where there is nothing."""
-        for part in self.query("RoundsPage, Slider, DevicePane"):
+        for part in (self.rounds, *self.sliders.values(), self.devices):
             if not _is_off(part):
                 part.focus(scroll_visible=False)
                 return True
@@ -150,48 +156,52 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def add_round(self, round: Round) -> None:
         """One more round of the reply."""
-        self.query_one(TrendsPage).add_round(round)
+        self.trends.add_round(round)
 
     def look_back(self, rounds: Iterable[Round]) -> None:
         """An earlier reply, with these rounds, is the last again."""
-        self.query_one(TrendsPage).look_back(rounds)
+        self.trends.look_back(rounds)
 
     def update_figures(self, figures: Figures) -> None:
         """Hand the figures to the pages; the one that is seen draws them."""
-        for page in self.query(Page):
+        for page in self._pages:
             page.update_figures(figures)
 
     def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
         """These devices, under this set-up."""
-        self.query_one(DevicePane).update_devices(devices, setup)
-        self.query_one(MachinePage).update_devices(devices)
+        self.devices.update_devices(devices, setup)
+        self.machine.update_devices(devices)
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """The target, and the draft if there is one."""
-        self.query_one(MachinePage).update_models(models)
+        self.machine.update_models(models)
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
         """What the monitor saw last."""
-        self.query_one(DevicePane).update_telemetry(snapshot)
-        self.query_one(MachinePage).update_telemetry(snapshot)
+        self.devices.update_telemetry(snapshot)
+        self.machine.update_telemetry(snapshot)
 
     def clear(self) -> None:
         """A new conversation."""
-        self.query_one(TrendsPage).clear()
-        self.query_one(ComparePage).show(None)
-        self.query_one("#plain", Transcript).clear()
+        self.trends.clear()
+        self.compare.show(None)
+        self.plain.clear()
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Put every slider and switch where its knob stands, and dim those that have no effect now."""
-        levers = [*self.query_one("#switches").query(Switch), *self.query(Slider)]
-        for lever in levers:
+        for lever in self._levers:
             lever.value = getattr(knobs, lever.key)
-        self._dim(levers, knobs)
+        self._dim(knobs)
 
-    def _dim(self, levers: Iterable[Switch | Slider], knobs: Knobs, *, update: bool = True) -> None:
+    def _dim(self, knobs: Knobs) -> None:
         idle = without_effect(knobs)
-        for lever in levers:
-            lever.set_class(lever.key in idle, "-idle", update=update)
+        for lever in self._levers:
+            _mark(lever, lever.key in idle, "-idle")
+
+
+def _mark(part: Widget, add: bool, name: str) -> None:
+    """Give a part a class, or take it. What is not mounted yet is styled when it is."""
+    part.set_class(add, name, update=part.is_attached)
 
 
 def _is_off(part: Widget) -> bool:

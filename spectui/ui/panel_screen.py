@@ -15,7 +15,6 @@ from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.llama.shelf import Shelf
 from spectui.ui.devices import DevicePane
 from spectui.ui.keys import spoken
-from spectui.ui.models import ModelsScreen
 from spectui.ui.panel import NO_PRESET, PAGES, SidePanel, turned
 from spectui.ui.placement import pick
 from spectui.ui.presets import PresetStore, SaveScreen
@@ -75,7 +74,7 @@ class PanelScreen(Screen[None]):
             self._aside = knobs
         self.panel.show_knobs(knobs)
         if knobs != self._preset_knobs:
-            self.panel.query_one("#preset", Switch).value = NO_PRESET
+            self.panel.preset.value = NO_PRESET
 
     def lend_knobs(self, knobs: Knobs) -> None:
         """Let the engine have these until `return_knobs`; what is turned meanwhile acts afterwards."""
@@ -122,7 +121,7 @@ class PanelScreen(Screen[None]):
         try:
             self.knobs = replace(self.knobs, **self.presets.load(name)).checked()
         except SpectuiError as error:
-            self.panel.query_one("#preset", Switch).value = NO_PRESET  # where a hand has turned it on already
+            self.panel.preset.value = NO_PRESET  # where a hand has turned it on already
             self._complain(error)
             return False
         self._show_preset(name)
@@ -134,7 +133,7 @@ class PanelScreen(Screen[None]):
         if not names:
             self.notify(spoken(self.app, "There is no preset yet: {save-preset} saves the knobs as one."), markup=False)
             return
-        now = self.panel.query_one("#preset", Switch).value
+        now = self.panel.preset.value
         name = next_choice(names, now) if now in names else names[0]
         if self.use_preset(name):
             self.notify(f"preset: {name}", timeout=2, markup=False)
@@ -142,7 +141,7 @@ class PanelScreen(Screen[None]):
     def action_save_preset(self) -> None:
         """Ask for a name and keep the knobs under it."""
         if self.presets is not None:
-            now = self.panel.query_one("#preset", Switch).value
+            now = self.panel.preset.value
             self.app.push_screen(SaveScreen("" if now == NO_PRESET else now, self.preset_names()), self._save_preset)
 
     def _save_preset(self, name: str | None) -> None:
@@ -161,7 +160,7 @@ class PanelScreen(Screen[None]):
         self.knobs = Knobs()
 
     def _show_preset(self, name: str) -> None:
-        self.panel.query_one("#preset", Switch).show_choices([NO_PRESET, *self.preset_names()], name)
+        self.panel.preset.show_choices([NO_PRESET, *self.preset_names()], name)
         self._preset_knobs = self.knobs
 
     def _complain(self, error: SpectuiError) -> None:
@@ -176,6 +175,8 @@ class PanelScreen(Screen[None]):
 
     def action_models(self) -> None:
         """Choose other models out of those that this machine has."""
+        # What a key opens is imported then: the window stands sooner.
+        from spectui.ui.models import ModelsScreen
 
         def chosen(setup: Setup | None) -> None:
             if setup is not None:
@@ -217,7 +218,7 @@ class PanelScreen(Screen[None]):
     def show_page(self, page: str) -> None:
         """See this page of the panel."""
         if page == "knobs":
-            preset = self.panel.query_one("#preset", Switch)
+            preset = self.panel.preset
             preset.show_choices([NO_PRESET, *self.preset_names()], preset.value)
         self._open_panel()
         self.panel.show_page(page)
@@ -227,13 +228,13 @@ class PanelScreen(Screen[None]):
     def show_slider(self, key: str) -> None:
         """Put a hand on this knob's slider: arrows turn it, a number can be typed."""
         self.show_page("knobs")
-        self.panel.query_one(f"#slider-{title(key)}", Slider).focus()
+        self.panel.sliders[key].focus()
 
     def action_devices(self) -> None:
         """Go to the devices, opening the panel where it is hidden."""
         self._open_panel()
         self.panel.show_page("machine")
-        self.query_one(DevicePane).focus()
+        self.panel.devices.focus()
 
     def _open_panel(self) -> bool:
         """Show the panel if it is hidden. Returns whether it was there."""

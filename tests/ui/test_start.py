@@ -5,11 +5,19 @@ from __future__ import annotations
 import gc
 
 import pytest
+from rich.console import RenderableType
+from textual._compositor import LayoutUpdate
+from textual.color import Color
+from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
+from textual.widgets._footer import FooterKey
 
+from spectui.engine.fake import FakeEngine
+from spectui.telemetry.monitor import Monitor
 from spectui.ui.app import SpectuiApp
-from spectui.ui.panel import SidePanel
-from tests.ui.driving import Make, wait_until
+from spectui.ui.panel import PAGES, SidePanel
+from spectui.ui.slider import Slider
+from tests.ui.driving import Make, load, wait_until
 from tests.ui.seeing import screen_text
 
 
@@ -48,6 +56,73 @@ async def test_the_window_is_styled_once_at_its_start_and_rightly(
         first = worn()
         restyle(app.screen, False)
         assert worn() == first
+
+
+async def test_what_is_not_seen_yet_does_not_hold_up_the_first_drawing(
+    make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polling: list[bool] = []
+    monkeypatch.setattr(Monitor, "start", lambda monitor: polling.append(True))
+    first: list[tuple[set[str], bool]] = []
+    draw = SpectuiApp._display
+
+    def note(app: SpectuiApp, screen: Screen[object], drawing: RenderableType | None) -> None:
+        if isinstance(drawing, LayoutUpdate) and screen.query(SidePanel) and not first:
+            first.append(({str(part.id) for part in screen.query_one(SidePanel).children}, bool(polling)))
+        draw(app, screen, drawing)
+
+    monkeypatch.setattr(SpectuiApp, "_display", note)
+    app = make_app(monitor=Monitor())
+    async with app.run_test(size=(120, 40)) as pilot:
+        every_part = {"pages"}.union(*PAGES.values())
+        panel = app.screen.query_one(SidePanel)
+        await wait_until(pilot, lambda: {part.id for part in panel.children} == every_part and polling)
+        assert first == [({"pages", *PAGES["now"]}, False)]
+        await wait_until(pilot, lambda: len(panel.query(Slider)) == len(panel.sliders))
+        for page, parts in PAGES.items():
+            panel.show_page(page)
+            await wait_until(pilot, lambda: panel.children[-1].is_mounted)
+            assert [part.id for part in panel.children if part.display and part.id != "pages"] == list(parts)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_keys_may_come_before_the_pages_that_they_open(
+    size: tuple[int, int], make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount_rest = SidePanel._compose_rest
+
+    async def later(panel: SidePanel) -> None: ...
+
+    monkeypatch.setattr(SidePanel, "_compose_rest", later)
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await load(pilot, engine)
+        panel = app.screen.query_one(SidePanel)
+        for key in (*(f"alt+{number}" for number in range(1, 1 + len(PAGES))), "alt+0", "alt+p", "f8", "f10"):
+            await pilot.press(key)
+        app.screen.show_slider("top_k")  # type: ignore[attr-defined]
+        await pilot.press("alt+2")
+        await mount_rest(panel)
+        assert [part.id for part in panel.children if part.display] == ["pages", "rounds"]
+        await wait_until(pilot, lambda: "each round will stand here" in screen_text(app))
+
+
+async def test_nothing_that_the_start_parsed_or_styled_is_parsed_or_styled_anew(
+    make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+    styled: list[FooterKey] = []
+    reparse = Stylesheet.reparse
+    monkeypatch.setattr(Stylesheet, "reparse", lambda sheet: parsed.append(reparse(sheet)))
+    monkeypatch.setattr(FooterKey, "update_node_styles", lambda key, animate=True: styled.append(key))
+    app = make_app(theme="spectui-light")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: len(app.screen.query(FooterKey)) > 3)
+        assert not parsed
+        assert app.screen.styles.background == Color.parse(app.available_themes["spectui-light"].background or "")
+        assert not [key for key in app.screen.query(FooterKey) if key.has_class("-compact") != key.compact]
+        # Textual makes the palette's compact, as no other.
+        assert not [key for key in styled if not key.has_class("-command-palette")]
 
 
 async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
