@@ -29,7 +29,7 @@ from spectui.cli import root
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.engine import demo, worker
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
-from tests.benchmarks.versus_llama_cpp import busy
+from tests.benchmarks.quiet import Stolen, busy
 from tests.terminal import Terminal
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."
@@ -158,6 +158,7 @@ def main() -> None:
         try:
             for name in TYPED:
                 sides[name] = Side(name, Path(directory) / name, [*FIXED, "-n", "256", *extra])
+            stolen = Stolen()
             replies: dict[str, list[dict[str, Any]]] = {name: [] for name in TYPED}
             for number in range(options.pairs):
                 if not options.noisy and (other := busy()):
@@ -168,6 +169,7 @@ def main() -> None:
             for side in sides.values():
                 side.terminal.child.close(force=True)
     report(replies["bare"], replies["window"])
+    print(f"meanwhile {stolen} of the cores")
 
 
 def report(bare: list[dict[str, Any]], window: list[dict[str, Any]]) -> None:

@@ -16,15 +16,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import geometric_mean, median
-
-import psutil
+from statistics import geometric_mean, mean, median
 
 from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from tests.benchmarks import peer
 from tests.benchmarks.prompts import PROMPTS
+from tests.benchmarks.quiet import Stolen, busy
 
 _Q8 = ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf")
 _SMOLLM2 = ("SmolLM2-135M-Instruct.Q4_1.gguf", None)
@@ -51,25 +50,6 @@ OWN_SWEEP = [
 PLAIN = Knobs(drafter="off", policy="fixed", temperature=0.0)
 AUTO = Knobs(drafter="auto", policy="auto", temperature=0.0)
 EQUAL = Knobs(drafter="model", policy="fixed", temperature=0.0, draft_max=FIXED[0], p_min=FIXED[1])
-
-
-def busy() -> str:
-    """The busiest other process, if any uses more than a tenth of a core; "" if the machine is quiet."""
-    own = psutil.Process().pid
-    others = [process for process in psutil.process_iter(["name"]) if process.pid != own]
-    for process in others:
-        _ask(process)
-    psutil.cpu_percent(1.0)
-    shares = [(_ask(process), process.info["name"]) for process in others]
-    share, name = max(shares, default=(0.0, ""))
-    return f"{name} uses {share:.0f} % of a core" if share > 10 else ""
-
-
-def _ask(process: psutil.Process) -> float:
-    try:
-        return float(process.cpu_percent())
-    except psutil.Error:
-        return 0.0
 
 
 class Spectui:
@@ -151,7 +131,8 @@ def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
                 what = next(which for which in settings if which.name == best["setting"])
             elif who == "own best":
                 what = fixed(*own[int(str(fastest(args, name, "own sweep")["number"]))])
-            yield {"pair": args.pair, **make(who, what, number)}
+            stolen = Stolen()
+            yield {"pair": args.pair, **make(who, what, number), "stolen": stolen.share}
 
 
 def fixed(drafter: str, most: int, p_min: float) -> Knobs:
@@ -188,6 +169,9 @@ def report(results: Path) -> None:
         for prompt in dict.fromkeys(each["prompt"] for each in records if each["pair"] == pair):
             rows = [each for each in records if (each["pair"], each["prompt"]) == (pair, prompt)]
             _row(prompt, rows, ratios)
+        shares = [float(str(each["stolen"])) for each in records if each["pair"] == pair and "stolen" in each]
+        if shares:
+            print(f"\nthe host took {100 * mean(shares):.0f} % of the cores, {100 * max(shares):.0f} at most")
         for name, values in ratios.items():
             if values:
                 print(f"\n{name}: geometric mean {geometric_mean(values):.2f}, worst {min(values):.2f}", end="")
