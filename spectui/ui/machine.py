@@ -9,12 +9,15 @@ from spectui.engine.events import Device, ModelInfo
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.figures import UNKNOWN, count, percent, printable
-from spectui.ui.lines import Line, bar_of, labelled, wrapped
+from spectui.ui.lines import LABEL, Line, bar_of, labelled, wrapped
 from spectui.ui.page import Page
 from spectui.ui.plot import columns
 
 MINUTES = 2
 """Of history; the monitor looks once a second."""
+
+BRIEF = -1
+"""Rows of history of a GPU that is told in one line."""
 
 
 class MachinePage(Page):
@@ -57,9 +60,9 @@ devices: **{devices}**, arrows and Space move a model to another one.
             self.rewrite()
 
     def written(self) -> list[Line]:
-        """GPUs first, then the host, then the models; of the past as much as there is room for."""
+        """GPUs first, then the host, then the models; of the past what there is room for, and many GPUs in a line each."""
         told, room = self._told(self.size.width), self.size.height
-        for rows, most in ((2, room - len(told)), (1, room - len(told)), (1, room), (0, room)):
+        for rows, most in ((2, room - len(told)), (1, room - len(told)), (1, room), (0, room), (BRIEF, room)):
             lines = self._seen(self.size.width, rows)
             if len(lines) <= most:
                 break
@@ -70,7 +73,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
         lines: list[Line] = []
         for device in self._devices:
             if device.kind in ("gpu", "igpu"):
-                lines += [*self._gpu(device, width, rows), *([[]] if rows else [])]
+                lines += [*self._gpu(device, width, rows), *([[]] if rows > 0 else [])]
         if not lines and self._past and self._past[-1].gpu_reason:
             lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
         return [*lines, *self._host(width, rows)]
@@ -90,6 +93,9 @@ devices: **{devices}**, arrows and Space move a model to another one.
         total = now.memory_total if now and now.memory_total else device.total
         warm = [f"{now.temperature:.0f} °C" if now and now.temperature is not None else "",
                 f"{now.power:.0f} W" if now and now.power is not None else ""]  # fmt: skip
+        if rows == BRIEF:
+            (memory,) = _measured(printable(device.name)[: LABEL - 1], used, total, [], width - 6, 0)
+            return [[*memory, (f"{percent(now.utilisation if now else None):>6}", "value")]]
         past = _shares((gpu.memory_used, gpu.memory_total) if gpu else (None, None) for gpu in gpus)
         name = printable(f"{device.name}  {device.description}").replace("\n", " ")
         return [
