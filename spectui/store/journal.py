@@ -119,6 +119,12 @@ class Journal:
                         setup=json.dumps(dataclasses.asdict(setup)), now=time.time())  # fmt: skip
         self._writer.post(begin)
 
+    def begin_thinking(self) -> None:
+        """The prompt has opened the model's thinking, which the reply goes on with. Said again it changes nothing."""
+        if self._writer is not None and self._reply is not None and not self._reply.thinking:
+            self._reply.thinking = True
+            self._writer.post(partial(_begin_thinking, message=self._reply.message))
+
     def continue_reply(self) -> None:
         """The last message, a reply that was stopped, goes on."""
         if self._writer is not None and self.path:
@@ -153,11 +159,12 @@ class Journal:
 class GrowingReply:
     """A reply that is written: its message's id, and the rounds that it has since this began."""
 
-    __slots__ = ("appended", "message", "rounds")
+    __slots__ = ("appended", "message", "rounds", "thinking")
 
     def __init__(self, message: int) -> None:
         self.message = message
         self.rounds = PackedRounds()
+        self.thinking = False
         self.appended = 0
         """How many of the rounds there are operations for; the writer's thread counts them."""
 
@@ -220,7 +227,7 @@ class Known:
 
 def _write_reply(connection: sqlite3.Connection, message: int, reply: Reply, size: int) -> None:
     """A reply with the first `size` of its rounds."""
-    setup = json.dumps(dataclasses.asdict(reply.setup))
+    setup = json.dumps({**dataclasses.asdict(reply.setup), "thinking": reply.thinking})
     row = (message, setup, reply.stop, reply.prompt_tokens, reply.prompt_s, reply.first_token_s)
     connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", row)
     connection.execute("DELETE FROM chunk WHERE message = ?", (message,))
@@ -261,6 +268,12 @@ def _begin_reply(
     connection.execute("INSERT OR REPLACE INTO reply (message, setup) VALUES (?, ?)", (message, setup))
     connection.execute("DELETE FROM chunk WHERE message = ?", (message,))
     connection.execute("UPDATE conversation SET updated = ?, head = ? WHERE id = ?", (now, message, conversation))
+
+
+def _begin_thinking(connection: sqlite3.Connection, *, message: int) -> None:
+    for (setup,) in connection.execute("SELECT setup FROM reply WHERE message = ?", (message,)).fetchall():
+        changed = json.dumps({**json.loads(setup), "thinking": True})
+        connection.execute("UPDATE reply SET setup = ? WHERE message = ?", (changed, message))
 
 
 def _open_reply(connection: sqlite3.Connection, *, message: int) -> None:

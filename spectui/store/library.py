@@ -13,7 +13,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from spectui.knobs import Setup
 from spectui.store.database import StoreError, opened, transaction
 from spectui.store.packed import PackedRounds
 from spectui.store.packing import PackedError, unpack
@@ -145,14 +144,12 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
         rounds = PackedRounds()  # the text stands in the message; only its colours and figures are lost
     stop = row[1] if isinstance(row[1], str) else None
     prompt_tokens = row[2] if isinstance(row[2], int) else None
-    return Reply(_setup(row[0]), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds)
-
-
-def _setup(text: object) -> Setup:
     try:
-        return setup_of(json.loads(_text(text)))
+        table = json.loads(_text(row[0]))
     except (ValueError, RecursionError):
-        return Setup()
+        table = {}
+    thinking = isinstance(table, dict) and table.get("thinking") is True
+    return Reply(setup_of(table), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds, thinking)
 
 
 def _message(row: Sequence[Any], reply: Reply | None = None) -> StoredMessage:

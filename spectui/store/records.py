@@ -16,7 +16,7 @@ FAILED = "failed"
 class Reply(NamedTuple):
     """How a message of the assistant came about. `stop` is None while it is written, and stays so if spectui dies.
 
-    `setup` names the models; the knobs, the seed among them, are in the rounds.
+    `setup` names the models; the knobs, the seed among them, are in the rounds. `thinking`: the prompt had opened it.
     """
 
     setup: Setup
@@ -25,6 +25,7 @@ class Reply(NamedTuple):
     prompt_s: float | None
     first_token_s: float | None
     rounds: PackedRounds
+    thinking: bool = False
 
     @property
     def knobs(self) -> Knobs | None:

@@ -138,6 +138,8 @@ class Resuming(ChatScreen):
 
     def _show_reply(self, reply: Reply, place: int) -> None:
         self.transcript.start_reply(short_name(reply.setup.model), place, reply.rounds)
+        if reply.thinking:
+            self.transcript.begin_thinking()
         self.transcript.append_rounds(reply.rounds)
         for round in reply.rounds:
             self.panel.add_round(round)

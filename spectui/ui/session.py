@@ -261,9 +261,11 @@ class Session:
                 self.draft_failed = True
             case Devices(devices=devices):
                 self.devices = devices
-            case Prompt():
+            case Prompt(thinking=thinking):
                 self.prompt = event
                 self.context = event.done
+                if thinking:
+                    self.journal.begin_thinking()
             case RoundDone(round=round, context=context):
                 self._take_round(round)
                 self.context = context

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,9 @@ from textual.selection import SELECT_ALL
 
 from spectui.engine.events import Message
 from spectui.engine.fake import FakeEngine
+from spectui.store.database import connect
+from spectui.store.journal import Journal, Known
+from spectui.store.library import last
 from spectui.ui.thinking import Thinking
 from spectui.ui.transcript import Transcript
 from tests.ui.driving import Window, ask, wait_until
@@ -40,6 +46,13 @@ def drawn(pilot: Pilot[None]) -> list[str]:
     return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
 
 
+def dim(pilot: Pilot[None], y: int, word: str) -> bool:
+    """Whether a plain token's word in this row has another colour than plain tokens have."""
+    transcript = pilot.app.screen.query_one(Transcript)
+    plain = transcript.get_component_rich_style("transcript--plain").color
+    return any(word in each.text and each.style and each.style.color != plain for each in transcript.render_line(y))
+
+
 async def say(pilot: Pilot[None], engine: FakeEngine, text: str) -> None:
     """End the reply with this."""
     engine.emit_round(plain=text, seconds=0.1)
@@ -58,8 +71,7 @@ async def think(pilot: Pilot[None], engine: FakeEngine, *, opened: bool = False)
         if "see" in text:
             shown = drawn(pilot)
             assert "   let me see█" in shown, "unfolded while it lasts"
-            kinds = pilot.app.screen.query_one(Transcript).render_line(shown.index("   let me see█"))
-            assert all(segment.style.italic for segment in kinds if "let" in segment.text and segment.style), "and dim"
+            assert dim(pilot, shown.index("   let me see█"), "let"), "and dim"
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -92,6 +104,31 @@ async def test_a_key_or_a_click_unfolds_and_folds(window: Window, engine: FakeEn
         for expected in (rows, folded):
             await pilot.click(Transcript, offset=Offset(6, at))
             await wait_until(pilot, lambda expected=expected: drawn(pilot) == expected)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+async def test_a_reply_that_was_cut_off_while_it_thought_is_dim_when_it_is_opened_again(
+    window: Window, engine: FakeEngine, file: Path, opened: bool
+) -> None:
+    journal = Journal(file)
+    async with window(journal=journal) as (_, pilot):
+        await ask(pilot, "2+2")
+        await wait_until(pilot, lambda: engine.generates)
+        for done in (1, 3):
+            engine.read_prompt(done, 3, thinking=opened)
+        engine.emit_round(plain="let" if opened else "<think>let", seconds=0.1)
+        await wait_until(pilot, lambda: not engine.events)
+        journal.flush()
+    kept = last(file)
+    assert kept is not None
+    anew = file.with_name("anew.db")
+    with closing(connect(anew)) as connection:
+        Known(kept)(connection)  # as after the file was lost
+    for was in (kept, last(anew)):
+        async with window(conversation=was) as (_, pilot):
+            await wait_until(pilot, lambda: any("let" in row for row in drawn(pilot)))
+            (y,) = (y for y, row in enumerate(drawn(pilot)) if row.endswith("let"))
+            assert dim(pilot, y, "let")
 
 
 async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(window: Window, engine: FakeEngine) -> None:
