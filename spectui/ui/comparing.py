@@ -11,7 +11,6 @@ from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.chat import ChatScreen
 from spectui.ui.comparison import OTHERWISE
 from spectui.ui.keys import spoken
-from spectui.ui.transcript import Transcript
 
 
 class Comparing(ChatScreen):
@@ -33,8 +32,8 @@ class Comparing(ChatScreen):
             self.notify(self._why_not(), severity="warning", markup=False)
             return
         self.lend_knobs(self.session.comparison.knobs)
-        self._plain.clear()
-        self._plain.start_reply("without drafts")
+        self.panel.plain.clear()
+        self.panel.plain.start_reply("without drafts")
         self._shown = True
         self.show_page("a/b")
         self.panel.compare.show(self.session.comparison)
@@ -46,17 +45,13 @@ class Comparing(ChatScreen):
             return spoken(self.app, f"{OTHERWISE} {{regenerate}} answers once more.")
         return "There is no finished reply to compare."
 
-    @property
-    def _plain(self) -> Transcript:
-        return self.panel.plain
-
     def _show_figures(self) -> None:
         """As in the chat; a comparison goes with the reply that it was of."""
         super()._show_figures()
         if self._shown and self.session.comparison is None:
             self._shown = False
             self.panel.compare.show(None)
-            self._plain.clear()
+            self.panel.plain.clear()
 
     def _take(self, event: Event) -> None:
         """As in the chat; what is of the plain decoding is shown on the panel."""
@@ -68,13 +63,13 @@ class Comparing(ChatScreen):
     def _show_plain(self, event: Event) -> None:
         match event:
             case RoundDone(round=round):
-                self._plain.append_rounds([round])
+                self.panel.plain.append_rounds([round])
                 return
             case Prompt(thinking=True):
-                self._plain.begin_thinking()
+                self.panel.plain.begin_thinking()
             case Finished() | Failed():
                 self.return_knobs()
-                self._plain.finish_reply()
+                self.panel.plain.finish_reply()
                 self._show_figures()
                 self._show_state()
         self.panel.compare.rewrite()
