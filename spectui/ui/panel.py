@@ -115,9 +115,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         yield from (part for part in self._parts if part.id in PAGES[self.page])
         self.call_after_refresh(self._compose_rest)
 
-    async def _compose_rest(self) -> None:
-        await self.query_one("#sliders").mount(*(slider for key, slider in self.sliders.items() if key not in SLIDERS))
-        await self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
+    def _compose_rest(self) -> None:
+        if self.is_attached:  # the window may be closed already
+            self.query_one("#sliders").mount(*(each for key, each in self.sliders.items() if key not in SLIDERS))
+            self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
 
     def show_page(self, page: str) -> None:
         """See this page."""

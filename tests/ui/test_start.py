@@ -91,7 +91,7 @@ async def test_keys_may_come_before_the_pages_that_they_open(
 ) -> None:
     mount_rest = SidePanel._compose_rest
 
-    async def later(panel: SidePanel) -> None: ...
+    def later(panel: SidePanel) -> None: ...
 
     monkeypatch.setattr(SidePanel, "_compose_rest", later)
     app = make_app()
@@ -102,9 +102,31 @@ async def test_keys_may_come_before_the_pages_that_they_open(
             await pilot.press(key)
         app.screen.show_slider("top_k")  # type: ignore[attr-defined]
         await pilot.press("alt+2")
-        await mount_rest(panel)
+        mount_rest(panel)
+        await wait_until(pilot, lambda: panel.rounds.is_mounted)
         assert [part.id for part in panel.children if part.display] == ["pages", "rounds"]
         await wait_until(pilot, lambda: "each round will stand here" in screen_text(app))
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+async def test_the_window_can_be_left_at_any_of_its_first_drawings(
+    number: int, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawings: list[object] = []
+    draw = SpectuiApp._display
+
+    def note(app: SpectuiApp, screen: Screen[object], drawing: RenderableType | None) -> None:
+        draw(app, screen, drawing)
+        if drawing is not None:
+            drawings.append(drawing)
+            if len(drawings) == number:
+                app.exit(None, 129)
+
+    monkeypatch.setattr(SpectuiApp, "_display", note)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: app._exit)
+    assert app.return_code == 129
 
 
 async def test_nothing_that_the_start_parsed_or_styled_is_parsed_or_styled_anew(
