@@ -21,7 +21,8 @@ _KEYS = {each.value.rpartition("+")[2] for each in Keys} | {*KEY_NAME_REPLACEMEN
 def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """`[ui.keys]` as Textual takes it, and a sentence for each line of it that maps nothing."""
     if lines:
-        import spectui.ui.markdown_screen  # noqa: F401  it is not there before it is opened, and its keys have names too
+        # They are not there before they are opened, and their keys have names too.
+        from spectui.ui import help, markdown_screen, messages, models, palette, system_prompt  # noqa: F401
     known, read, problems = set(_ids(DOMNode)), {}, []
     for name, keys in lines.items():
         pressed = [_pressed(key) for key in keys.split(",")]
