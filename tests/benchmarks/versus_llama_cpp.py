@@ -172,10 +172,25 @@ def report(results: Path) -> None:
         shares = [float(str(each["stolen"])) for each in records if each["pair"] == pair and "stolen" in each]
         if shares:
             print(f"\nthe host took {100 * mean(shares):.0f} % of the cores, {100 * max(shares):.0f} at most")
+            print(f"auto / plain without its part of each run: {_without_host(pair, records)}")
         for name, values in ratios.items():
             if values:
                 print(f"\n{name}: geometric mean {geometric_mean(values):.2f}, worst {min(values):.2f}", end="")
         print()
+
+
+def _without_host(pair: str, records: list[dict[str, object]]) -> str:
+    """Each prompt's median of auto over that of plain, had the host left the cores to every run."""
+    speeds: dict[tuple[str, str], list[float]] = {}
+    for each in records:
+        if each["pair"] == pair and "stolen" in each:
+            speed = float(str(each["speed"])) / (1 - float(str(each["stolen"])))
+            speeds.setdefault((str(each["prompt"]), str(each["who"])), []).append(speed)
+    return ", ".join(
+        f"{prompt} {median(auto) / median(speeds[prompt, 'plain']):.2f}"
+        for (prompt, who), auto in speeds.items()
+        if who == "auto" and (prompt, "plain") in speeds
+    )
 
 
 def _row(prompt: str, rows: list[dict[str, object]], ratios: dict[str, list[float]]) -> None:
