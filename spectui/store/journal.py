@@ -111,19 +111,26 @@ class Journal:
 
     def begin_reply(self, setup: Setup) -> None:
         """A reply to the last message begins, by these models."""
-        self._reply = GrowingReply(_new_id())
+        self._reply = GrowingReply(_new_id(), setup)
         if self._writer is None:
             return
         parent = self.path[-1] if self.path else None
-        begin = partial(_begin_reply, conversation=self._conversation, message=self._reply.message, parent=parent,
-                        setup=json.dumps(dataclasses.asdict(setup)), now=time.time())  # fmt: skip
+        begin = partial(
+            _begin_reply,
+            conversation=self._conversation,
+            message=self._reply.message,
+            parent=parent,
+            setup=_about(setup),
+            now=time.time(),
+        )
         self._writer.post(begin)
 
     def begin_thinking(self) -> None:
         """The prompt has opened the model's thinking, which the reply goes on with. Said again it changes nothing."""
-        if self._writer is not None and self._reply is not None and not self._reply.thinking:
-            self._reply.thinking = True
-            self._writer.post(partial(_begin_thinking, message=self._reply.message))
+        reply = self._reply
+        if self._writer is not None and reply is not None and reply.setup is not None:
+            self._writer.post(partial(_set_setup, message=reply.message, setup=_about(reply.setup, thinking=True)))
+            reply.setup = None
 
     def continue_reply(self) -> None:
         """The last message, a reply that was stopped, goes on."""
@@ -159,12 +166,13 @@ class Journal:
 class GrowingReply:
     """A reply that is written: its message's id, and the rounds that it has since this began."""
 
-    __slots__ = ("appended", "message", "rounds", "thinking")
+    __slots__ = ("appended", "message", "rounds", "setup")
 
-    def __init__(self, message: int) -> None:
+    def __init__(self, message: int, setup: Setup | None = None) -> None:
         self.message = message
         self.rounds = PackedRounds()
-        self.thinking = False
+        self.setup = setup
+        """As long as it may have to be written again: until the prompt is found to have opened the thinking."""
         self.appended = 0
         """How many of the rounds there are operations for; the writer's thread counts them."""
 
@@ -227,7 +235,7 @@ class Known:
 
 def _write_reply(connection: sqlite3.Connection, message: int, reply: Reply, size: int) -> None:
     """A reply with the first `size` of its rounds."""
-    setup = json.dumps({**dataclasses.asdict(reply.setup), "thinking": reply.thinking})
+    setup = _about(reply.setup, thinking=reply.thinking)
     row = (message, setup, reply.stop, reply.prompt_tokens, reply.prompt_s, reply.first_token_s)
     connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", row)
     connection.execute("DELETE FROM chunk WHERE message = ?", (message,))
@@ -270,10 +278,8 @@ def _begin_reply(
     connection.execute("UPDATE conversation SET updated = ?, head = ? WHERE id = ?", (now, message, conversation))
 
 
-def _begin_thinking(connection: sqlite3.Connection, *, message: int) -> None:
-    for (setup,) in connection.execute("SELECT setup FROM reply WHERE message = ?", (message,)).fetchall():
-        changed = json.dumps({**json.loads(setup), "thinking": True})
-        connection.execute("UPDATE reply SET setup = ? WHERE message = ?", (changed, message))
+def _set_setup(connection: sqlite3.Connection, *, message: int, setup: str) -> None:
+    connection.execute("UPDATE reply SET setup = ? WHERE message = ?", (setup, message))
 
 
 def _open_reply(connection: sqlite3.Connection, *, message: int) -> None:
@@ -305,6 +311,11 @@ def _set_system(connection: sqlite3.Connection, *, conversation: str, system: st
 
 def _turn(connection: sqlite3.Connection, *, conversation: str, message: int) -> None:
     connection.execute("UPDATE conversation SET head = ? WHERE id = ?", (message, conversation))
+
+
+def _about(setup: Setup, *, thinking: bool = False) -> str:
+    """What stands in a reply's `setup`."""
+    return json.dumps({**dataclasses.asdict(setup), "thinking": thinking})
 
 
 def _new_id() -> int:
