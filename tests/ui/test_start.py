@@ -52,6 +52,8 @@ async def test_the_window_is_styled_once_at_its_start_and_rightly(
 
     async with app.run_test(size=size) as pilot:
         await wait_until(pilot, lambda: screen_text(app).strip())
+        panel = app.screen.query_one(SidePanel)
+        await wait_until(pilot, lambda: panel.plain.is_mounted and all(each.is_mounted for each in panel.query(Slider)))
         assert not again
         first = worn()
         restyle(app.screen, False)
@@ -81,7 +83,6 @@ async def test_what_is_not_seen_yet_does_not_hold_up_the_first_drawing(
         await wait_until(pilot, lambda: len(panel.query(Slider)) == len(panel.sliders))
         for page, parts in PAGES.items():
             panel.show_page(page)
-            await wait_until(pilot, lambda: panel.children[-1].is_mounted)
             assert [part.id for part in panel.children if part.display and part.id != "pages"] == list(parts)
 
 
