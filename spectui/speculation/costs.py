@@ -8,8 +8,8 @@ from collections.abc import Mapping
 _SPEED_RATE = 0.1
 """Weight of a new observation of how fast the machine is just now; the first ones count as much as those before together."""
 
-_RATE = 0.08
-"""Weight of a new observation of a draft's cost, the machine's speed taken out."""
+_RATE = 0.05
+"""Weight of a new observation of a draft's cost, or of kappa, the machine's speed taken out."""
 
 _SIZE_RATE = 0.25
 """The same of a pass: more than the speed's, so that what is true of some sizes only is not believed of all."""
@@ -74,8 +74,7 @@ class VerifyCost:
         if n not in self.table:
             return
         expected = self(n, context)
-        # Beyond a factor of 1.3 it is the machine's doing, not the kernel's.
-        error = (min(max(seconds / expected, 0.77), 1.3) - 1.0) * expected / self.speed
+        error = (_own(seconds / expected) - 1.0) * expected / self.speed
         share = context / (context + _ROW_CONTEXT)
         self.table[n] += _SIZE_RATE * (1 - share) * error
         if context:
@@ -104,6 +103,11 @@ class VerifyCost:
 
     def _rise(self, low: int, high: int) -> float:
         return (self.table[high] - self.table[low]) / (high - low)
+
+
+def _own(ratio: float) -> float:
+    """What of a surprise may be the kernel's doing. The rest is the machine's, which the speed tells by and by."""
+    return min(max(ratio, 0.77), 1.3)
 
 
 def _surprise(ratio: float) -> float:
@@ -135,4 +139,4 @@ class DraftCost:
 
     @staticmethod
     def _moved(old: float, seconds: float) -> float:
-        return old + _RATE * (min(seconds, 1.5 * old) - old) if old else seconds
+        return old * (1 + _RATE * (_own(seconds / old) - 1)) if old else seconds

@@ -109,12 +109,13 @@ def test_after_a_bad_stretch_drafting_comes_back():
     assert seconds < 0.75 * plain
 
 
+@pytest.mark.parametrize("seed", [0, 4, 5])
 @pytest.mark.parametrize("slow", [3.0, 20.0])
-def test_another_process_on_the_machine_does_not_end_the_drafting(slow):
+def test_another_process_on_the_machine_does_not_end_the_drafting(slow, seed):
     machine = Machine(amx, 0.01, calibrated, mood=lambda token: slow if (token // 300) % 2 else 1.0)
     economics = machine.economics()
-    auto = machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), TOKENS)
-    fixed = machine.run(FixedPolicy(), machine.economics(), Knobs(policy="fixed", draft_max=4, p_min=0.0), TOKENS)
+    auto = machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), TOKENS, seed)
+    fixed = machine.run(FixedPolicy(), machine.economics(), Knobs(policy="fixed", draft_max=4, p_min=0.0), TOKENS, seed)
     plain = amx(1) * sum(machine.mood(token) for token in range(TOKENS))
     assert fixed < 0.8 * plain  # there is something to lose
     assert auto < 1.1 * fixed
@@ -144,7 +145,7 @@ def test_what_the_draft_has_to_catch_up_on_is_its_own_cost():
     )
     before = economics.credit
     economics.observe(round, drafted)
-    assert economics.credit == pytest.approx(before - 1.2 + 0.01 * 2.2)
+    assert economics.credit == pytest.approx(before - 1.2)
 
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -257,16 +258,16 @@ def test_the_model_is_asked_for_no_token_that_the_credit_does_not_cover():
     assert ["lost time" in each for each in said] == [False, False, True]
 
 
-@pytest.mark.parametrize(("drafting", "most"), [(0.0, 2.5), (0.1, 6.0)])
-def test_drafts_that_all_fail_lose_no_more_than_a_few_passes_and_a_hundredth(drafting, most, monkeypatch):
-    """However sure the chances are of them."""
+@pytest.mark.parametrize(("drafting", "most"), [(0.0, 2.5), (0.1, 5.0)])
+def test_drafts_that_all_fail_lose_a_few_passes_at_most_and_later_a_hundredth(drafting, most, monkeypatch):
+    """However sure the chances are of them: in 125 and 250 tokens 2 %, and less from there on."""
     economics = Economics(
         VerifyCost({n: 1.0 + 0.4 * (n > 1) + 0.1 * (n - 1) for n in range(1, 18)}, 1.0), DraftCost(drafting, drafting)
     )
     monkeypatch.setattr(economics.calibration, "chance", lambda candidate: 0.99)
     policy = AutoPolicy(economics)
     wrong = [Candidate(1, 0.99, "suffix", match=40)] * 16
-    lost, worst, lengths = 0.0, 0.0, []
+    lost, lengths = 0.0, []
     for index in range(2000):
         kept = policy.keep(wrong) if policy.begin(Knobs(), 0, 16) else policy.keep(())
         seconds = economics.verify(kept + 1, 0)
@@ -276,9 +277,10 @@ def test_drafts_that_all_fail_lose_no_more_than_a_few_passes_and_a_hundredth(dra
         )  # fmt: skip
         economics.observe(round, wrong[:kept])
         lost += seconds - 1.0
-        worst = max(worst, lost - 0.01 * economics.elapsed)
+        assert lost <= max(most, most / 2 + 0.01 * economics.elapsed)
+        if index == 50 * most:
+            assert 0.6 * most < lost <= 0.02 * index
         lengths.append(kept)
-    assert 0.6 * most < worst <= most
     assert any(lengths[1000:])  # it does not end
 
 
