@@ -28,8 +28,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE message (id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, parent INTEGER, role TEXT NOT NULL,"
         " text TEXT NOT NULL, created REAL NOT NULL)",
         "CREATE INDEX messages ON message (conversation)",
-        # Of a reply, besides its message: `stop` is NULL until it ended, `setup` is JSON, with `thinking` if the prompt had
-        # opened that; the knobs are in the rounds.
+        # Of a reply, besides its message: `stop` is NULL until it ended, `setup` is JSON, with `thinking` and `mixed` where
+        # they are true; the knobs are in the rounds.
         "CREATE TABLE reply (message INTEGER PRIMARY KEY, setup TEXT NOT NULL, stop TEXT,"
         " prompt_tokens INTEGER, prompt_s REAL, first_token_s REAL)",
         "CREATE TABLE chunk (message INTEGER NOT NULL, number INTEGER NOT NULL, rounds BLOB NOT NULL,"

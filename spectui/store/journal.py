@@ -111,7 +111,7 @@ class Journal:
 
     def begin_reply(self, setup: Setup) -> None:
         """A reply to the last message begins, by these models."""
-        self._reply = GrowingReply(_new_id(), setup)
+        self._reply = GrowingReply(_new_id())
         if self._writer is None:
             return
         parent = self.path[-1] if self.path else None
@@ -128,15 +128,17 @@ class Journal:
     def begin_thinking(self) -> None:
         """The prompt has opened the model's thinking, which the reply goes on with. Said again it changes nothing."""
         reply = self._reply
-        if self._writer is not None and reply is not None and reply.setup is not None:
-            self._writer.post(partial(_set_setup, message=reply.message, setup=_about(reply.setup, thinking=True)))
-            reply.setup = None
+        if self._writer is not None and reply is not None and not reply.thinking:
+            reply.thinking = True
+            self._writer.post(partial(_mark, message=reply.message, what="thinking"))
 
-    def continue_reply(self) -> None:
-        """The last message, a reply that was stopped, goes on."""
+    def continue_reply(self, *, otherwise: bool = False) -> None:
+        """The last message, a reply that was stopped, goes on; `otherwise`: under another set-up than the one that began it."""
         if self._writer is not None and self.path:
             self._reply = GrowingReply(self.path.pop())
             self._writer.post(partial(_open_reply, message=self._reply.message))
+            if otherwise:
+                self._writer.post(partial(_mark, message=self._reply.message, what="mixed"))
 
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
@@ -166,13 +168,12 @@ class Journal:
 class GrowingReply:
     """A reply that is written: its message's id, and the rounds that it has since this began."""
 
-    __slots__ = ("appended", "message", "rounds", "setup")
+    __slots__ = ("appended", "message", "rounds", "thinking")
 
-    def __init__(self, message: int, setup: Setup | None = None) -> None:
+    def __init__(self, message: int) -> None:
         self.message = message
         self.rounds = PackedRounds()
-        self.setup = setup
-        """As long as it may have to be written again: until the prompt is found to have opened the thinking."""
+        self.thinking = False
         self.appended = 0
         """How many of the rounds there are operations for; the writer's thread counts them."""
 
@@ -235,7 +236,7 @@ class Known:
 
 def _write_reply(connection: sqlite3.Connection, message: int, reply: Reply, size: int) -> None:
     """A reply with the first `size` of its rounds."""
-    setup = _about(reply.setup, thinking=reply.thinking)
+    setup = _about(reply.setup, thinking=reply.thinking, mixed=reply.mixed)
     row = (message, setup, reply.stop, reply.prompt_tokens, reply.prompt_s, reply.first_token_s)
     connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?, ?)", row)
     connection.execute("DELETE FROM chunk WHERE message = ?", (message,))
@@ -278,8 +279,12 @@ def _begin_reply(
     connection.execute("UPDATE conversation SET updated = ?, head = ? WHERE id = ?", (now, message, conversation))
 
 
-def _set_setup(connection: sqlite3.Connection, *, message: int, setup: str) -> None:
-    connection.execute("UPDATE reply SET setup = ? WHERE message = ?", (setup, message))
+def _mark(connection: sqlite3.Connection, *, message: int, what: str) -> None:
+    connection.execute(
+        # What somebody else has damaged stays as it is, rather than end the writing.
+        "UPDATE reply SET setup = json_set(setup, ?, json('true')) WHERE message = ? AND json_valid(setup)",
+        (f"$.{what}", message),
+    )
 
 
 def _open_reply(connection: sqlite3.Connection, *, message: int) -> None:
@@ -313,9 +318,9 @@ def _turn(connection: sqlite3.Connection, *, conversation: str, message: int) ->
     connection.execute("UPDATE conversation SET head = ? WHERE id = ?", (message, conversation))
 
 
-def _about(setup: Setup, *, thinking: bool = False) -> str:
+def _about(setup: Setup, **marks: bool) -> str:
     """What stands in a reply's `setup`."""
-    return json.dumps({**dataclasses.asdict(setup), "thinking": thinking})
+    return json.dumps({**dataclasses.asdict(setup), **marks})
 
 
 def _new_id() -> int:

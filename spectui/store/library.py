@@ -148,8 +148,8 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
         table = json.loads(_text(row[0]))
     except (ValueError, RecursionError):
         table = {}
-    thinking = isinstance(table, dict) and table.get("thinking") is True
-    return Reply(setup_of(table), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds, thinking)
+    marks = {mark: isinstance(table, dict) and table.get(mark) is True for mark in ("thinking", "mixed")}
+    return Reply(setup_of(table), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds, **marks)
 
 
 def _message(row: Sequence[Any], reply: Reply | None = None) -> StoredMessage:

@@ -16,7 +16,8 @@ FAILED = "failed"
 class Reply(NamedTuple):
     """How a message of the assistant came about. `stop` is None while it is written, and stays so if spectui dies.
 
-    `setup` names the models; the knobs, the seed among them, are in the rounds. `thinking`: the prompt had opened it.
+    `setup` names the models that began it; the knobs, the seed among them, are in the rounds. `thinking`: the prompt had
+    opened it. `mixed`: it was gone on with under another set-up.
     """
 
     setup: Setup
@@ -26,6 +27,7 @@ class Reply(NamedTuple):
     first_token_s: float | None
     rounds: PackedRounds
     thinking: bool = False
+    mixed: bool = False
 
     @property
     def knobs(self) -> Knobs | None:

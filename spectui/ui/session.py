@@ -102,7 +102,8 @@ class Session:
         for place, message in enumerate(conversation.messages):
             self.messages.append(Message(message.role, message.text))
             if message.reply is not None:
-                self._answers[place] = Answer(message.reply.setup, message.reply.stop)
+                setup = None if message.reply.mixed else message.reply.setup
+                self._answers[place] = Answer(setup, message.reply.stop)
             for round in message.reply.rounds if message.reply else ():
                 self.chat.add(round)
         if self.messages and self.messages[-1] == Message("assistant", ""):
@@ -211,7 +212,7 @@ class Session:
         self._asked = None if self.answered_otherwise else self.setup
         self._begin()
         self._before = self.messages.pop().content
-        self.journal.continue_reply()
+        self.journal.continue_reply(otherwise=self._asked is None)
         self._reply = "reading"
         return messages
 

@@ -187,6 +187,29 @@ async def test_a_reply_that_was_kept_is_compared_where_its_target_is_loaded(
         assert len(engine.generates) == number - 1
 
 
+async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_either(
+    make_app: Make, engine: FakeEngine, file: Path
+) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "add")
+        await answer(pilot, engine, StopReason.LIMIT)
+        app.screen.load(replace(PAIR, device="none"))
+        engine.finish_loading()
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")
+        app.screen.action_continue()
+        await answer(pilot, engine)
+    app = make_app(journal=Journal(file), conversation=last(file))
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: len(engine.loads) == 3)
+        engine.finish_loading()
+        await wait_until(pilot, lambda: app.screen.session.state == "ready" and said(app))
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: any("otherwise" in each.message for each in app._notifications))
+    assert len(engine.generates) == 2
+
+
 async def test_a_prompt_that_the_model_only_ended_is_not_compared_with_the_one_before(
     window: Window, engine: FakeEngine
 ) -> None:
