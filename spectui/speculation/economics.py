@@ -22,9 +22,12 @@ _RATE = 0.05
 ALLOWANCE = 0.01
 """Share of the time that speculation may lose against plain decoding, on and on."""
 
-_STAKE = 2.5, 5.0
-"""Plain passes that it may lose before any time has passed: repetitions alone, and with a draft model, which drafts in most
-rounds. Half of it is of the allowance, given beforehand: so from 125 and 250 tokens on no more than 2 % are lost."""
+_STAKE = 2.5
+"""Plain passes that it may lose before any time has passed: from 250 tokens on no more than 2 % are lost."""
+
+_ADVANCE = 2.5
+"""Passes of the allowance that are given beforehand with a draft model, which drafts in most rounds: bad luck with the first
+few must not end it."""
 
 _MOST = 10.0
 """Plain passes that may add up: a good hour must not pay for a bad one."""
@@ -46,9 +49,9 @@ class Economics:
         self.verify = verify or VerifyCost()
         self.draft = draft or DraftCost()
         self.calibration = Calibration()
-        self.credit = _STAKE[bool(self.draft.next)]
+        self._advance = _ADVANCE if self.draft.next else 0.0
+        self.credit = _STAKE + self._advance
         """Plain passes that speculation may lose: what it began with, has gained lately, and was allowed since."""
-        self._advance = self.credit / 2
         self.elapsed = 0.0
         self._tokens = 0.0
         self._seconds = 0.0
@@ -155,10 +158,11 @@ class Economics:
         """Seconds that a round with a draft gained against plain decoding; below 0 it lost.
 
         A pass that took longer than usual is the machine's doing: plain ones would have. So were drafted tokens that took
-        `mood` times as long as usual, and what is left of a hiccup counts at most as the round's own cost once more.
+        `mood` times as long as usual, and what is left of a hiccup counts at most as the round's own cost once more. The time
+        to look for repetitions has a bound of its own.
         """
-        verify = self.verify(round.pass_size, context)
-        drafting = min(round.draft_s / mood, verify + 2 * self.drafting(by_model(round.drafted)))
+        verify, models = self.verify(round.pass_size, context), by_model(round.drafted)
+        drafting = min(round.draft_s / mood, verify + 2 * self.drafting(models)) if models else 0.0
         return emitted * self.verify(1, context) - verify - drafting
 
     def passes(self, length: int, context: int) -> float:
