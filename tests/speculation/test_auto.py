@@ -148,6 +148,15 @@ def test_the_time_to_look_for_repetitions_is_no_loss_of_drafts():
     assert economics.credit == pytest.approx(before + 0.01 * 1.03)
 
 
+@pytest.mark.parametrize("pace", [0.05, 20.0])
+def test_tokens_drafted_at_quite_another_pace_hardly_move_what_drafting_costs(pace: float):
+    """That is the machine's doing, which its speed tells by and by."""
+    cost = DraftCost(0.2, 0.2)
+    cost.observe(1, pace * 0.2)
+    assert 0.98 < cost.next / 0.2 < 1.02
+    assert (cost.next > 0.2) == (pace > 1)
+
+
 def test_what_the_draft_has_to_catch_up_on_is_its_own_cost():
     """After rounds without it, its first token takes five times as long: that is not the machine."""
     economics = Economics(VerifyCost({1: 1.0, 2: 1.2}, 1.0), DraftCost(0.2, 0.2))

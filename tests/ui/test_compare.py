@@ -14,6 +14,7 @@ from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
+from spectui.ui.app import SpectuiApp
 from spectui.ui.compare_page import told
 from spectui.ui.comparison import Comparison
 from spectui.ui.lines import cells
@@ -30,6 +31,13 @@ async def compared(pilot: Pilot[None], engine: FakeEngine) -> None:
     await answer(pilot, engine)
     await pilot.press("f5")
     await wait_until(pilot, lambda: len(engine.generates) == 2)
+
+
+async def opened_again(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine, loads: int) -> None:
+    """A conversation that was kept is shown, and its models are there."""
+    await wait_until(pilot, lambda: len(engine.loads) == loads)
+    engine.finish_loading()
+    await wait_until(pilot, lambda: app.screen.session.state == "ready" and said(app))
 
 
 async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> None:
@@ -179,9 +187,7 @@ async def test_a_reply_that_was_kept_is_compared_where_its_target_is_loaded(
     for number, model in enumerate(("/models/other.gguf", PAIR.model), 2):
         app = make_app(replace(PAIR, model=model), journal=Journal(file), conversation=last(file))
         async with app.run_test() as pilot:
-            await wait_until(pilot, lambda: len(engine.loads) == number)  # noqa: B023
-            engine.finish_loading()
-            await wait_until(pilot, lambda: app.screen.session.state == "ready" and said(app))  # noqa: B023
+            await opened_again(app, pilot, engine, number)
             await pilot.press("f5")
             await pilot.pause()
         assert len(engine.generates) == number - 1
@@ -202,9 +208,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
         await answer(pilot, engine)
     app = make_app(journal=Journal(file), conversation=last(file))
     async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: len(engine.loads) == 3)
-        engine.finish_loading()
-        await wait_until(pilot, lambda: app.screen.session.state == "ready" and said(app))
+        await opened_again(app, pilot, engine, 3)
         await pilot.press("f5")
         await wait_until(pilot, lambda: any("otherwise" in each.message for each in app._notifications))
     assert len(engine.generates) == 2
