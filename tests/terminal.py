@@ -31,7 +31,7 @@ class Terminal:
         self, *arguments: str, columns: int = 120, rows: int = 40, module: str = "spectui", emulated: bool = True
     ) -> None:
         self.screen = pyte.Screen(columns, rows)
-        self.raw = b""
+        self.raw = bytearray()
         """All that the program has written."""
         self._stream = pyte.ByteStream(self.screen) if emulated else None
         environment = {

@@ -1,11 +1,13 @@
 """What the window costs the engine: the same reply without a window and in one, in alternation.
 
-    python -m tests.benchmarks.ui_overhead [--pairs 6] [-m TARGET -md DRAFT] [more arguments of spectui chat]
+    python -m tests.benchmarks.ui_overhead [--starts 6] [--pairs 4] [-m TARGET -md DRAFT] [more arguments of spectui chat]
 
 Without models the demo pair is measured. Two processes have the models loaded: `spectui chat` in a pseudo-terminal of 120x40,
 out of which everything is read, and the same engine thread without window, journal and monitor. They answer the same prompt
 in turns, and while one does the other is frozen. Drafts are of fixed length and greedy, so both write the same text in the
-same rounds. Speed is over the time from the first round to the last, as the engine's thread sees it.
+same rounds. Speed is over the time from the first round to the last, as the engine's thread sees it. The two are started
+several times, one first and then the other: where in memory a process has its models makes it one or two in a hundred faster
+or slower than another that does the same.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from statistics import median, stdev
+from statistics import mean, median, stdev
 from typing import Any
 
 import click
@@ -39,6 +41,9 @@ RESULTS = "UI_OVERHEAD_RESULTS"
 
 FRAMES_S = 30
 """The window looks for news so often in a second."""
+
+READ_S = 0.25
+"""What the window writes is taken so often: a reader that wakes for each of its frames takes half as much as the window."""
 
 TYPED = {"window": f"\x0e{PROMPT}\r", "bare": "\n"}
 """What has each of the two answer: a new chat and the prompt, or any line."""
@@ -101,11 +106,11 @@ def be(side: str, arguments: list[str]) -> None:
     """Be one of the two processes."""
     if side == "bare":
         bare.main(arguments)  # and end
-    from textual.drivers.linux_driver import LinuxDriver
+    from spectui.ui.driver import TerminalDriver
 
     worker.Worker = RecordingWorker
-    # On waking the driver would set up a terminal that is as it was.
-    LinuxDriver._sigcont_application = lambda *_: None
+    # On waking the driver would set up a terminal that is as it was, and lose what has been typed.
+    TerminalDriver._sigcont_application = lambda *_: None
     root.main(["chat", *arguments])
 
 
@@ -133,56 +138,72 @@ class Side:
         return result
 
     def _next(self, what: str) -> dict[str, Any]:
-        lines: list[str] = []
-
-        def come() -> bool:
-            lines[:] = self._results.read_text().splitlines() if self._results.exists() else []
-            return len(lines) > self._seen
-
-        self.terminal.wait(what, come)
+        while not (lines := self._lines()):
+            if not self.terminal.child.isalive():
+                raise SystemExit(f"The process {self._name} ended before {what} came.")
+            time.sleep(READ_S)
+            while self.terminal.read(0):
+                pass
         self._seen += 1
-        result: dict[str, Any] = json.loads(lines[self._seen - 1])
+        result: dict[str, Any] = json.loads(lines[0])
         return result
+
+    def _lines(self) -> list[str]:
+        """The results that nobody has asked for yet."""
+        return self._results.read_text().splitlines()[self._seen :] if self._results.exists() else []
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=6, help="of replies, one without a window and one in it")
+    parser.add_argument("--starts", type=int, default=6, help="of the two processes")
+    parser.add_argument(
+        "--pairs", type=int, default=4, help="of replies in each start, one without a window and one in it"
+    )
     parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
     options, extra = parser.parse_known_args()
+    replies: dict[str, list[dict[str, Any]]] = {name: [] for name in TYPED}
+    stolen = Stolen()
+    for number in range(options.starts):
+        measure(replies, options.pairs, ["-n", "256", *extra], swapped=number % 2 == 1, noisy=options.noisy)
+    report(replies["bare"], replies["window"], options.pairs)
+    print(f"meanwhile {stolen} of the cores")
+
+
+def measure(
+    replies: dict[str, list[dict[str, Any]]], pairs: int, arguments: list[str], *, swapped: bool, noisy: bool
+) -> None:
+    """Start both, have them answer in turns, and add what comes to `replies`."""
+    order = list(reversed(TYPED)) if swapped else list(TYPED)
     with tempfile.TemporaryDirectory() as directory:
         for kind in ("CONFIG", "DATA", "STATE"):
             os.environ[f"SPECTUI_{kind}_DIR"] = f"{directory}/{kind}"
         sides: dict[str, Side] = {}
         try:
-            for name in TYPED:
-                sides[name] = Side(name, Path(directory) / name, [*FIXED, "-n", "256", *extra])
-            stolen = Stolen()
-            replies: dict[str, list[dict[str, Any]]] = {name: [] for name in TYPED}
-            for number in range(options.pairs):
-                if not options.noisy and (other := busy()):
+            for name in order:
+                sides[name] = Side(name, Path(directory) / name, [*FIXED, *arguments])
+            for number in range(pairs):
+                if not noisy and (other := busy()):
                     raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
-                for name in (TYPED, reversed(TYPED))[number % 2]:
+                for name in (order, reversed(order))[number % 2]:
                     replies[name].append(sides[name].reply())
         finally:
             for side in sides.values():
                 side.terminal.child.close(force=True)
-    report(replies["bare"], replies["window"])
-    print(f"meanwhile {stolen} of the cores")
 
 
-def report(bare: list[dict[str, Any]], window: list[dict[str, Any]]) -> None:
+def report(bare: list[dict[str, Any]], window: list[dict[str, Any]], pairs: int) -> None:
     """Both speeds, the loss, and what a frame costs."""
     if len({reply["text"] for reply in (*bare, *window)}) > 1:
         print("The texts differ, so the speeds are not of the same work.")
     losses = [100 * (1 - b["speed"] / a["speed"]) for a, b in zip(bare, window, strict=True)]
-    spread = stdev(losses) if len(losses) > 1 else 0.0
+    starts = [mean(losses[first : first + pairs]) for first in range(0, len(losses), pairs)]
+    error = stdev(starts) / len(starts) ** 0.5 if len(starts) > 1 else float("nan")
     others, seconds = (sum(reply[key] for reply in window) for key in ("others_s", "seconds"))
     print(f"without a window {median(reply['speed'] for reply in bare):7.1f} t/s")
     print(f"in the window    {median(reply['speed'] for reply in window):7.1f} t/s")
-    print(f"lost             {median(losses):7.1f} %, standard deviation {spread:.1f}, of {len(losses)} pairs: "
-          f"{' '.join(f'{loss:.1f}' for loss in losses)}")  # fmt: skip
+    print(f"lost             {mean(losses):7.1f} %, standard error {error:.1f}, of {len(starts)} starts, {pairs} pairs each:",
+          *(f"{loss:.1f}" for loss in starts))  # fmt: skip
     print(f"the window's threads take {100 * others / seconds:.1f} % of a core, "
           f"{1000 * others / seconds / FRAMES_S:.2f} ms for 1/{FRAMES_S} s, and write "
           f"{sum(reply['written'] for reply in window) / seconds / 1000:.0f} kB/s")  # fmt: skip
