@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -66,11 +65,13 @@ class Writer(Generic[_Reply]):
         """What was last tried did not reach the disk."""
         self._file = file
         self._write_rounds = write_rounds
-        self._queue: SimpleQueue[Receipt | _Rounds[_Reply] | None] = SimpleQueue()
+        self._queue: deque[Receipt | _Rounds[_Reply] | None] = deque()
+        self._wake = threading.Event()
         self._pending: list[Receipt] = []
         self._done: list[Operation] = []
         self._rounds: list[_Rounds[_Reply]] = []
-        self._tokens = 0
+        self._added = 0  # tokens so far; each of the two is counted by one thread
+        self._gathered = 0
         self._due: float | None = None
         self._connection: sqlite3.Connection | None = None
         self._written: tuple[int, int] | None = None  # the file that has what is done
@@ -82,31 +83,39 @@ class Writer(Generic[_Reply]):
     def post(self, operation: Operation, *, begins: bool = False) -> Receipt:
         """Have it done, together with all that was posted before. `begins`: a new conversation starts with it."""
         receipt = Receipt(operation, begins)
-        self._queue.put(receipt)
+        self._queue.append(receipt)
+        self._wake.set()
         return receipt
 
     def add_round(self, reply: _Reply, round: Round) -> None:
-        """Have a round of this reply written within a second."""
-        self._queue.put(_Rounds(reply, round))
+        """Have a round of this reply written within a second. The thread is woken for the first and for the last that it waits
+        for: in between it would take turns with a pass on the same cores, for nothing."""
+        self._queue.append(_Rounds(reply, round))
+        self._added += len(round.tokens)
+        if self._due is None or self._is_late:
+            self._wake.set()
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left and end; wait for it at most `timeout` seconds. May be called twice."""
-        self._queue.put(None)
+        self._queue.append(None)
+        self._wake.set()
         self._thread.join(timeout)
+
+    @property
+    def _is_late(self) -> bool:
+        return self._added - self._gathered >= LATE_TOKENS
 
     def _run(self) -> None:
         self._commit()  # nothing yet, but it says early whether the disk will do
         open_ = True
         while open_:
-            try:
-                wait = None if self._due is None else max(0.0, self._due - monotonic())
-                open_ = self._take(self._queue.get(timeout=wait))
-                while open_ and self._tokens < LATE_TOKENS:
-                    open_ = self._take(self._queue.get_nowait())
-            except Empty:
-                pass
-            if not open_ or self._tokens >= LATE_TOKENS or (self._due is not None and monotonic() >= self._due):
+            self._wake.clear()
+            while open_ and self._queue:
+                open_ = self._take(self._queue.popleft())
+            if not open_ or self._is_late or (self._due is not None and monotonic() >= self._due):
                 self._commit()
+            else:
+                self._wake.wait(None if self._due is None else max(0.0, self._due - monotonic()))
         if self._connection is not None:
             self._connection.close()
 
@@ -114,7 +123,6 @@ class Writer(Generic[_Reply]):
         """Put it with what waits. False: it was the last."""
         if isinstance(item, _Rounds):
             self._rounds.append(item)
-            self._tokens += len(item.round.tokens)
             self._due = monotonic() + LATE_S if self._due is None else self._due
         elif item is not None:
             self._gather()
@@ -124,12 +132,12 @@ class Writer(Generic[_Reply]):
 
     def _gather(self) -> None:
         """Make an operation of the rounds that came since the last."""
+        self._gathered += sum(len(each.round.tokens) for each in self._rounds)
         while self._rounds:
             reply = self._rounds[0].reply
             same = [each.round for each in self._rounds if each.reply is reply]
             self._rounds = [each for each in self._rounds if each.reply is not reply]
             self._pending.append(Receipt(self._write_rounds(reply, same)))
-        self._tokens = 0
 
     def _commit(self) -> None:
         self._gather()

@@ -73,8 +73,6 @@ class ChatScreen(PanelScreen):
         # Where a load failed, Ctrl+L is the key above, so the other is the one to teach.
         Binding("alt+m,ctrl+l", "models", "Models", id="models", show=False, priority=True,
                 tooltip="Choose target and draft out of the files on this machine"),
-        Binding("pageup", "scroll(-1)", "Page up", id="page-up", show=False, priority=True, tooltip="Read back"),
-        Binding("pagedown", "scroll(1)", "Page down", id="page-down", show=False, priority=True, tooltip="Read on"),
     ]  # fmt: skip
 
     def __init__(
@@ -86,6 +84,7 @@ class ChatScreen(PanelScreen):
         self._arrived: list[Round] = []  # and are not drawn yet
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
+        self._looking = False
         self._compositor = ChangesCompositor()
 
     def compose(self) -> ComposeResult:
@@ -139,14 +138,20 @@ class ChatScreen(PanelScreen):
         now = monotonic()
         due = now >= self._figures_due
         if due or self.engine.events:
-            with self.app.batch_update():
-                self._drain()
-                if due:
-                    self._figures_due = now + FIGURES_S
-                    self._show_what_moved()
-            if not due:
-                self._on_timer_update()  # at once: Textual would take a turn of its timer for it
+            self._looking = True
+            self._drain()
+            if due:
+                self._figures_due = now + FIGURES_S
+                self._show_what_moved()
+            self._looking = False
+            # At once, which spares a turn of Textual's timer; but that figures have changed, their widgets tell by messages.
+            (self.check_idle if due else self._on_timer_update)()
         self._pace.keep(awaited=self.session.state == "reading")
+
+    def check_idle(self) -> None:
+        """Have Textual look, when nothing else is to be done, what there is to draw. A look draws at its end itself."""
+        if not self._looking:
+            super().check_idle()
 
     def _drain(self) -> None:
         if not self.engine.events:
@@ -391,10 +396,3 @@ class ChatScreen(PanelScreen):
     def action_load(self) -> None:
         """Try the same models once more."""
         self.load(self.session.setup)
-
-    def action_scroll(self, pages: int) -> None:
-        """Read back or on without leaving the prompt."""
-        if pages < 0:
-            self.transcript.scroll_page_up()
-        else:
-            self.transcript.scroll_page_down()

@@ -22,6 +22,8 @@ class Reading(ChatScreen):
                 tooltip="Unfold what the model thought, or fold it"),
         Binding("alt+k", "copy_code", "Copy code", id="copy-code", show=False, priority=True,
                 tooltip="Copy the last reply's last code block"),
+        Binding("pageup", "scroll(-1)", "Page up", id="page-up", show=False, priority=True, tooltip="Read back"),
+        Binding("pagedown", "scroll(1)", "Page down", id="page-down", show=False, priority=True, tooltip="Read on"),
     ]  # fmt: skip
 
     def action_read(self) -> None:
@@ -48,3 +50,10 @@ class Reading(ChatScreen):
         replies = [each.content for each in self.session.messages if each.role == "assistant"]
         blocks = code_blocks(printable(replies[-1])) if replies else []
         copy_block(self, blocks, len(blocks) - 1)
+
+    def action_scroll(self, pages: int) -> None:
+        """Read back or on without leaving the prompt."""
+        if pages < 0:
+            self.transcript.scroll_page_up()
+        else:
+            self.transcript.scroll_page_down()

@@ -18,7 +18,6 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from spectui.speculation.records import Round, Token
 from spectui.store.packed import PackedRounds
@@ -299,10 +298,14 @@ class Transcript(ScrollView, Rows, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Show the scrollbar only above the end, where it tells something: following, it would cost half of a frame."""
-        super().watch_scroll_y(old_value, new_value)
         visibility = "hidden" if round(new_value) >= self.max_scroll_y else "visible"
         if self.styles.scrollbar_visibility != visibility:
             self.styles.scrollbar_visibility = visibility
+            self._scroll_update(self.virtual_size)  # it has not been told while it was hidden
+        if visibility == "visible":
+            super().watch_scroll_y(old_value, new_value)
+        elif round(old_value) != round(new_value):
+            self.refresh()
 
     def watch_show_colours(self) -> None:
         """Draw again; where rows break does not depend on colour."""
@@ -387,10 +390,11 @@ class Transcript(ScrollView, Rows, can_focus=True):
         size = Size(self._width, top)
         if self.virtual_size != size:
             # Assigning virtual_size would lay the whole screen out again for each new row.
-            self.set_reactive(Widget.virtual_size, size)
-            self._scroll_update(size)
+            self.set_reactive(Transcript.virtual_size, size)
+            if not following or self.show_vertical_scrollbar != (self.max_scroll_y > 0):
+                self._scroll_update(size)
         if following and (self.scroll_y, self.scroll_target_y) != (self.max_scroll_y, self.max_scroll_y):
-            self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         self._end_y = self.max_scroll_y
         self.refresh_lines(first, max(1, changed - first))  # where the view has moved it is drawn as a whole anyhow
         return following

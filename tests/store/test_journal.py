@@ -5,7 +5,9 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +76,36 @@ def test_tokens_are_on_disk_though_nothing_follows_them(
     assert last(file).messages[-1].text == text_of(kept())
     journal.close()
     assert kept() == tuple(some)
+
+
+def test_rounds_wake_the_writing_thread_once_and_not_one_by_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take turns with the passes on the same cores."""
+
+    class Wake(threading.Event):
+        times = 0
+
+        def set(self) -> None:
+            self.times += 1
+            super().set()
+
+    monkeypatch.setattr(writer, "threading", SimpleNamespace(Event=Wake, Thread=threading.Thread))
+    monkeypatch.setattr(writer, "LATE_S", 3600.0)
+    monkeypatch.setattr(writer, "LATE_TOKENS", 3600)
+    journal = Journal(file)
+    journal.prompt("go", "", "target")
+    journal.begin_reply(SETUP)
+    first, *others = some_rounds(30)
+    journal.add_round(first)
+    thread = journal._writer
+    assert thread is not None and isinstance(thread._wake, Wake)
+    until(lambda: thread._due is not None)
+    before = thread._wake.times
+    for round in others:
+        journal.add_round(round)
+    assert thread._wake.times == before
+    journal.close()
+    reply = last(file).messages[-1].reply
+    assert reply is not None and [*reply.rounds] == [first, *others]
 
 
 def test_only_the_owner_may_read(file: Path) -> None:

@@ -139,6 +139,21 @@ async def test_the_first_token_of_a_reply_does_not_wait_as_those_behind_it_do(ti
         assert timer.until_drawn("at once") <= 1 / 30
 
 
+async def test_a_look_draws_and_leaves_nothing_to_be_looked_for(
+    timed: Timed, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message is a turn of the loop, taken from the cores that decode."""
+    async with timed() as (pilot, timer):
+        timer.until_drawn("a ")
+        await pilot.pause()
+        posted: list[object] = []
+        with monkeypatch.context() as patch:
+            for pump in (pilot.app, pilot.app.screen):
+                patch.setattr(pump, "post_message", lambda message: posted.append(message) or True)
+            timer.until_drawn("b\nc ")
+        assert not posted
+
+
 async def test_a_key_is_drawn_between_two_looks(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     async with timed() as (pilot, timer):

@@ -68,10 +68,6 @@ def colour_of(transcript: Transcript, word: str) -> str | None:
     return colour and Color.from_rich_color(colour).hex
 
 
-def scrollbar_drawn(app: TranscriptApp) -> bool:
-    return app.query_one(Transcript).vertical_scrollbar in app.screen._compositor.visible_widgets
-
-
 async def test_messages_stand_under_headings_indented() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 12)):
@@ -221,45 +217,6 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
         assert "end" in drawn
         assert drawn.isprintable()
         assert transcript.text.replace("\n", "").isprintable()
-
-
-async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
-        for number in range(30):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
-        assert any("line 29" in row for row in rows(transcript))
-        await wait_until(pilot, lambda: not scrollbar_drawn(app))
-        transcript.scroll_up(animate=False)
-        await wait_until(pilot, lambda: scrollbar_drawn(app))
-        stands = rows(transcript)
-        for number in range(30, 40):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
-        await pilot.pause()
-        assert rows(transcript) == stands
-        transcript.scroll_end(animate=False)
-        await wait_until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
-        transcript.append_rounds([a_round(last=("line 40\n", "plain"))])
-        assert any("line 40" in row for row in rows(transcript))
-        await pilot.resize_terminal(40, 6)
-        await wait_until(
-            pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript))
-        )
-
-
-async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.focus()
-        transcript.start_reply("qwen")
-        for number in range(60):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
-            if number in (3, 30):
-                await pilot.press("pagedown", "up" if number == 3 else "down")
-        assert any("line 59" in row for row in rows(transcript))
 
 
 async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
