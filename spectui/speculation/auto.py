@@ -209,7 +209,7 @@ class AutoPolicy:
             return "measuring what a plain pass costs"
         plain = economics.verify(1, context)
         if self._watching:
-            return "not drafting yet: whether this repetition would have paid is watched first"
+            return "not drafting: this repetition is watched first, to see whether it would pay"
         if self._paused and self._limit:
             return "not drafting for a while: it has lost time against plain decoding"
         if self._probing:
