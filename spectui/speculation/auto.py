@@ -110,9 +110,9 @@ class AutoPolicy:
     """Rate-optimal stopping, within a bound on what speculation may cost.
 
     The ledger holds a credit of plain passes: a few to begin with, what drafts gain, and a hundredth of the time. No draft is
-    longer than what the credit covers if all of it fails, so that speculation cannot lose more. Most of the first passes are
-    kept from repetitions until some have paid, be it in a dry run. While nothing is drafted, the model drafts a few tokens now
-    and then to see whether the text has changed: again when half of that hundredth has made up for what it lost.
+    longer than what the credit covers if all of it fails, so that speculation cannot lose more. While nothing is drafted, a
+    few tokens are drafted now and then to see whether the text has changed: again when half of that hundredth has made up
+    for what it lost.
     """
 
     def __init__(self, economics: Economics) -> None:
@@ -125,7 +125,6 @@ class AutoPolicy:
         self._tokens = 1.0
         self._owed = 0.0
         self._looking = False
-        self._watching = False
 
     def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
         economics = self._economics
@@ -133,7 +132,7 @@ class AutoPolicy:
         if self._probing:
             lost = max(0.0, self._before - economics.credit) * economics.verify(1, context)
             self._due = economics.elapsed + lost / (ALLOWANCE / 2)
-        self._paused = self._watching = self._looking = self._probing = False
+        self._paused = self._looking = self._probing = False
         if not economics.verify.known or not limit:
             return False
         plain = economics.verify(1, context)
@@ -174,14 +173,10 @@ class AutoPolicy:
         kept = 0
         if self._looking:
             bearable = self._bearable(drafted)
+            if drafted and not bearable:
+                self._paused = True
             stop = economics.best_stop(drafted[:bearable], self._context, self._knobs.draft_min, _DOUBT)
             kept = bearable if self._probing else stop.length
-            if by_model(drafted):
-                self._paused = self._paused or not bearable
-            elif not kept and bearable < len(drafted):
-                whole = economics.best_stop(drafted, self._context, self._knobs.draft_min, _DOUBT)
-                economics.dry_run.begin(drafted[: whole.length], self._context)
-                self._watching = whole.length > 0
             self._tokens = stop.tokens
             self._first = economics.calibration.chance(drafted[0]) if drafted else None
             if not kept and all(candidate.source == "suffix" for candidate in drafted):
@@ -201,15 +196,13 @@ class AutoPolicy:
         economics, context = self._economics, self._context
         plain = economics.verify(1, context)
         lost = economics.drafting(models) + economics.verify(length + 1, context) - plain
-        return lost <= economics.bearable(models) * plain
+        return lost <= economics.credit * plain
 
     def note(self, kept: Sequence[Candidate]) -> str:
         economics, context = self._economics, self._context
         if not economics.verify.known:
             return "measuring what a plain pass costs"
         plain = economics.verify(1, context)
-        if self._watching:
-            return "not drafting: this repetition is watched first, to see whether it would pay"
         if self._paused and self._limit:
             return "not drafting for a while: it has lost time against plain decoding"
         if self._probing:

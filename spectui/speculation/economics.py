@@ -15,7 +15,6 @@ from statistics import median
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.dry_run import DryRun
 from spectui.speculation.records import Candidate, DraftToken, Round
 
 _RATE = 0.05
@@ -25,10 +24,6 @@ ALLOWANCE = 0.01
 
 _STAKE = 2.5
 """Plain passes that it may lose before any time has passed: from 250 tokens on no more than 2 % are lost."""
-
-_UNPROVEN = 1.2
-"""Passes of them that are kept from repetitions until these have gained as much, or would have in a dry run: not every text
-repeats itself. So what repetitions lose without a model is 2 % of 130 tokens."""
 
 _ADVANCE = 2.5
 """Passes of the allowance that are given beforehand with a draft model, which drafts in most rounds: bad luck with the first
@@ -57,16 +52,10 @@ class Economics:
         self._advance = _ADVANCE if self.draft.next else 0.0
         self.credit = _STAKE + self._advance
         """Plain passes that speculation may lose: what it began with, has gained lately, and was allowed since."""
-        self.dry_run = DryRun()
-        self._proof = 0.0  # passes that repetitions have gained of late, or would have
         self.elapsed = 0.0
         self._tokens = 0.0
         self._seconds = 0.0
         self._caught_up = False  # the draft model drafted in the last round: its next token has little to catch up on
-
-    def bearable(self, models: int) -> float:
-        """Plain passes that a draft with so many tokens of the model's may lose."""
-        return self.credit if models else self.credit - _UNPROVEN + max(0.0, self._proof)
 
     def rate(self, context: int, drafted: Sequence[Candidate] = (), survivals: Sequence[float] = ()) -> float:
         """Tokens per second that a second is worth: the best of plain decoding, of what was reached lately, and of what
@@ -160,20 +149,10 @@ class Economics:
         self.elapsed += round.seconds
         gained = self._gained(round, n, context, median(moods) if moods else 1.0) if drafted else 0.0
         plain = self.verify(1, context)
-        models = by_model(drafted)
-        if drafted and not models:
-            self._prove(gained / plain)
-        if (seen := self.dry_run.follow(round.tokens)) is not None:
-            agreed, length = seen
-            self._prove(agreed + 1 - self.verify(length + 1, context) / plain)
-        # What looking for repetitions takes has a bound of its own, and comes out of the same hundredth.
-        allowed = max(0.0, ALLOWANCE * round.seconds - (0.0 if models else round.draft_s)) / plain
+        allowed = ALLOWANCE * round.seconds / plain
         advanced = min(allowed, self._advance)
         self._advance -= advanced
         self.credit = min(self.credit + gained / plain + allowed - advanced, _MOST)
-
-    def _prove(self, gained: float) -> None:
-        self._proof = min(max(-_STAKE, self._proof + gained), _UNPROVEN)
 
     def _gained(self, round: Round, emitted: int, context: int, mood: float) -> float:
         """Seconds that a round with a draft gained against plain decoding; below 0 it lost.
