@@ -83,8 +83,7 @@ class Writer(Generic[_Reply]):
     def post(self, operation: Operation, *, begins: bool = False) -> Receipt:
         """Have it done, together with all that was posted before. `begins`: a new conversation starts with it."""
         receipt = Receipt(operation, begins)
-        self._queue.append(receipt)
-        self._wake.set()
+        self._hand(receipt)
         return receipt
 
     def add_round(self, reply: _Reply, round: Round) -> None:
@@ -97,9 +96,12 @@ class Writer(Generic[_Reply]):
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left and end; wait for it at most `timeout` seconds. May be called twice."""
-        self._queue.append(None)
-        self._wake.set()
+        self._hand(None)
         self._thread.join(timeout)
+
+    def _hand(self, item: Receipt | None) -> None:
+        self._queue.append(item)
+        self._wake.set()
 
     @property
     def _is_late(self) -> bool:

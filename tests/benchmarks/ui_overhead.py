@@ -45,6 +45,9 @@ FRAMES_S = 30
 READ_S = 0.25
 """What the window writes is taken so often: a reader that wakes for each of its frames takes half as much as the window."""
 
+PATIENCE_S = 120
+"""Longer than loading the models or a reply takes."""
+
 TYPED = {"window": f"\x0e{PROMPT}\r", "bare": "\n"}
 """What has each of the two answer: a new chat and the prompt, or any line."""
 
@@ -138,9 +141,10 @@ class Side:
         return result
 
     def _next(self, what: str) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE_S
         while not (lines := self._lines()):
-            if not self.terminal.child.isalive():
-                raise SystemExit(f"The process {self._name} ended before {what} came.")
+            if time.monotonic() > deadline or not self.terminal.child.isalive():
+                raise SystemExit(f"The process {self._name} has ended, or taken {PATIENCE_S} s, before {what} came.")
             time.sleep(READ_S)
             while self.terminal.read(0):
                 pass

@@ -13,20 +13,23 @@ def scrollbar_drawn(app: TranscriptApp) -> bool:
     return app.query_one(Transcript).vertical_scrollbar in app.screen._compositor.visible_widgets
 
 
+def write_lines(transcript: Transcript, numbers: range) -> None:
+    for number in numbers:
+        transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+
+
 async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        for number in range(30):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+        write_lines(transcript, range(30))
         assert any("line 29" in row for row in rows(transcript))
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         transcript.scroll_up(animate=False)
         await wait_until(pilot, lambda: scrollbar_drawn(app))
         stands = rows(transcript)
-        for number in range(30, 40):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+        write_lines(transcript, range(30, 40))
         await pilot.pause()
         assert rows(transcript) == stands
         transcript.scroll_end(animate=False)
@@ -45,10 +48,9 @@ async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        for number in range(100):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
-            if number == 50:
-                await wait_until(pilot, lambda: not scrollbar_drawn(app))
+        write_lines(transcript, range(50))
+        await wait_until(pilot, lambda: not scrollbar_drawn(app))
+        write_lines(transcript, range(50, 100))
         bar = transcript.vertical_scrollbar
         transcript.scroll_to(y=30, animate=False)
         await wait_until(pilot, lambda: scrollbar_drawn(app))
