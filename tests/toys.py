@@ -83,8 +83,8 @@ def decode(
         cancelled=lambda: cancel_after is not None and len(rounds) >= cancel_after,
         notice=notices.append,
     )
-    decoder.prompt(prompt)
     given = [knobs] if isinstance(knobs, Knobs) else list(knobs)
+    decoder.prompt(prompt, given[0])
     for round in decoder.rounds(lambda: given[min(len(rounds), len(given) - 1)]):
         rounds.append(round)
     return decoder, rounds, notices

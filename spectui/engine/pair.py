@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spectui.engine import lighter, resolve
+from spectui.engine import experience, lighter, resolve
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
-from spectui.engine.profile import Profile, profile
+from spectui.engine.profile import Profile, kept, profile
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, spec_of
@@ -73,6 +73,8 @@ class Pair:
         """What was found out about target and draft, in words."""
         self.replies: Replies | None = None
         """Past replies, where they are to be remembered."""
+        self.experience = Path()
+        """Where what the pair teaches is kept."""
 
     def load(self, setup: Setup) -> None:
         """Make it as the set-up says. Raises SpectuiError, DraftError where the target alone would do."""
@@ -100,11 +102,10 @@ class Pair:
         self.remarks["target"] = ""
         strict = setup.strict == "on"
         short = resolve.target_flash(setup, long=False)
+        draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
+        # What is measured, is measured of the memory for short texts.
+        key = (build_key(), resolve.target_key(setup, extra_buffers), resolve.memory_key(setup, short), draft_key)
         if strict or setup.no_profile == "off":
-            draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
-            # What is measured, is measured of the memory for short texts.
-            memory_key = resolve.memory_key(setup, short)
-            key = (build_key(), resolve.target_key(setup, extra_buffers), memory_key, draft_key)
             try:
                 found = profile(
                     self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set, strict
@@ -123,7 +124,8 @@ class Pair:
             verify.kappa, self._other_kappa = 0.0, verify.kappa
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
-        self.strategy = Strategy(self.drafter, Economics(verify, draft), past)
+        self.experience = kept("experience", key)
+        self.strategy = Strategy(self.drafter, Economics(verify, draft), past, experience.recall(self.experience))
         if strict and found is not None:
             self.strategy.longest = found.equal_up_to - 1
 

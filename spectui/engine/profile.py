@@ -74,8 +74,7 @@ def profile(
 
     `must`: measure all the same; the conversation is then evaluated anew.
     """
-    name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
-    file = paths.state_directory() / f"profile-{name}.json"
+    file = kept("profile", key)
     remembered = _read(file)
     if remembered is not None:
         return replace(remembered, speed=_speed(target, remembered, cancelled))
@@ -92,6 +91,11 @@ def profile(
         except OSError:
             return measured  # it is measured again next time, and nothing is lost but seconds
     return measured
+
+
+def kept(what: str, key: tuple[Any, ...]) -> Path:
+    """The file of what was found out about the models of `key`, whether or not there is one."""
+    return paths.state_directory() / f"{what}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
 
 
 def _read(file: Path) -> Profile | None:

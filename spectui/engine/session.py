@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from spectui.engine import demo
+from spectui.engine import demo, experience
 from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.pair import Pair
 from spectui.errors import SpectuiError
@@ -106,7 +106,7 @@ class Session:
         statistics = Statistics()
         text: list[str] = []
         try:
-            decoder.prompt(prompt, fed)
+            decoder.prompt(prompt, knobs(), fed)
             prompt_s = perf_counter() - started
             if decoder.reason is None:
                 fed(len(prompt))
@@ -121,6 +121,7 @@ class Session:
         assert decoder.reason is not None
         if pair.replies is not None:
             pair.replies.add(decoder.tokens[len(prompt) :])
+        experience.keep(pair.experience, pair.strategy.experience)
         finished = Finished(
             reason=decoder.reason,
             text="".join(text),

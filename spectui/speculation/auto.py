@@ -8,7 +8,8 @@ from time import perf_counter
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters import DraftModel
-from spectui.speculation.economics import ALLOWANCE, Economics, by_model
+from spectui.speculation.economics import Economics, by_model
+from spectui.speculation.ledger import ALLOWANCE
 from spectui.speculation.model import Cancelled
 from spectui.speculation.records import Candidate
 from spectui.speculation.suffix import Cursor, SuffixDrafter
@@ -130,17 +131,17 @@ class AutoPolicy:
         economics = self._economics
         self._knobs, self._context, self._limit = knobs, context, limit
         if self._probing:
-            lost = max(0.0, self._before - economics.credit) * economics.verify(1, context)
+            lost = max(0.0, self._before - economics.ledger.credit) * economics.verify(1, context)
             self._due = economics.elapsed + lost / (ALLOWANCE / 2)
         self._paused = self._looking = self._probing = False
         if not economics.verify.known or not limit:
             return False
         plain = economics.verify(1, context)
         self._owed = max(0.0, self._owed - _LOOKING * plain)
-        self._paused = economics.credit <= 0
+        self._paused = economics.ledger.credit <= 0
         self._looking = not self._paused and not self._owed
         self._probing = self._looking and self._idle >= _PATIENCE and economics.elapsed >= self._due
-        self._before = economics.credit
+        self._before = economics.ledger.credit
         self._began = perf_counter()
         return self._looking
 
@@ -196,7 +197,7 @@ class AutoPolicy:
         economics, context = self._economics, self._context
         plain = economics.verify(1, context)
         lost = economics.drafting(models) + economics.verify(length + 1, context) - plain
-        return lost <= economics.credit * plain
+        return lost <= economics.ledger.credit * plain
 
     def note(self, kept: Sequence[Candidate]) -> str:
         economics, context = self._economics, self._context
@@ -211,6 +212,10 @@ class AutoPolicy:
             drafting = economics.drafting(by_model(kept))
             pays = self._tokens * plain / (economics.verify(len(kept) + 1, context) + drafting)
             return f"drafting {len(kept)} of {self._limit}: pays {pays:.1f}x"
+        if economics.unread_s:
+            return (
+                f"not drafting: the draft needs {economics.unread_s:.1f} s to read this text, more than it would save"
+            )
         if self._first is not None:
             return f"not drafting: what comes next is too uncertain here, {self._first:.2f} likely to be accepted"
         dear = economics.drafting(2) / 2 / plain

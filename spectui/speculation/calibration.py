@@ -29,7 +29,8 @@ class Calibration:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, int], float] = {}
         self._seen: dict[tuple[str, int, int], float] = {}
-        self._mean: dict[str, tuple[float, float]] = {}
+        self.means = dict.fromkeys(("model", "suffix"), _HOPE)
+        """By source: tokens kept and seen, the older ones faded."""
         self._claims: dict[str, tuple[float, float]] = {}
 
     def chance(self, candidate: Candidate) -> float:
@@ -43,12 +44,12 @@ class Calibration:
 
     def mean(self, source: str) -> float:
         """The chance of a token of this source that is not drafted yet. 0..1"""
-        kept, seen = self._mean.get(source, _HOPE)
+        kept, seen = self.means[source]
         return kept / seen
 
     def hope(self, source: str) -> float:
         """The same, half a standard error higher: what is not drafted is not learned, so doubt speaks for a try. 0..1"""
-        kept, seen = self._mean.get(source, _HOPE)
+        kept, seen = self.means[source]
         return min(1.0, kept / seen + 0.5 * sqrt(kept * (seen - kept) / seen**3))
 
     def observe(self, drafted: Sequence[Candidate], chosen: Sequence[int]) -> None:
@@ -64,8 +65,8 @@ class Calibration:
             self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
             came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
             self._claims[candidate.source] = came_true * _DECAY + kept, claimed * _DECAY + candidate.p
-            mean = self._mean.get(candidate.source, _HOPE)
-            self._mean[candidate.source] = mean[0] * _DECAY + kept, mean[1] * _DECAY + 1.0
+            mean = self.means[candidate.source]
+            self.means[candidate.source] = mean[0] * _DECAY + kept, mean[1] * _DECAY + 1.0
             if not kept:
                 return
 

@@ -15,7 +15,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.choice import choose
 from spectui.speculation.drafters import Drafter
-from spectui.speculation.model import Cancelled, Evaluator, Interrupted, feed
+from spectui.speculation.model import Cancelled, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.policy import Policy
 from spectui.speculation.records import Candidate, DraftToken, Fate, Likeliest, Origin, Round, StopReason, Token
 from spectui.speculation.sampling import likeliest, probability
@@ -51,15 +51,17 @@ class Decoder:
         self._notice = notice
         self._emitted = 0
 
-    def prompt(self, tokens: Sequence[int], progress: Callable[[int], None] | None = None) -> None:
-        """Bring the prompt into both memories, but for its last token, which the first round evaluates."""
+    def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
+        """Bring the prompt into the memories, but for its last token, which the first round evaluates."""
         self.tokens = list(tokens)
         if len(tokens) > self.target.n_ctx:
             self.reason = StopReason.CONTEXT
             return
         try:
+            began, before = perf_counter(), common_prefix(self.target.tokens, self.tokens)
             feed(self.target, self.tokens[:-1], self._cancelled, progress)
-            self._guarded(lambda: self.strategy.prepare(self.tokens, self._cancelled))
+            read, seconds = len(self.target.tokens) - before, perf_counter() - began
+            self._guarded(lambda: self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled))
         except Interrupted:
             self.reason = StopReason.CANCELLED
 
@@ -89,7 +91,7 @@ class Decoder:
     def _round(self, index: int, knobs: Knobs, limit: int) -> Round:
         started = perf_counter()
         position = len(self.tokens)
-        drafter, policy = self.strategy.at(knobs)
+        drafter, policy = self.strategy.at(knobs, self.tokens)
         wanted = policy.begin(knobs, position, max(limit, 0))
         drafted = self._draft(drafter, policy, knobs) if drafter is not None and wanted else []
         kept = drafted[: policy.keep(drafted)]

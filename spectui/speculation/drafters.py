@@ -31,6 +31,9 @@ class DraftModel(Drafter, Protocol):
 
     model: Evaluator
 
+    def behind(self, tokens: Sequence[int]) -> int:
+        """How many tokens of this text, in the model's own, its memory lacks."""
+
 
 class ModelDrafter:
     """A draft model that chooses as the target does: same rule, same noise, same positions.
@@ -45,6 +48,9 @@ class ModelDrafter:
         """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
         self.model = model
         self._n_vocab = min(n_vocab, model.n_vocab)
+
+    def behind(self, tokens: Sequence[int]) -> int:
+        return len(tokens) - common_prefix(self.model.tokens, tokens)
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         if len(tokens) <= self.model.n_ctx:

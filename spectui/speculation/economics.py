@@ -15,22 +15,13 @@ from statistics import median
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.costs import DraftCost, VerifyCost
+from spectui.speculation.ledger import Ledger
 from spectui.speculation.records import Candidate, DraftToken, Round
 
 _RATE = 0.05
 
-ALLOWANCE = 0.01
-"""Share of the time that speculation may lose against plain decoding, on and on."""
-
-_STAKE = 2.5
-"""Plain passes that it may lose before any time has passed: from 250 tokens on no more than 2 % are lost."""
-
-_ADVANCE = 2.5
-"""Passes of the allowance that are given beforehand with a draft model, which drafts in most rounds: bad luck with the first
-few must not end it."""
-
-_MOST = 10.0
-"""Plain passes that may add up: a good hour must not pay for a bad one."""
+_LONGEST = 16
+"""Tokens of the longest draft of the model's that is looked at beforehand."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +40,11 @@ class Economics:
         self.verify = verify or VerifyCost()
         self.draft = draft or DraftCost()
         self.calibration = Calibration()
-        self._advance = _ADVANCE if self.draft.next else 0.0
-        self.credit = _STAKE + self._advance
-        """Plain passes that speculation may lose: what it began with, has gained lately, and was allowed since."""
+        self.ledger = Ledger(bool(self.draft.next))
+        self.unread_s = 0.0
+        """Seconds that the draft model would have to read before it can draft; 0 where it may draft."""
+        self.charged_s = 0.0
+        """Seconds that it may read on the ledger's account."""
         self.elapsed = 0.0
         self._tokens = 0.0
         self._seconds = 0.0
@@ -147,12 +140,11 @@ class Economics:
         self._tokens += _RATE * (n - self._tokens)
         self._seconds += _RATE * (round.seconds - self._seconds)
         self.elapsed += round.seconds
-        gained = self._gained(round, n, context, median(moods) if moods else 1.0) if drafted else 0.0
-        plain = self.verify(1, context)
-        allowed = ALLOWANCE * round.seconds / plain
-        advanced = min(allowed, self._advance)
-        self._advance -= advanced
-        self.credit = min(self.credit + gained / plain + allowed - advanced, _MOST)
+        if round.knobs.policy == "auto":  # what a fixed length loses is a person's wish
+            gained = self._gained(round, n, context, median(moods) if moods else 1.0) if drafted else 0.0
+            plain = self.verify(1, context)
+            looked = 0.0 if by_model(drafted) else round.draft_s
+            self.ledger.add(gained / plain, round.seconds / plain, looked / plain)
 
     def _gained(self, round: Round, emitted: int, context: int, mood: float) -> float:
         """Seconds that a round with a draft gained against plain decoding; below 0 it lost.
@@ -162,12 +154,19 @@ class Economics:
         to look for repetitions has a bound of its own.
         """
         verify, models = self.verify(round.pass_size, context), by_model(round.drafted)
-        drafting = min(round.draft_s / mood, verify + 2 * self.drafting(models)) if models else 0.0
+        most = verify + 2 * self.drafting(models) + self.charged_s
+        drafting = min(round.draft_s / mood, most) if models else 0.0
         return emitted * self.verify(1, context) - verify - drafting
 
     def passes(self, length: int, context: int) -> float:
         """What a round with a draft of the model's costs, in plain passes."""
         return (self.verify(length + 1, context) + self.drafting(length)) / self.verify(1, context)
+
+    def saves(self, context: int) -> float:
+        """Seconds by which a token is expected to come sooner where the model drafts than where nothing does."""
+        hope = self.calibration.hope("model")
+        passes = min(self.passes(length, context) / expected_tokens(hope, length) for length in range(1, _LONGEST + 1))
+        return max(0.0, 1.0 - passes) * self.verify(1, context)
 
     def needed(self, length: int, context: int) -> float | None:
         """The acceptance from which drafts of this length pay; None if they cannot."""
@@ -182,7 +181,7 @@ class Economics:
 
     def break_even(self, context: int, limit: int) -> float | None:
         """The acceptance from which drafting with the model pays at some length; None if it never does."""
-        needed = (self.needed(length, context) for length in range(1, min(limit, 16) + 1))
+        needed = (self.needed(length, context) for length in range(1, min(limit, _LONGEST) + 1))
         return min((acceptance for acceptance in needed if acceptance is not None), default=None)
 
 

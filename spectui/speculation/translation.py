@@ -42,6 +42,11 @@ class _TranslatingDrafter:
         self._bridge = bridge
         self._context = context
 
+    def behind(self, tokens: Sequence[int]) -> int:
+        """How many tokens of the draft's for this text its memory lacks."""
+        context = self._context.follow(tokens)
+        return len(context) - common_prefix(self.model.tokens, context)
+
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         """A reply to this prompt begins."""
         context = self._context.follow(tokens)

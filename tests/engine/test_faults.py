@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from spectui import paths
 from spectui.engine import worker as worker_module
 from spectui.engine.events import Event, Failed, Finished, Message, Notice, RoundDone
 from spectui.engine.session import Session
@@ -56,6 +57,7 @@ class ToyPair:
         self.template = SimpleNamespace(tokens=lambda messages: [int(part) for part in messages[-1][1].split()])
         self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), Economics())
         self.replies = None
+        self.experience = paths.state_directory() / "experience-toy.json"
 
     def attend(self, messages: object) -> None:
         pass

@@ -159,8 +159,8 @@ class Drafting(Strategy):
         super().__init__(None, Economics())
         self._drafter = drafter
 
-    def at(self, knobs):
-        return self._drafter, super().at(knobs)[1]
+    def at(self, knobs, tokens):
+        return self._drafter, super().at(knobs, tokens)[1]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])

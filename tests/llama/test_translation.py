@@ -59,7 +59,7 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
             cancelled=lambda: False,
             notice=pytest.fail,
         )
-        decoder.prompt(prompt)
+        decoder.prompt(prompt, knobs)
         statistics = Statistics.of(decoder.rounds(lambda: knobs))
         return decoder.tokens[len(prompt) :], statistics
 

@@ -1,0 +1,48 @@
+"""What a pair has taught that the next process should know: what it may still lose, and what its drafts were worth."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spectui.speculation.economics import Economics
+from spectui.speculation.joining import Joining
+
+_WEIGHT = 16.0
+"""Tokens that another process's acceptance counts for."""
+
+
+class Experience(NamedTuple):
+    """Few numbers, and nothing of what was said."""
+
+    credit: float
+    """Plain passes that speculation may lose."""
+    owed: float
+    """Passes of the allowance that were given beforehand."""
+    kept: float
+    """Tokens of the draft model's that the target agreed with."""
+    seen: float
+    """Out of so many."""
+    pace: float
+    """Seconds in which the draft model reads a token; 0 for unknown."""
+    reply: float
+    """Tokens that a reply is expected to have."""
+
+    @property
+    def plausible(self) -> bool:
+        """Could these numbers have been seen?"""
+        return 0 <= self.kept <= self.seen and self.seen > 0 and self.owed >= 0 and self.pace >= 0 and self.reply > 0
+
+    @classmethod
+    def of(cls, economics: Economics, joining: Joining) -> Experience:
+        """As it stands now."""
+        ledger = economics.ledger
+        kept, seen = economics.calibration.means["model"]
+        return cls(ledger.credit, ledger.owed, kept, seen, joining.pace, joining.reply)
+
+    def restore(self, economics: Economics, joining: Joining) -> None:
+        """Go on from here."""
+        economics.ledger.resume(self.credit, self.owed)
+        # As what was seen of few tokens: the next text may be another.
+        weight = min(1.0, _WEIGHT / self.seen)
+        economics.calibration.means["model"] = weight * self.kept, weight * self.seen
+        joining.pace, joining.reply = self.pace, self.reply
