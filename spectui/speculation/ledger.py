@@ -12,8 +12,8 @@ _FIRST = 2
 """So many stakes has the first reply with a draft model, which drafts in most rounds: nothing is known of it yet, and bad luck
 with the first few must not end it."""
 
-_EARLY = 2
-"""So many times as much is allowed for as long as a reply is short."""
+_SHORT = 250.0
+"""Passes for which a reply is allowed as much again, less what looking for repetitions takes."""
 
 _MOST = 10.0
 """Passes that may add up: a good hour must not pay for a bad one."""
@@ -48,10 +48,9 @@ class Ledger:
     def add(self, gained: float, passes: float, looked: float = 0.0) -> None:
         """A round gained so many passes, or lost them, in the time of so many; looking for a draft took `looked` of that."""
         self._passes += passes
-        early = self._passes <= _STAKE / ((_EARLY - 1) * ALLOWANCE)
         allowed = ALLOWANCE * passes
-        if early:
-            allowed += max(0.0, (_EARLY - 1) * allowed - looked)
+        if self._passes <= _SHORT:
+            allowed += max(0.0, allowed - looked)
         repaid = min(allowed, self.owed)
         self.owed -= repaid
         self.credit = min(self.credit + gained + allowed - repaid, _MOST)

@@ -58,9 +58,7 @@ def test_what_is_said_may_be_lost():
             ledger.begin()
             lost = [lose(ledger, -1.0) for _ in range(1000)]
             for tokens in (100, 125, 200, 250, 1000):
-                assert sum(lost[:tokens]) == pytest.approx(
-                    most(tokens, stake) if stake else min(tokens / 50, 2.5 + tokens / 100), abs=0.03
-                )
+                assert sum(lost[:tokens]) == pytest.approx(most(tokens, stake), abs=0.03)
 
 
 def test_looking_in_vain_is_within_what_a_short_reply_may_lose():
