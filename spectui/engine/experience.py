@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 
+from spectui.engine import keeping
 from spectui.speculation.experience import Experience
 
 
@@ -22,9 +21,5 @@ def recall(file: Path) -> Experience | None:
 
 
 def keep(file: Path, experience: Experience) -> None:
-    """Write it, whole or not at all. A disk that fails costs the next process what this one has learned, and no more."""
-    part = file.with_suffix(f".{os.getpid()}.part")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(experience._asdict()), encoding="utf-8")
-        part.replace(file)
+    """For the next process."""
+    keeping.keep(file, json.dumps(experience._asdict()).encode())

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from spectui import paths
+from spectui.engine.keeping import keep
 from spectui.llama.context import Context
 from spectui.speculation.costs import DraftCost, VerifyCost
 
@@ -85,11 +86,7 @@ def profile(
     finally:
         target.truncate(0)  # as in _speed
     if not cancelled() and not measured.noisy:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(asdict(measured)), encoding="utf-8")
-        except OSError:
-            return measured  # it is measured again next time, and nothing is lost but seconds
+        keep(file, json.dumps(asdict(measured)).encode())
     return measured
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from spectui import paths
+from spectui.engine.keeping import keep
 from spectui.speculation.suffix import SuffixAutomaton
 
 MOST = 32_768
@@ -39,15 +38,7 @@ class Replies:
             self.automaton.clear()
             self._extend(latest)
         kept = [*self._read(), *reply, _BREAK][-MOST:]
-        part = self._file.with_suffix(f".{os.getpid()}.part")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                np.array(kept, "<i4").tofile(file)
-            part.replace(self._file)
-        except OSError:
-            with suppress(OSError):
-                part.unlink()
+        keep(self._file, np.array(kept, "<i4").tobytes())
 
     def _extend(self, tokens: Iterable[int]) -> None:
         for token in tokens:
