@@ -20,9 +20,6 @@ from spectui.speculation.records import Candidate, DraftToken, Round
 
 _RATE = 0.05
 
-_LOOK = 0.1
-"""Plain passes that a look for repetitions counts for at most: one that took longer was interrupted."""
-
 _LONGEST = 16
 """Tokens of the longest draft of the model's that is looked at beforehand."""
 
@@ -146,15 +143,15 @@ class Economics:
         if round.knobs.policy == "auto":  # what a fixed length loses is a person's wish
             gained = self._gained(round, n, context, median(moods) if moods else 1.0) if drafted else 0.0
             plain = self.verify(1, context)
-            looked = 0.0 if by_model(drafted) else min(round.draft_s / plain, _LOOK)
-            self.ledger.add(gained / plain, round.seconds / plain, looked)
+            looked = 0.0 if by_model(drafted) else round.draft_s
+            self.ledger.add(gained / plain, round.seconds / plain, looked / plain)
 
     def _gained(self, round: Round, emitted: int, context: int, mood: float) -> float:
         """Seconds that a round with a draft gained against plain decoding; below 0 it lost.
 
         A pass that took longer than usual is the machine's doing: plain ones would have. So were drafted tokens that took
         `mood` times as long as usual, and what is left of a hiccup counts at most as the round's own cost once more. The time
-        to look for repetitions is counted beside it.
+        to look for repetitions has a bound of its own.
         """
         verify, models = self.verify(round.pass_size, context), by_model(round.drafted)
         most = verify + 2 * self.drafting(models) + self.charged_s

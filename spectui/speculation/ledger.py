@@ -13,7 +13,7 @@ _FIRST = 2
 with the first few must not end it."""
 
 _SHORT = 250.0
-"""Passes for which a reply is allowed as much again, and must find the time to look for repetitions in that."""
+"""Passes for which a reply is allowed as much again, less what looking for repetitions takes."""
 
 _MOST = 10.0
 """Passes that may add up: a good hour must not pay for a bad one."""
@@ -22,9 +22,8 @@ _MOST = 10.0
 class Ledger:
     """A credit of plain passes: what drafts have gained lately, and may lose besides.
 
-    A reply of N tokens loses no more than 2.5 passes or N / 50, whichever is more, the looking for repetitions included. From
-    250 tokens on it is no more than 2.5 + N / 100, and the looking has a hundredth of its own. The first one with a draft model
-    may lose 5. That is given once, when a pair is first seen: what is left
+    A reply of N tokens loses no more than 2.5 passes or N / 50, whichever is more, and from 250 tokens on no more than
+    2.5 + N / 100. The first one with a draft model may lose 5. That is given once, when a pair is first seen: what is left
     outlives the process, so that all replies together lose no more than N / 50 either once they have 250 tokens.
     """
 
@@ -51,7 +50,7 @@ class Ledger:
         self._passes += passes
         allowed = ALLOWANCE * passes
         if self._passes <= _SHORT:
-            allowed, gained = 2 * allowed, gained - looked
+            allowed += max(0.0, allowed - looked)
         repaid = min(allowed, self.owed)
         self.owed -= repaid
         self.credit = min(self.credit + gained + allowed - repaid, _MOST)
