@@ -40,7 +40,7 @@ class Economics:
         self.verify = verify or VerifyCost()
         self.draft = draft or DraftCost()
         self.calibration = Calibration()
-        self.ledger = Ledger(bool(self.draft.next))
+        self.ledger = Ledger()
         self.unread_s = 0.0
         """Seconds that the draft model would have to read before it can draft; 0 where it may draft."""
         self.charged_s = 0.0

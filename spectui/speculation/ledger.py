@@ -8,9 +8,9 @@ ALLOWANCE = 0.01
 _STAKE = 2.5
 """Passes that may be lost before any time has passed; an advance on what is allowed."""
 
-_FIRST = 2
-"""So many stakes has the first reply with a draft model, which drafts in most rounds: nothing is known of it yet, and bad luck
-with the first few must not end it."""
+_FIRST = 5.0
+"""As many in the first reply of a pair: nothing is known of it yet, and a long draft that fails, or bad luck with the first
+few, must not end it. SmolLM2 loses three passes with a repetition of sixteen tokens that was none."""
 
 _SHORT = 250.0
 """Passes for which a reply is allowed as much again, less what looking for repetitions takes."""
@@ -23,13 +23,12 @@ class Ledger:
     """A credit of plain passes: what drafts have gained lately, and may lose besides.
 
     A reply of N tokens loses no more than 2.5 passes or N / 50, whichever is more, and from 250 tokens on no more than
-    2.5 + N / 100. The first one with a draft model may lose 5. That is given once, when a pair is first seen: what is left
-    outlives the process, so that all replies together lose no more than N / 50 either once they have 250 tokens.
+    2.5 + N / 100. The first one may lose 5. That is given once, when a pair is first seen: what is left outlives the
+    process, so that all replies together lose no more than N / 50 either once they have 250 tokens.
     """
 
-    def __init__(self, model: bool) -> None:
-        """`model`: a draft model drafts."""
-        self.credit = _STAKE * (_FIRST if model else 1)
+    def __init__(self) -> None:
+        self.credit = _FIRST
         """Plain passes that may be lost now."""
         self.owed = self.credit
         """Passes of the allowance that were given beforehand."""

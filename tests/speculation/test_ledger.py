@@ -31,49 +31,45 @@ def most(tokens: float, stake: float) -> float:
     return max(stake, min(tokens / 50, 2.5 + tokens / 100))
 
 
-@pytest.mark.parametrize(("model", "first"), [(False, 2.5), (True, 5.0)])
 @given(replies=REPLIES)
-def test_no_reply_and_not_all_of_them_together_lose_more_than_is_said(
-    model: bool, first: float, replies: list[tuple[bool, list[float]]]
-):
-    ledger = Ledger(model)
+def test_no_reply_and_not_all_of_them_together_lose_more_than_is_said(replies: list[tuple[bool, list[float]]]):
+    ledger = Ledger()
     total, passes = 0.0, 0
     for elsewhere, gains in replies:
         if elsewhere:
-            before, ledger = ledger, Ledger(model)
+            before, ledger = ledger, Ledger()
             ledger.resume(before.credit, before.owed)
         ledger.begin()
         lost = 0.0
         for number, gain in enumerate(gains, 1):
             lost += lose(ledger, gain)
-            assert lost <= most(number, 2.5 if passes else first) + 1e-6
-            assert total + lost <= max(first, (passes + number) / 50) + 1e-6
+            assert lost <= most(number, 2.5 if passes else 5.0) + 1e-6
+            assert total + lost <= max(5.0, (passes + number) / 50) + 1e-6
         total, passes = total + lost, passes + len(gains)
 
 
 def test_what_is_said_may_be_lost():
-    for model, first in ((False, 2.5), (True, 5.0)):
-        ledger = Ledger(model)
-        for stake in (first, 0.0):  # of the second reply there is none left
-            ledger.begin()
-            lost = [lose(ledger, -1.0) for _ in range(1000)]
-            for tokens in (100, 125, 200, 250, 1000):
-                assert sum(lost[:tokens]) == pytest.approx(most(tokens, stake), abs=0.03)
+    ledger = Ledger()
+    for stake in (5.0, 0.0):  # of the second reply there is none left
+        ledger.begin()
+        lost = [lose(ledger, -1.0) for _ in range(1000)]
+        for tokens in (100, 125, 200, 250, 1000):
+            assert sum(lost[:tokens]) == pytest.approx(most(tokens, stake), abs=0.03)
 
 
 def test_looking_in_vain_is_within_what_a_short_reply_may_lose():
     """Half of the allowance of a short reply, and none of a long one's: looking has a bound of its own."""
     for looked, allowed in ((0.0, 0.02), (0.004, 0.016), (0.5, 0.01)):
-        ledger = Ledger(model=False)
+        ledger = Ledger()
         ledger.owed = 0.0
         ledger.add(0.0, 1.0, looked)
-        assert ledger.credit == pytest.approx(2.5 + allowed)
+        assert ledger.credit == pytest.approx(5.0 + allowed)
         ledger.add(0.0, 1000.0, 1000 * looked)
         assert ledger.credit == 10.0
 
 
 def test_what_one_reply_gained_is_not_the_next_ones_to_lose():
-    ledger = Ledger(model=True)
+    ledger = Ledger()
     for _ in range(50):
         ledger.add(1.0, 1.0)
     assert ledger.credit == 10.0  # in the same reply it may dare more
@@ -82,9 +78,9 @@ def test_what_one_reply_gained_is_not_the_next_ones_to_lose():
 
 
 def test_a_pair_that_lost_its_stake_gets_no_other_in_the_next_process():
-    first = Ledger(model=True)
+    first = Ledger()
     first.add(-4.9, 225.0)
-    second = Ledger(model=True)
+    second = Ledger()
     second.resume(first.credit, first.owed)
     assert second.credit == pytest.approx(0.1)
     second.add(0.0, 25.0)
@@ -131,7 +127,7 @@ def test_the_model_is_asked_for_no_token_that_the_credit_does_not_cover():
 
 @pytest.mark.parametrize(("source", "drafting"), [("suffix", 0.0), ("suffix", 0.1), ("model", 0.1), ("model", 0.4)])
 def test_drafts_that_all_fail_lose_a_fiftieth_of_a_reply_at_most_and_later_a_hundredth(source, drafting, monkeypatch):
-    """However sure the chances are of them; 2.5 passes of a reply of under 125 tokens, 5 of the first with a draft model."""
+    """However sure the chances are of them; 5 passes of the first reply, which this is."""
     economics = Economics(
         VerifyCost({n: 1.0 + 0.4 * (n > 1) + 0.1 * (n - 1) for n in range(1, 18)}, 1.0), DraftCost(drafting, drafting)
     )
@@ -154,7 +150,7 @@ def test_drafts_that_all_fail_lose_a_fiftieth_of_a_reply_at_most_and_later_a_hun
         )  # fmt: skip
         economics.observe(round, drafted)
         lost += round.seconds - 1.0
-        assert lost <= most(economics.elapsed, 5.0 if drafting else 2.5)
+        assert lost <= most(economics.elapsed, 5.0)
         if index == 250:
             assert 1.5 < lost <= 0.02 * index
         lengths.append(kept)
