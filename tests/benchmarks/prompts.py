@@ -45,3 +45,8 @@ PROMPTS: dict[str, str] = {
     "table": f"Write these planets as a Markdown table with a header.\n\n{_FACTS}",
     "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",
 }
+
+QUESTION = (
+    f"Which class in this file holds what a round has done? Answer with its name alone.\n\n```python\n{_file()}\n```"
+)
+"""A long prompt with a short answer; no prompt of the table, which is about writing."""
