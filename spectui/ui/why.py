@@ -45,7 +45,8 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "nothing here stood in the conversation before" + _besides(figures, knobs)
     if knobs.policy == "fixed":
         return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
-    note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ")
+    # Without "the" what the draft costs, needs and has fits into two lines of a window of 120 cells.
+    note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ").removeprefix("the ")
     return (note or "the policy says that it does not pay") + _besides(figures, knobs)
 
 

@@ -335,7 +335,7 @@ def test_drafts_under_draft_min_and_the_policys_own_words_are_causes_too() -> No
     assert "shorter than draft-min 3" in why_no_drafts(figures_of(ignored, has_draft=True))
     note = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61"
     words = rounds_of(lambda e: e.emit_round(plain="a", note=note), knobs=Knobs())
-    assert why_no_drafts(figures_of(words, has_draft=True)).startswith("the draft costs 0.45 of a target pass")
+    assert why_no_drafts(figures_of(words, has_draft=True)).startswith("draft costs 0.45 of a target pass")
     assert why_no_drafts(figures_of(rounds_of(plain, accepted(2)))) == ""
 
 

@@ -15,6 +15,7 @@ from tests.ui.driving import PAIR, Make, ask, wait_until
 
 ALONE = replace(PAIR, draft=None)
 FIXED = {"policy": "fixed", "drafter": "model"}
+DEAR = "draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61"
 REFUSED = "The draft has another vocabulary: token 777 is 'a'."
 
 
@@ -27,7 +28,7 @@ def with_a_short_draft(engine: FakeEngine) -> None:
 
 
 def when_it_does_not_pay(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", note="not drafting: the draft costs 0.45 of a target pass, needs 0.92, has 0.61")
+    engine.emit_round(plain="a", note=f"not drafting: the {DEAR}")
 
 
 def without_having_read(engine: FakeEngine) -> None:
@@ -61,8 +62,8 @@ def said(pilot: Pilot[None]) -> str:
         (ALONE, {}, 9, without_a_match, "no match for the last words; no draft model (-md)"),
         (PAIR, FIXED | {"p_min": 0.9}, 9, plainly, "no first token reaches p-min 0.90: lower it"),
         (PAIR, FIXED | {"draft_min": 3}, 9, with_a_short_draft, "all drafts are shorter than draft-min 3"),
-        (PAIR, {}, 9, when_it_does_not_pay, "the draft costs 0.45 of a target pass"),
-        (PAIR, {}, 9, without_having_read, "the draft needs 12.4 s to read this text, more than it would save"),
+        (PAIR, {}, 9, when_it_does_not_pay, DEAR),
+        (PAIR, {}, 9, without_having_read, "draft needs 12.4 s to read this text, more than it would save"),
         (PAIR, {}, 4095, plainly, "the context is nearly full: no room for a draft"),
         (PAIR, {}, 9, after_the_draft_failed, "the draft model failed; the next reply tries it again"),
         (PAIR, {"drafter": "off"}, 9, plainly, "the drafter is off"),
