@@ -132,6 +132,26 @@ def test_one_hiccup_does_not_make_a_size_dear(monkeypatch: pytest.MonkeyPatch):
     assert max(found.verify.values()) < 0.002
 
 
+class Stepped(Target):
+    """A toy on a machine where rows are dear, and three of them dearer than four, as with ggml's AVX2 kernels."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.now = 0.0
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += {1: 0.09, 2: 0.12, 3: 0.21}.get(len(tokens), 0.04 + 0.036 * len(tokens))
+        return super().evaluate(tokens, rows)
+
+
+def test_a_step_among_the_small_sizes_is_known_before_the_time_is_up(monkeypatch: pytest.MonkeyPatch):
+    target = Stepped(monkeypatch)
+    verify, _ = measured(target).costs()
+    assert target.now <= room.BOUND_S + 0.3
+    assert verify(3, 0) > verify(4, 0) > verify(2, 0)
+
+
 class Attentive(Target):
     """A toy whose passes take longer with each row and token of context."""
 
