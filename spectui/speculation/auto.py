@@ -9,7 +9,7 @@ from time import perf_counter
 from spectui.knobs import Knobs
 from spectui.speculation.drafters import DraftModel
 from spectui.speculation.economics import Economics, by_model
-from spectui.speculation.ledger import ALLOWANCE
+from spectui.speculation.ledger import ALLOWANCE, LOOK, LOOKING
 from spectui.speculation.model import Cancelled
 from spectui.speculation.records import Candidate
 from spectui.speculation.suffix import Cursor, SuffixDrafter
@@ -25,12 +25,6 @@ _PROBE = 4
 
 _PATIENCE = 16
 """Rounds without a draft before a probe."""
-
-_LOOKING = 0.01
-"""Share of the time that looking for repetitions may take where it finds none: a small model's passes are that short."""
-
-_RAREST = 4
-"""One round in so many has a look at least: a hiccup says nothing of the next."""
 
 
 class AutoDrafter:
@@ -137,7 +131,7 @@ class AutoPolicy:
         if not economics.verify.known or not limit:
             return False
         plain = economics.verify(1, context)
-        self._owed = max(0.0, self._owed - _LOOKING * plain)
+        self._owed = max(0.0, self._owed - LOOKING * plain)
         self._paused = economics.ledger.credit <= 0
         self._looking = not self._paused and not self._owed
         self._probing = self._looking and self._idle >= _PATIENCE and economics.elapsed >= self._due
@@ -181,7 +175,7 @@ class AutoPolicy:
             self._tokens = stop.tokens
             self._first = economics.calibration.chance(drafted[0]) if drafted else None
             if not kept and all(candidate.source == "suffix" for candidate in drafted):
-                self._owed = min(perf_counter() - self._began, _RAREST * _LOOKING * economics.verify(1, self._context))
+                self._owed = min(perf_counter() - self._began, LOOK * economics.verify(1, self._context))
         self._idle = 0 if kept else self._idle + 1
         return kept
 

@@ -15,7 +15,7 @@ from statistics import median
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.ledger import Ledger
+from spectui.speculation.ledger import LOOK, Ledger
 from spectui.speculation.records import Candidate, DraftToken, Round
 
 _RATE = 0.05
@@ -143,15 +143,15 @@ class Economics:
         if round.knobs.policy == "auto":  # what a fixed length loses is a person's wish
             gained = self._gained(round, n, context, median(moods) if moods else 1.0) if drafted else 0.0
             plain = self.verify(1, context)
-            looked = 0.0 if by_model(drafted) else round.draft_s
-            self.ledger.add(gained / plain, round.seconds / plain, looked / plain)
+            looked = 0.0 if by_model(drafted) else min(LOOK, round.draft_s / plain)
+            self.ledger.add(gained / plain, round.seconds / plain, looked)
 
     def _gained(self, round: Round, emitted: int, context: int, mood: float) -> float:
         """Seconds that a round with a draft gained against plain decoding; below 0 it lost.
 
         A pass that took longer than usual is the machine's doing: plain ones would have. So were drafted tokens that took
-        `mood` times as long as usual, and what is left of a hiccup counts at most as the round's own cost once more. The time
-        to look for repetitions has a bound of its own.
+        `mood` times as long as usual, and what is left of a hiccup counts at most as the round's own cost once more. What
+        looking for repetitions takes is not in it.
         """
         verify, models = self.verify(round.pass_size, context), by_model(round.drafted)
         most = verify + 2 * self.drafting(models) + self.charged_s

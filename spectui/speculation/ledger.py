@@ -5,15 +5,17 @@ from __future__ import annotations
 ALLOWANCE = 0.01
 """Share of the time that may be lost on and on."""
 
+LOOKING = 0.01
+"""Share of the time that looking for repetitions may take where it finds none: a small model's passes are that short."""
+
+LOOK = 4 * LOOKING
+"""Passes that one look counts at most: what it takes more is a hiccup, which says nothing of the next."""
+
 _STAKE = 2.5
 """Passes that may be lost before any time has passed; an advance on what is allowed."""
 
-_FIRST = 5.0
-"""As many in the first reply of a pair: nothing is known of it yet, and a long draft that fails, or bad luck with the first
-few, must not end it. SmolLM2 loses three passes with a repetition of sixteen tokens that was none."""
-
 _SHORT = 250.0
-"""Passes for which a reply is allowed as much again, less what looking for repetitions takes."""
+"""Passes for which a reply is allowed as much again."""
 
 _MOST = 10.0
 """Passes that may add up: a good hour must not pay for a bad one."""
@@ -22,13 +24,13 @@ _MOST = 10.0
 class Ledger:
     """A credit of plain passes: what drafts have gained lately, and may lose besides.
 
-    A reply of N tokens loses no more than 2.5 passes or N / 50, whichever is more, and from 250 tokens on no more than
-    2.5 + N / 100. The first one may lose 5. That is given once, when a pair is first seen: what is left outlives the
-    process, so that all replies together lose no more than N / 50 either once they have 250 tokens.
+    A reply that takes the time of N passes loses no more than 2.5 of them or N / 50, whichever is more, the looking for
+    repetitions included; from N = 250 on no more than 2.5 + N / 100, and what looking takes from there. The 2.5 are given once,
+    when a pair is first seen: what is left outlives the process, so that all replies together lose no more than N / 50 either.
     """
 
     def __init__(self) -> None:
-        self.credit = _FIRST
+        self.credit = _STAKE
         """Plain passes that may be lost now."""
         self.owed = self.credit
         """Passes of the allowance that were given beforehand."""
@@ -49,7 +51,7 @@ class Ledger:
         self._passes += passes
         allowed = ALLOWANCE * passes
         if self._passes <= _SHORT:
-            allowed += max(0.0, allowed - looked)
+            allowed, gained = 2 * allowed, gained - looked
         repaid = min(allowed, self.owed)
         self.owed -= repaid
         self.credit = min(self.credit + gained + allowed - repaid, _MOST)
