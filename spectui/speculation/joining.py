@@ -1,8 +1,9 @@
 """When the draft model joins in: it must have read the text, which takes it time that its drafts have to save.
 
 Before a prompt of 1,000 tokens a draft of a third of the target's size lets the first token wait a third longer. Whether
-that pays depends on how much of a reply follows, which nobody knows: it is taken to be as long as replies were lately, or as
-what was written of it by now if that is more (so that waiting costs no more than reading would have: ski rental).
+that pays depends on how much of a reply follows, which nobody knows: it is taken to be as long as replies were lately. Where
+that does not pay, the model joins in as soon as waiting has cost as much as reading would have (ski rental), which it never
+does where repetitions are drafted as fast.
 """
 
 from __future__ import annotations
@@ -29,21 +30,27 @@ class Joining:
         self.reply = _REPLY
         """Tokens that a reply is expected to have."""
         self._written = 0
+        self._missed: float | None = None
+        """Seconds that the model would have saved in this reply since it was not let in; None where it was."""
         self._guess = 0.0
 
     def begin(self, read: int, seconds: float) -> None:
         """A reply begins; of its prompt the target has read so many tokens in so many seconds."""
         if self._written:
             self.reply += _RATE * (self._written - self.reply)
-        self._written = 0
+        self._written, self._missed = 0, None
         economics = self._economics
         if read >= _FEW and economics.verify.known:
             # Until the draft model was seen to read: as much faster as it is in writing.
             self._guess = seconds / read * economics.drafting(2) / 2 / economics.verify(1, 0)
 
-    def wrote(self, tokens: int) -> None:
-        """So many tokens more of the reply."""
+    def wrote(self, tokens: int, rows: int, context: int) -> None:
+        """So many tokens more of the reply, by a pass over so many rows."""
         self._written += tokens
+        if self._missed is not None:
+            verify = self._economics.verify
+            drafted = tokens * (verify(1, context) - self._economics.saves(context))
+            self._missed += max(0.0, verify(rows, context) - drafted)
 
     def read(self, tokens: int, seconds: float, context: int) -> None:
         """The draft model has read so many tokens before the reply."""
@@ -66,10 +73,14 @@ class Joining:
         if most >= 0:
             follows = min(follows, most - self._written)
         ledger = economics.ledger
-        if ledger.credit > 0 and seconds <= follows * economics.saves(context):
-            return True
-        if seconds <= ledger.credit * economics.verify(1, context):
+        waited = self._missed is None or self._missed >= seconds
+        pays = ledger.credit > 0 and waited and seconds <= follows * economics.saves(context)
+        if not pays and seconds <= ledger.credit * economics.verify(1, context):
             economics.charged_s = seconds
+            pays = True
+        if pays:
+            self._missed = None
             return True
+        self._missed = self._missed or 0.0
         economics.unread_s = seconds
         return False

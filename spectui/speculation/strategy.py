@@ -90,4 +90,4 @@ class Strategy:
     def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:
         """What a finished round tells, whatever policy it ran under."""
         self.economics.observe(round, drafted)
-        self._joining.wrote(len(round.tokens))
+        self._joining.wrote(len(round.tokens), round.pass_size, round.position)

@@ -48,15 +48,35 @@ def test_a_prompt_is_read_if_the_reply_is_expected_to_make_up_for_it():
 def test_what_was_not_read_is_read_when_waiting_has_cost_as_much():
     waiting = joining()
     waiting.reply = 100.0
-    joined = next(n for n in range(2000) if waiting.pays(300, 0, -1) or waiting.wrote(1))
+    joined = next(n for n in range(2000) if waiting.pays(300, 0, -1) or waiting.wrote(1, 1, 0))
     assert joined * waiting._economics.saves(0) == pytest.approx(300, abs=1)
+
+
+def test_where_repetitions_are_drafted_as_fast_nothing_is_read():
+    """Of the reply that was expected too little followed; of ten tokens that a pass over ten gave the model saves none."""
+    waiting = joining()
+    waiting.reply = 100.0
+    assert not waiting.pays(300, 0, -1)
+    waiting.reply = 1e6  # were it asked for the first time now, it would read
+    for _ in range(1000):
+        assert not waiting.pays(300, 0, -1)
+        waiting.wrote(10, 10, 0)
+
+
+def test_a_new_reply_is_another_matter():
+    waiting = joining()
+    waiting.reply = 100.0
+    assert not waiting.pays(300, 0, -1)
+    waiting.begin(0, 0.0)
+    waiting.reply = 1e6
+    assert waiting.pays(300, 0, -1)
 
 
 def test_replies_are_expected_to_be_as_long_as_they_were():
     waiting = joining()
     for _ in range(20):
         waiting.begin(0, 0.0)
-        waiting.wrote(40)
+        waiting.wrote(40, 1, 0)
     waiting.begin(0, 0.0)
     assert waiting.reply == pytest.approx(40, abs=1)
 
