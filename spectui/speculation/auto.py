@@ -23,7 +23,7 @@ _LIKELY = 0.6
 _PROBE = 4
 """Most tokens drafted to see whether drafting pays again."""
 
-_PATIENCE = 16
+_PATIENCE = 32
 """Rounds without a draft before a probe."""
 
 
@@ -81,7 +81,7 @@ class AutoDrafter:
             return ()
         whole = [*drafted, *repeated]
         stop = economics.best_stop(whole, context)
-        model = economics.best_extension(drafted, "model", context, most, economics.rate(context, whole))
+        model = economics.best_extension(drafted, context, most, economics.rate(context, whole))
         return (
             repeated[: stop.length - len(drafted)] if stop.length > len(drafted) and stop.value >= model.value else ()
         )
@@ -150,7 +150,7 @@ class AutoPolicy:
             self._probing = upcoming == "model"
             if self._probing:
                 most = min(self._limit, _PROBE)
-                self._probe = self._economics.best_extension((), "model", self._context, most).length
+                self._probe = self._economics.best_extension((), self._context, most).length
         if self._probing:
             return len(drafted) < self._probe
         if upcoming == "suffix":
@@ -158,7 +158,7 @@ class AutoPolicy:
         if not self._economics.draft.next:
             return len(drafted) < 2  # what a drafted token costs is not known yet
         stop = self._economics.best_stop(drafted, self._context)
-        return self._economics.best_extension(drafted, upcoming, self._context, self._limit).value > stop.value
+        return self._economics.best_extension(drafted, self._context, self._limit).value > stop.value
 
     def takes(self, candidate: Candidate) -> bool:
         return True
@@ -215,7 +215,7 @@ class AutoPolicy:
         dear = economics.drafting(2) / 2 / plain
         if not dear or self._knobs.drafter == "suffix":
             return "not drafting: nothing here stood before"
-        has = economics.calibration.mean("model")
+        has = economics.calibration.hope()
         needs = economics.break_even(context, self._limit or self._knobs.draft_max)
         wants = f"needs {needs:.2f} acceptance, has {has:.2f}" if needs is not None else "cannot pay at any acceptance"
         return f"not drafting: the draft costs {dear:.2f} of a target pass, {wants}"

@@ -1,4 +1,6 @@
-"""From a drafter's confidence to the chance that the target will agree, learned from what the target judged."""
+"""The chance that the target will agree: with a drafted token by the drafter's confidence, and with one that is not drafted
+yet by how sure the target itself was lately. Both are learned from what the target judged.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,23 @@ from math import log2, sqrt
 
 from spectui.speculation.records import Candidate
 
-_PRIOR = 4.0
-"""Observations that the drafter's own word is worth."""
+_PRIOR, _CLAIMS = 4.0, 2.0
+"""Observations that the drafter's own word is worth, and tokens that it may promise in vain before its word counts for half."""
 
-_CLAIMS = 2.0
-"""Tokens that a source may promise in vain before its word counts for half."""
+_HOPE_PRIOR = 8.0
+"""Both for the model's tokens before they are drafted."""
 
 _DECAY = 0.99
 """Older observations fade: text changes from prose to code and back."""
 
-_HOPE = 6.8, 8.0
-"""Tokens kept and seen before any was: hopeful, because what is not tried is not learned."""
+_DOUBT = 0.15
+"""The target's before anything was written."""
+
+_LATELY, _USUALLY = 0.2, 0.01
+"""Weights of a token in the two averages of its doubt."""
+
+HOPED = "hoped"
+"""The source of the model's tokens before they are drafted: the target's own confidence is the word that is given for them."""
 
 _BINS = 12
 
@@ -29,28 +37,46 @@ class Calibration:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, int], float] = {}
         self._seen: dict[tuple[str, int, int], float] = {}
-        self.means = dict.fromkeys(("model", "suffix"), _HOPE)
-        """By source: tokens kept and seen, the older ones faded."""
-        self._claims: dict[str, tuple[float, float]] = {}
+        self.claims: dict[str, tuple[float, float]] = {}
+        """By source: tokens that came true, and how many should have by its own word; the older ones faded."""
+        self.doubt = self.usual = _DOUBT
+        """How little of its probability the target gave to the tokens that it wrote, lately and in all. 0..1"""
 
     def chance(self, candidate: Candidate) -> float:
         """P(the target agrees | it agreed with the draft before it). 0..1"""
-        kind = _kind(candidate.source, candidate.p, candidate.match)
+        return self._estimate(candidate.source, candidate.p, candidate.match)[0]
+
+    def hope(self, doubt: float | None = None) -> float:
+        """The chance of a token that the draft model has yet to draft, where the target doubts so much, or as it does now. 0..1
+
+        Where the target is sure, so is any model that was taught alike: a 0.5B failed to foresee its 1.5B about as often as
+        that doubted, over prose, code and copied text. And the doubt is known without drafting. It is half a standard error
+        higher than seen: what is not drafted is not learned.
+        """
+        word = 1.0 - (self.doubt if doubt is None else doubt)
+        chance, seen = self._estimate(HOPED, word, 0, _HOPE_PRIOR, _HOPE_PRIOR)
+        return min(1.0, chance + 0.5 * sqrt(chance * (1.0 - chance) / seen))
+
+    def _estimate(
+        self, source: str, word: float, match: int, prior: float = _PRIOR, vain: float = _CLAIMS
+    ) -> tuple[float, float]:
+        """The chance of such a token, and how many observations that is worth."""
+        kind = _kind(source, word, match)
         kept, seen = self._kept.get(kind, 0.0), self._seen.get(kind, 0.0)
-        came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
+        came_true, claimed = self.claims.get(source, (0.0, 0.0))
         # A kind that was never seen is trusted as far as its source was right so far.
-        word = candidate.p * min(1.0, (came_true + _CLAIMS) / (claimed + _CLAIMS))
-        return (kept + _PRIOR * word) / (seen + _PRIOR)
+        word *= min(1.0, (came_true + vain) / (claimed + vain))
+        return (kept + prior * word) / (seen + prior), seen + prior
 
-    def mean(self, source: str) -> float:
-        """The chance of a token of this source that is not drafted yet. 0..1"""
-        kept, seen = self.means[source]
-        return kept / seen
+    def begin(self) -> None:
+        """Another reply begins, of which nothing is known but what replies are like."""
+        self.doubt = self.usual
 
-    def hope(self, source: str) -> float:
-        """The same, half a standard error higher: what is not drafted is not learned, so doubt speaks for a try. 0..1"""
-        kept, seen = self.means[source]
-        return min(1.0, kept / seen + 0.5 * sqrt(kept * (seen - kept) / seen**3))
+    def wrote(self, sure: float) -> None:
+        """The target wrote a token to which it gave this probability."""
+        doubt = 1.0 - sure
+        self.doubt += _LATELY * (doubt - self.doubt)
+        self.usual += _USUALLY * (doubt - self.usual)
 
     def observe(self, drafted: Sequence[Candidate], chosen: Sequence[int]) -> None:
         """Learn from a round: what was drafted beside what the target chose, up to the first difference.
@@ -60,15 +86,18 @@ class Calibration:
         """
         for candidate, token in zip(drafted, chosen, strict=False):
             kept = float(candidate.id == token)
-            kind = _kind(candidate.source, candidate.p, candidate.match)
-            self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
-            self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
-            came_true, claimed = self._claims.get(candidate.source, (0.0, 0.0))
-            self._claims[candidate.source] = came_true * _DECAY + kept, claimed * _DECAY + candidate.p
-            mean = self.means[candidate.source]
-            self.means[candidate.source] = mean[0] * _DECAY + kept, mean[1] * _DECAY + 1.0
+            self._saw(candidate.source, candidate.p, candidate.match, kept)
+            if candidate.source == "model":
+                self._saw(HOPED, 1.0 - self.doubt, 0, kept)
             if not kept:
                 return
+
+    def _saw(self, source: str, p: float, match: int, kept: float) -> None:
+        kind = _kind(source, p, match)
+        self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
+        self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
+        came_true, claimed = self.claims.get(source, (0.0, 0.0))
+        self.claims[source] = came_true * _DECAY + kept, claimed * _DECAY + p
 
 
 def trust(match: int) -> float:

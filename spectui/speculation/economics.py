@@ -95,23 +95,21 @@ class Economics:
                 best = Stop(length, value, tokens)
         return best
 
-    def best_extension(
-        self, drafted: Sequence[Candidate], source: str, context: int, limit: int, rate: float = 0.0
-    ) -> Stop:
-        """The best that drafting on with this source is expected to reach, its cost paid from here.
+    def best_extension(self, drafted: Sequence[Candidate], context: int, limit: int, rate: float = 0.0) -> Stop:
+        """The best that drafting on with the model is expected to reach, its cost paid from here.
 
         `rate`: what a second is worth, if something other than this draft says so.
         """
-        rate, chance = rate or self.rate(context, drafted), self.calibration.hope(source)
+        rate, chance = rate or self.rate(context, drafted), self.calibration.hope()
         survivals = [1.0, *self.survivals(drafted)]
         tokens, survival = sum(survivals), survivals[-1]
-        begun = sum(candidate.source == source for candidate in drafted)
+        begun = by_model(drafted)
         paid = self.drafting(begun)
         best = Stop(0, float("-inf"), 0.0)
         for length in range(len(drafted) + 1, limit + 1):
             survival *= chance
             tokens += survival
-            drafting = self.drafting(begun + length - len(drafted)) - paid if source == "model" else 0.0
+            drafting = self.drafting(begun + length - len(drafted)) - paid
             value = tokens - rate * (self.verify(length + 1, context) + drafting)
             if value > best.value:
                 best = Stop(length, value, tokens)
@@ -134,6 +132,8 @@ class Economics:
             place = place + 1 if candidate.source == "model" else 0
         self._caught_up = any(candidate.source == "model" for candidate in drafted)
         self.calibration.observe(drafted, [token.id for token in round.tokens])
+        for token in round.tokens:
+            self.calibration.wrote(token.p_target)
         n = len(round.tokens)
         if not self._seconds:  # a lucky first round must not set the standard
             self._tokens, self._seconds = 1.0, self.verify(1, context)
@@ -164,7 +164,7 @@ class Economics:
 
     def saves(self, context: int) -> float:
         """Seconds by which a token is expected to come sooner where the model drafts than where nothing does."""
-        hope = self.calibration.hope("model")
+        hope = self.calibration.hope(self.calibration.usual)
         passes = min(self.passes(length, context) / expected_tokens(hope, length) for length in range(1, _LONGEST + 1))
         return max(0.0, 1.0 - passes) * self.verify(1, context)
 

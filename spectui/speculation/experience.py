@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from spectui.speculation.calibration import HOPED
 from spectui.speculation.economics import Economics
 from spectui.speculation.joining import Joining
 
@@ -20,8 +21,10 @@ class Experience(NamedTuple):
     """Passes of the allowance that were given beforehand."""
     kept: float
     """Tokens of the draft model's that the target agreed with."""
-    seen: float
-    """Out of so many."""
+    promised: float
+    """As many as should have been kept if it were right as often as the target is sure."""
+    doubt: float
+    """The target's, usually. 0..1"""
     pace: float
     """Seconds in which the draft model reads a token; 0 for unknown."""
     reply: float
@@ -30,19 +33,23 @@ class Experience(NamedTuple):
     @property
     def plausible(self) -> bool:
         """Could these numbers have been seen?"""
-        return 0 <= self.kept <= self.seen and self.seen > 0 and self.owed >= 0 and self.pace >= 0 and self.reply > 0
+        return (
+            (self.kept >= 0 and self.promised >= 0 and 0 <= self.doubt <= 1)
+            and (self.owed >= 0 and self.pace >= 0 and self.reply > 0)
+        )  # fmt: skip
 
     @classmethod
     def of(cls, economics: Economics, joining: Joining) -> Experience:
         """As it stands now."""
-        ledger = economics.ledger
-        kept, seen = economics.calibration.means["model"]
-        return cls(ledger.credit, ledger.owed, kept, seen, joining.pace, joining.reply)
+        ledger, calibration = economics.ledger, economics.calibration
+        kept, promised = calibration.claims.get(HOPED, (0.0, 0.0))
+        return cls(ledger.credit, ledger.owed, kept, promised, calibration.usual, joining.pace, joining.reply)
 
     def restore(self, economics: Economics, joining: Joining) -> None:
         """Go on from here."""
         economics.ledger.resume(self.credit, self.owed)
         # As what was seen of few tokens: the next text may be another.
-        weight = min(1.0, _WEIGHT / self.seen)
-        economics.calibration.means["model"] = weight * self.kept, weight * self.seen
+        weight = min(1.0, _WEIGHT / max(self.promised, 1.0))
+        economics.calibration.claims[HOPED] = weight * self.kept, weight * self.promised
+        economics.calibration.usual = self.doubt
         joining.pace, joining.reply = self.pace, self.reply

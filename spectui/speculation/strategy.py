@@ -54,6 +54,7 @@ class Strategy:
         """
         self._model = self._given_model
         self.economics.ledger.begin()
+        self.economics.calibration.begin()
         self._joining.begin(read, seconds)
         self._suffix.prepare(tokens, cancelled)
         model = self._joined(knobs, tokens)

@@ -11,7 +11,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.experience import Experience
 from tests.smollm2 import SNAKE, ask, opened, setup
 
-SEEN = Experience(credit=1.5, owed=0.5, kept=60.0, seen=80.0, pace=0.002, reply=90.0)
+SEEN = Experience(credit=1.5, owed=0.5, kept=60.0, promised=80.0, doubt=0.2, pace=0.002, reply=90.0)
 
 
 def test_what_is_kept_comes_back(tmp_path: Path):
@@ -24,8 +24,8 @@ def test_what_is_kept_comes_back(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[1]", '{"credit": 1}', SEEN._replace(kept=90.0), SEEN._replace(reply=float("nan")),
-     SEEN._replace(credit="much"), SEEN._replace(seen=0.0, kept=0.0), SEEN._replace(pace=-1.0)],
+    ["", "{}", "[1]", '{"credit": 1}', SEEN._replace(kept=-1.0), SEEN._replace(reply=float("nan")),
+     SEEN._replace(credit="much"), SEEN._replace(doubt=1.5), SEEN._replace(promised=-1.0), SEEN._replace(pace=-1.0)],
 )  # fmt: skip
 def test_a_damaged_file_is_as_none(tmp_path: Path, text: str | Experience):
     file = tmp_path / "experience.json"
@@ -56,5 +56,7 @@ def test_the_next_process_goes_on_where_this_one_was():
     second.close()
     assert found.credit == min(left.credit, 2.5)  # the costs of this pair were not measured, so it has no more
     assert (found.pace, found.reply) == (left.pace, left.reply)
-    assert found.kept / found.seen == pytest.approx(left.kept / left.seen)
-    assert found.seen <= 16
+    assert found.doubt == left.doubt != SEEN.doubt
+    assert left.promised > 0
+    assert found.kept / found.promised == pytest.approx(left.kept / left.promised)
+    assert found.promised <= 16

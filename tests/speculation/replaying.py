@@ -1,8 +1,8 @@
 """Recorded texts on machines of known costs: the policy decides again as in the real program, and no noise blurs what it gains.
 
-A recording holds what a target wrote, greedily, and what its draft model would have drafted at each place of that. A machine
-is a table of what passes cost. The rounds are those of `Decoder`; only the two models and the clock are made up. Reading the
-prompt takes no time here.
+A recording holds what a target wrote, greedily, how sure it was, and what its draft model would have drafted at each place of
+that. A machine is a table of what passes cost. The rounds are those of `Decoder`; only the two models and the clock are made
+up. Reading the prompt takes no time here.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Recording:
     """Prompt and reply."""
     prompt: int
     """Tokens of the prompt."""
+    sure: list[float]
+    """Per token of the reply: the target's probability of it."""
     chains: list[list[tuple[int, float]]] | None
     """Per place of the reply: the tokens that the draft model would go on with, its confidence in each; None without one."""
 
@@ -50,6 +52,11 @@ class Recording:
     def length(self) -> int:
         """Tokens of the reply."""
         return len(self.tokens) - self.prompt
+
+    def begun_at(self, place: int) -> Recording:
+        """The reply from there on; what stood before it counts as prompt."""
+        chains = None if self.chains is None else self.chains[place:]
+        return replace(self, prompt=self.prompt + place, sure=self.sure[place:], chains=chains)
 
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -129,6 +136,8 @@ class _Replayed:
     text: list[int]
     n_ctx: int = 1 << 20
     slice: int = 512
+    sure: list[float] = field(default_factory=list)
+    begin: int = 0
     tokens: list[int] = field(default_factory=list)
 
     def truncate(self, length: int) -> None:
@@ -145,13 +154,13 @@ class _Replayed:
 
     def _fill(self, row: NDArray[np.float32], end: int) -> None:
         """The logits behind the first `end` tokens."""
-        row[self.text[end] if end < len(self.text) else 0] = 0.0
+        known = end < len(self.text)
+        _favour(row, self.text[end] if known else 0, self.sure[end - self.begin] if known else 1.0)
 
 
 @dataclass
 class _ReplayedDraft(_Replayed):
     chains: list[list[tuple[int, float]]] = field(default_factory=list)
-    begin: int = 0
 
     def _fill(self, row: NDArray[np.float32], end: int) -> None:
         # Where it left the text, it goes on as it did from there; behind what was recorded it knows nothing.
@@ -161,9 +170,14 @@ class _ReplayedDraft(_Replayed):
             chain, place = self.chains[left - self.begin], end - left
             if place < len(chain) and [each for each, _ in chain[:place]] == self.tokens[left:end]:
                 token, p = chain[place]
-        p = min(max(p, 1e-6), 1 - 1e-6)
-        row[1:_SPARE] = np.log((1 - p) / (CONFIDENCE_TOKENS - 1))
-        row[token] = max(np.log(p), row[1] + 1e-3)
+        _favour(row, token, p)
+
+
+def _favour(row: NDArray[np.float32], token: int, p: float) -> None:
+    """Make this token the likeliest, with this probability where that can be."""
+    p = min(max(p, 1e-6), 1 - 1e-6)
+    row[1:_SPARE] = np.log((1 - p) / (CONFIDENCE_TOKENS - 1))
+    row[token] = max(np.log(p), row[1] + 1e-3)
 
 
 def replay(recording: Recording, costs: Costs, knobs: Knobs, economics: Economics | None = None) -> float:
@@ -175,7 +189,7 @@ def replay(recording: Recording, costs: Costs, knobs: Knobs, economics: Economic
     text = [names[token] for token in recording.tokens]
     clock, n_vocab = _Clock(), _SPARE + len(names)
     truth = VerifyCost(costs.verify, 1.0, costs.kappa)
-    target, model = _Replayed(n_vocab, clock, truth, text), None
+    target, model = _Replayed(n_vocab, clock, truth, text, sure=recording.sure, begin=recording.prompt), None
     if recording.chains is not None:
         chains = [[(names[token], p) for token, p in chain] for chain in recording.chains]
 

@@ -293,13 +293,26 @@ def test_while_it_pauses_nobody_looks(monkeypatch):
 
 def test_only_the_model_is_asked_to_see_whether_drafting_pays_again():
     policy = AutoPolicy(Economics(VerifyCost({n: amx(n) for n in range(1, 33)})))
-    for _ in range(20):
+    for _ in range(32):
         policy.begin(Knobs(), 10, 16)
         assert policy.keep(()) == 0
     for source, kept in (("suffix", 0), ("model", 1)):
         policy.begin(Knobs(), 10, 16)
         assert policy.wants_more((), source)
         assert policy.keep([Candidate(1, 0.04, source, match=int(source == "suffix"))]) == kept
+
+
+def test_the_model_is_asked_where_the_target_is_sure_and_not_where_it_doubts():
+    """Rows are dear here: drafts pay from seven tenths on."""
+    costs = VerifyCost({1: 1.0, 2: 1.6, 3: 1.8, 4: 2.0, 5: 2.75, 9: 3.5, 17: 5.4}, 1.0)
+    economics = Economics(costs, DraftCost(0.2, 0.18))
+    policy = AutoPolicy(economics)
+    policy.begin(Knobs(), 10, 16)
+    for sure, asked in ((0.95, True), (0.4, False), (0.95, True)):
+        for _ in range(20):
+            economics.calibration.wrote(sure)
+        assert policy.wants_more((), "model") == asked
+        assert ("needs 0.70 acceptance, has 0.49" in policy.note(())) != asked
 
 
 def test_a_cheap_draft_is_asked():

@@ -7,6 +7,7 @@ import pytest
 
 from spectui.speculation.calibration import Calibration
 from spectui.speculation.records import Candidate
+from tests.speculation.replaying import RECORDED, recorded
 
 
 def drafted(*tokens: tuple[int, float], source: str = "model") -> list[Candidate]:
@@ -20,7 +21,7 @@ def test_what_stands_behind_the_first_difference_is_not_seen():
     other.observe(drafted((1, 0.9), (2, 0.7)), [1, 7])
     for p in (0.9, 0.7, 0.3):
         assert one.chance(Candidate(0, p, "model")) == other.chance(Candidate(0, p, "model"))
-    assert one.mean("model") == other.mean("model")
+    assert one.hope() == other.hope()
 
 
 def test_what_was_left_out_is_seen_where_the_target_came_as_far():
@@ -56,3 +57,61 @@ def test_sources_are_told_apart():
         calibration.observe(drafted((1, 0.8), source="suffix"), [2])
     assert calibration.chance(Candidate(0, 0.8, "suffix")) < 0.2
     assert calibration.chance(Candidate(0, 0.8, "model")) == pytest.approx(0.8)
+
+
+def test_less_is_hoped_for_where_the_target_doubts():
+    calibration = Calibration()
+    hopes = [calibration.hope(doubt) for doubt in (0.0, 0.05, 0.2, 0.5, 1.0)]
+    assert hopes == sorted(hopes, reverse=True)
+    assert (hopes[0], hopes[-1]) == (1.0, 0.0)
+    for doubt, hope in zip((0.05, 0.2, 0.5), hopes[1:], strict=False):
+        assert 1 - doubt < hope < 1 - doubt + 0.1
+
+
+def test_a_model_that_fails_where_the_target_is_sure_is_hoped_for_no_more():
+    calibration = Calibration()
+    calibration.doubt = 0.02
+    numbers = np.random.default_rng(0)
+    for _ in range(400):
+        calibration.observe(drafted((1, 0.9)), [1 if numbers.random() < 0.7 else 2])
+    assert calibration.hope() == pytest.approx(0.7, abs=0.1)
+    assert calibration.hope(0.3) < 0.6, "of a doubt at which nothing was drafted yet its failures elsewhere tell"
+
+
+def test_repetitions_say_nothing_of_what_the_model_would_do():
+    calibration = Calibration()
+    before = calibration.hope()
+    for _ in range(50):
+        calibration.observe(drafted((1, 0.8), source="suffix"), [2])
+    assert calibration.hope() == before
+
+
+def test_the_targets_doubt_follows_the_text_and_begins_anew_as_it_usually_is():
+    calibration = Calibration()
+    for _ in range(300):
+        calibration.wrote(0.9)
+    for _ in range(20):
+        calibration.wrote(0.4)
+    assert calibration.doubt == pytest.approx(0.6, abs=0.02)
+    assert 0.1 < calibration.usual < 0.25
+    calibration.begin()
+    assert calibration.doubt == calibration.usual
+
+
+def test_a_draft_model_fails_about_as_often_as_its_target_doubts():
+    """What `hope` stands on, in nine replies of the 1.5B and what its 0.5B would have drafted at each of their places."""
+    doubts, agreed = [], []
+    for reply in recorded(RECORDED / "q8.json").values():
+        calibration = Calibration()
+        assert reply.chains is not None
+        for token, sure, chain in zip(reply.tokens[reply.prompt :], reply.sure, reply.chains, strict=True):
+            doubts.append(calibration.doubt)
+            agreed.append(chain[0][0] == token)
+            calibration.wrote(sure)
+    shares = [
+        (np.mean(np.array(doubts)[among]), 1 - np.mean(np.array(agreed)[among]))
+        for among in np.array_split(np.argsort(doubts), 6)
+    ]
+    for doubt, failed in shares:
+        assert failed == pytest.approx(doubt, abs=0.08)
+    assert shares[-1][1] > 4 * shares[0][1]

@@ -28,9 +28,10 @@ def joining(pace: float = 1.0, drafting: float = 0.1) -> Joining:
 
 def test_what_a_token_is_expected_to_save():
     economics = priced()
-    economics.calibration.means["model"] = 1e6, 1e6  # every one is right: 17 tokens in 1.5 + 1.6 seconds
+    economics.calibration.doubt = 0.5  # just now, which says little of a whole reply
+    economics.calibration.usual = 0.0  # every one is right: 17 tokens in 1.5 + 1.6 seconds
     assert economics.saves(0) == pytest.approx(1 - 3.1 / 17, abs=0.01)
-    economics.calibration.means["model"] = 0.0, 1e6
+    economics.calibration.usual = 1.0
     assert economics.saves(0) == 0.0
 
 

@@ -136,7 +136,7 @@ def test_drafts_that_all_fail_lose_a_fiftieth_of_a_reply_at_most_and_later_a_hun
         VerifyCost({n: 1.0 + 0.4 * (n > 1) + 0.1 * (n - 1) for n in range(1, 18)}, 1.0), DraftCost(drafting, drafting)
     )
     monkeypatch.setattr(economics.calibration, "chance", lambda candidate: 0.99)
-    monkeypatch.setattr(economics.calibration, "hope", lambda source: 0.99)
+    monkeypatch.setattr(economics.calibration, "hope", lambda: 0.99)
     policy = AutoPolicy(economics)
     wrong = Candidate(1, 0.99, source, match=40 * (source == "suffix"), seconds=drafting * (source == "model"))
     lost, lengths = 0.0, []
