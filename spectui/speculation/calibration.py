@@ -19,8 +19,9 @@ _HOPE_PRIOR = 8.0
 _DECAY = 0.99
 """Older observations fade: text changes from prose to code and back."""
 
-_DOUBT = 0.15
-"""The target's before anything was written."""
+_USUAL, _OPENING = 0.15, 0.4
+"""The target's doubt before anything was written: of a whole text, and of a reply's first words, which might often be others.
+Drafts that fail there cost what the certain text behind them would have paid back."""
 
 _LATELY, _USUALLY = 0.2, 0.01
 """Weights of a token in the two averages of its doubt."""
@@ -39,7 +40,7 @@ class Calibration:
         self._seen: dict[tuple[str, int, int], float] = {}
         self.claims: dict[str, tuple[float, float]] = {}
         """By source: tokens that came true, and how many should have by its own word; the older ones faded."""
-        self.doubt = self.usual = _DOUBT
+        self.doubt, self.usual = _OPENING, _USUAL
         """How little of its probability the target gave to the tokens that it wrote, lately and in all. 0..1"""
 
     def chance(self, candidate: Candidate) -> float:
@@ -69,8 +70,8 @@ class Calibration:
         return (kept + prior * word) / (seen + prior), seen + prior
 
     def begin(self) -> None:
-        """Another reply begins, of which nothing is known but what replies are like."""
-        self.doubt = self.usual
+        """Another reply begins."""
+        self.doubt = _OPENING
 
     def wrote(self, sure: float) -> None:
         """The target wrote a token to which it gave this probability."""

@@ -86,7 +86,7 @@ def test_repetitions_say_nothing_of_what_the_model_would_do():
     assert calibration.hope() == before
 
 
-def test_the_targets_doubt_follows_the_text_and_begins_anew_as_it_usually_is():
+def test_the_targets_doubt_follows_the_text_and_a_reply_begins_with_much_of_it():
     calibration = Calibration()
     for _ in range(300):
         calibration.wrote(0.9)
@@ -94,15 +94,18 @@ def test_the_targets_doubt_follows_the_text_and_begins_anew_as_it_usually_is():
         calibration.wrote(0.4)
     assert calibration.doubt == pytest.approx(0.6, abs=0.02)
     assert 0.1 < calibration.usual < 0.25
+    calibration.doubt = 0.0
     calibration.begin()
-    assert calibration.doubt == calibration.usual
+    assert calibration.doubt > 0.3
 
 
 def test_a_draft_model_fails_about_as_often_as_its_target_doubts():
     """What `hope` stands on, in nine replies of the 1.5B and what its 0.5B would have drafted at each of their places."""
     doubts, agreed = [], []
+    openings = []
     for reply in recorded(RECORDED / "q8.json").values():
         calibration = Calibration()
+        openings.append(1 - reply.sure[0])
         assert reply.chains is not None
         for token, sure, chain in zip(reply.tokens[reply.prompt :], reply.sure, reply.chains, strict=True):
             doubts.append(calibration.doubt)
@@ -115,3 +118,4 @@ def test_a_draft_model_fails_about_as_often_as_its_target_doubts():
     for doubt, failed in shares:
         assert failed == pytest.approx(doubt, abs=0.08)
     assert shares[-1][1] > 4 * shares[0][1]
+    assert np.mean(openings) == pytest.approx(Calibration().doubt, abs=0.05)
