@@ -215,7 +215,12 @@ class AutoPolicy:
         dear = economics.drafting(2) / 2 / plain
         if not dear or self._knobs.drafter == "suffix":
             return "not drafting: nothing here stood before"
-        has = economics.calibration.hope()
-        needs = economics.break_even(context, self._limit or self._knobs.draft_max)
-        wants = f"needs {needs:.2f} acceptance, has {has:.2f}" if needs is not None else "cannot pay at any acceptance"
+        limit = self._limit or self._knobs.draft_max
+        needs = economics.break_even(context, limit, economics.rate(context))
+        if needs is not None:
+            wants = f"needs {needs:.2f} acceptance, has {economics.calibration.hope():.2f}"
+        elif economics.break_even(context, limit) is not None:
+            wants = "too much for the speed that was reached lately"
+        else:
+            wants = "cannot pay at any acceptance"
         return f"not drafting: the draft costs {dear:.2f} of a target pass, {wants}"

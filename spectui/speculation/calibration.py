@@ -41,7 +41,7 @@ class Calibration:
         self.claims: dict[str, tuple[float, float]] = {}
         """By source: tokens that came true, and how many should have by its own word; the older ones faded."""
         self.doubt, self.usual = _OPENING, _USUAL
-        """How little of its probability the target gave to the tokens that it wrote, lately and in all. 0..1"""
+        """The probability that the target left to others than the likeliest token, lately and in all. 0..1"""
 
     def chance(self, candidate: Candidate) -> float:
         """P(the target agrees | it agreed with the draft before it). 0..1"""
@@ -74,7 +74,7 @@ class Calibration:
         self.doubt = _OPENING
 
     def wrote(self, sure: float) -> None:
-        """The target wrote a token to which it gave this probability."""
+        """The target wrote a token, at a place where it gave this probability to the likeliest."""
         doubt = 1.0 - sure
         self.doubt += _LATELY * (doubt - self.doubt)
         self.usual += _USUALLY * (doubt - self.usual)

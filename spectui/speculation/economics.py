@@ -132,8 +132,8 @@ class Economics:
             place = place + 1 if candidate.source == "model" else 0
         self._caught_up = any(candidate.source == "model" for candidate in drafted)
         self.calibration.observe(drafted, [token.id for token in round.tokens])
-        for token in round.tokens:
-            self.calibration.wrote(token.p_target)
+        for sure in round.sure:
+            self.calibration.wrote(sure)
         n = len(round.tokens)
         if not self._seconds:  # a lucky first round must not set the standard
             self._tokens, self._seconds = 1.0, self.verify(1, context)
@@ -168,9 +168,13 @@ class Economics:
         passes = min(self.passes(length, context) / expected_tokens(hope, length) for length in range(1, _LONGEST + 1))
         return max(0.0, 1.0 - passes) * self.verify(1, context)
 
-    def needed(self, length: int, context: int) -> float | None:
-        """The acceptance from which drafts of this length pay; None if they cannot."""
-        passes = self.passes(length, context)
+    def needed(self, length: int, context: int, rate: float = 0.0) -> float | None:
+        """The acceptance from which drafts of this length pay; None if they cannot.
+
+        `rate`: tokens per second that a second is worth, where that is more than plain decoding's.
+        """
+        worth = max(1.0, rate * self.verify(1, context))
+        passes = 1.0 + worth * (self.passes(length, context) - 1.0)
         if passes >= length + 1:
             return None
         left, right = 0.0, 1.0
@@ -179,9 +183,9 @@ class Economics:
             left, right = (left, middle) if expected_tokens(middle, length) >= passes else (middle, right)
         return right
 
-    def break_even(self, context: int, limit: int) -> float | None:
+    def break_even(self, context: int, limit: int, rate: float = 0.0) -> float | None:
         """The acceptance from which drafting with the model pays at some length; None if it never does."""
-        needed = (self.needed(length, context) for length in range(1, min(limit, _LONGEST) + 1))
+        needed = (self.needed(length, context, rate) for length in range(1, min(limit, _LONGEST) + 1))
         return min((acceptance for acceptance in needed if acceptance is not None), default=None)
 
 

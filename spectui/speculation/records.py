@@ -7,6 +7,7 @@ No room keeps a second set of counters.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple
@@ -125,6 +126,13 @@ class Round:
     def rest_s(self) -> float:
         """Seconds that went neither into drafting nor verifying nor choosing."""
         return max(0.0, self.seconds - self.draft_s - self.verify_s - self.choose_s)
+
+    @property
+    def sure(self) -> Sequence[float]:
+        """The target's probability of what it found likeliest at each place (at temperature 1), or else of what it chose."""
+        if self.likeliest is None:
+            return [token.p_target for token in self.tokens]
+        return array("f", self.likeliest.p)[:: self.likeliest.each]
 
     def count(self, fate: Fate) -> int:
         """Drafted tokens of this fate."""

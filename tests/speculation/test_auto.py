@@ -315,6 +315,26 @@ def test_the_model_is_asked_where_the_target_is_sure_and_not_where_it_doubts():
         assert ("needs 0.70 acceptance, has 0.49" in policy.note(())) != asked
 
 
+@pytest.mark.parametrize("rate", [1.0, 1.3, 2.0, 4.0])
+def test_what_is_said_to_be_needed_is_what_decides(rate: float):
+    """At a speed that was reached lately more is needed than against plain decoding."""
+    economics = Economics(VerifyCost({1: 1.0, 2: 1.6, 3: 1.8, 4: 2.0, 5: 2.75, 17: 5.4}, 1.0), DraftCost(0.18, 0.18))
+    economics._tokens, economics._seconds = rate, 1.0
+    needs = economics.break_even(0, 16, economics.rate(0))
+    asked = []
+    for doubt in np.linspace(0, 0.5, 101):
+        economics.calibration.doubt = doubt
+        drafting, plain = economics.best_extension((), 0, 16), economics.best_stop((), 0)
+        hope = economics.calibration.hope()
+        if needs is None or abs(hope - needs) > 0.001:
+            assert (drafting.value > plain.value) == (needs is not None and hope > needs)
+        asked.append(drafting.value > plain.value)
+    assert any(asked) == (rate < 3)
+    policy = AutoPolicy(economics)
+    policy.begin(Knobs(), 10, 16)
+    assert ("too much for the speed that was reached lately" in policy.note(())) == (rate > 3)
+
+
 def test_a_cheap_draft_is_asked():
     assert sources(auto_reply(0.01, PROMPT)).count("model") > 40
 

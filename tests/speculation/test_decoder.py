@@ -197,6 +197,17 @@ def test_each_place_of_a_round_says_what_the_target_found_likeliest():
         assert len(round.likeliest.texts) == 5 * len(round.tokens)
 
 
+def test_how_sure_the_target_is_does_not_hang_on_what_the_seed_chooses():
+    knobs = fixed(temperature=5.0, draft_max=4, p_min=0.0, predict=40)
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.5, ends=False))
+    assert any(
+        token.p_target < sure - 0.1 for round in rounds for token, sure in zip(round.tokens, round.sure, strict=True)
+    )
+    for round in rounds:
+        assert round.likeliest is not None
+        assert [*round.sure] == [round.likeliest.at(place)[0][2] for place in range(len(round.tokens))]
+
+
 def test_a_round_says_what_a_plain_pass_would_have_cost_once_that_is_measured():
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(predict=10), toy_drafter(1, 0.0, ends=False))
     assert rounds[0].plain_s is None
