@@ -75,7 +75,7 @@ class Calibration:
 
     def wrote(self, sure: float) -> None:
         """The target wrote a token, at a place where it gave this probability to the likeliest."""
-        doubt = 1.0 - sure
+        doubt = max(0.0, 1.0 - sure)  # a float32's 1 may be a little more
         self.doubt += _LATELY * (doubt - self.doubt)
         self.usual += _USUALLY * (doubt - self.usual)
 
@@ -94,6 +94,7 @@ class Calibration:
                 return
 
     def _saw(self, source: str, p: float, match: int, kept: float) -> None:
+        """A token of which the source's word was p was judged."""
         kind = _kind(source, p, match)
         self._kept[kind] = self._kept.get(kind, 0.0) * _DECAY + kept
         self._seen[kind] = self._seen.get(kind, 0.0) * _DECAY + 1.0
