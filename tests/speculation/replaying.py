@@ -205,7 +205,6 @@ def replay(recording: Recording, costs: Costs, knobs: Knobs, economics: Economic
         target, Strategy(model, economics), text=str, piece=str, is_end=lambda token: False, cancelled=lambda: False,
         notice=print,
     )  # fmt: skip
-    economics.ledger.begin()
     plain = 0.0
     with _time(clock, costs.look):
         reply.prompt(text[: recording.prompt], knobs)

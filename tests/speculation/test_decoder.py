@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
+from spectui.speculation.economics import Economics
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
+from spectui.speculation.strategy import Strategy
 from tests.toys import END, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -212,3 +215,16 @@ def test_a_round_says_what_a_plain_pass_would_have_cost_once_that_is_measured():
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(predict=10), toy_drafter(1, 0.0, ends=False))
     assert rounds[0].plain_s is None
     assert all(round.plain_s is not None and round.plain_s > 0 for round in rounds[1:])
+
+
+def test_what_the_target_doubts_is_learned_of_each_reply_anew():
+    economics = Economics()
+    opening = economics.calibration.doubt
+    strategy = Strategy(toy_drafter(1, 0.5, ends=False), economics)
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(predict=30), strategy=strategy)
+    expected = opening
+    for sure in (each for round in rounds for each in round.sure):
+        expected += 0.2 * (1 - sure - expected)
+    assert economics.calibration.doubt == pytest.approx(expected) != opening
+    strategy.prepare(PROMPT, fixed(), 0, 0.0, lambda: False)
+    assert economics.calibration.doubt == opening
