@@ -132,8 +132,11 @@ def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
         seconds = machine.run(AutoPolicy(economics), economics, Knobs(draft_max=16), 128, seed)
         return float(moods[:128].sum() * amx(1) / seconds)
 
-    restless, calm = (np.mean([pays(so, seed) for seed in range(60)]) for so in (True, False))
-    assert restless > 0.97 * calm > 1.3
+    restless, calm = (np.array([pays(so, seed) for seed in range(60)]) for so in (True, False))
+    assert restless.mean() > 0.97 * calm.mean() > 1.3
+    assert calm.min() > 0.98
+    # Some lose their allowance with their first drafts and are written plainly, but not for the machine's moods.
+    assert (restless < 1.1).sum() <= (calm < 1.1).sum() + 2 <= 12
 
 
 @pytest.mark.parametrize(("took", "counted"), [(0.03, 0.03), (5.0, 0.04)])
