@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from textual.pilot import Pilot
 
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
-from spectui.ui.chat import ChatScreen
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.slider import Slider
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import THEMES, load, wait_until
 from tests.ui.shelves import HEADS, Known, listed
 

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import spectui.engine.worker
 from spectui.cli import main
 from spectui.engine.events import Message
-from spectui.engine.fake import FakeEngine
 from spectui.engine.worker import Watch
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from spectui.store import journal
+from tests.fake_engine import FakeEngine
 
 ASSERT = "ggml.c:123: GGML_ASSERT(scripted) failed"
 NOISE = "libsomething: warning: noise"

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import ModelDrafter
-from spectui.speculation.economics import Economics
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.records import Round
 from spectui.speculation.strategy import Strategy
 

@@ -13,7 +13,7 @@ from spectui.cli.options import Command, configuration, setting_options
 
 if TYPE_CHECKING:
     from spectui.engine.events import Loaded
-    from spectui.speculation.economics import Economics
+    from spectui.speculation.policies.economics import Economics
 
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _ACCEPTANCES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -47,7 +47,7 @@ def command(
 
 def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
     """The figures as text, for an empty context."""
-    from spectui.speculation.economics import expected_tokens
+    from spectui.speculation.policies.economics import expected_tokens
 
     if not economics.verify.known:
         yield "Nothing was measured: leave out --no-profile."

@@ -13,6 +13,6 @@ def command() -> None:
 
     Conversations stay: see spectui history.
     """
-    from spectui.engine import lighter, replies
+    from spectui.engine import draft_copy, replies
 
-    click.echo(f"Forgotten: the past replies of {replies.forget()} models, {lighter.forget()} copies of drafts.")
+    click.echo(f"Forgotten: the past replies of {replies.forget()} models, {draft_copy.forget()} copies of drafts.")

@@ -20,23 +20,23 @@ from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, Notice, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
-from spectui.llama.heads import Head
-from spectui.llama.shelf import Shelf
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.packed import PackedRounds
 from spectui.store.records import Conversation, Summary
-from spectui.ui.attachments import Folds
-from spectui.ui.editor import edited
 from spectui.ui.figures import count, printable, size
-from spectui.ui.going_on import renumbered
-from spectui.ui.session import Session, note_of, short_name
+from spectui.ui.prompt.attachments import PasteFolds
+from spectui.ui.prompt.editor import edited
+from spectui.ui.screen.continuation import renumbered
+from spectui.ui.screen.session import Session, note_of, short_name
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
-    from spectui.ui.presets import PresetStore  # it draws
+    from spectui.ui.screen.presets import PresetStore  # it draws
 
 DRAIN_S = 1 / 30
 """How often the engine's events are looked for."""
@@ -57,7 +57,7 @@ class PlainChat:
         out: TextIO,
         aside: TextIO,
         interactive: bool,
-        shelf: Shelf,
+        shelf: ModelCatalogue,
         presets: PresetStore,
         crash: Crash | None = None,
         offer: Conversation | None = None,
@@ -74,7 +74,7 @@ class PlainChat:
         self.offer = offer
         self.rounds: dict[int, PackedRounds] = {}
         """Each reply's, by its place in the conversation."""
-        self.listed: list[Head] = []
+        self.listed: list[GgufHeader] = []
         """The models that were listed last."""
         self.found: list[Summary] = []
         """The conversations that were listed last."""
@@ -141,7 +141,7 @@ class PlainChat:
 
     def with_files(self, text: str) -> str:
         """A prompt with the files that it names, if a person has typed it. Raises SpectuiError."""
-        return Folds().expanded(text) if self.interactive else text
+        return PasteFolds().expanded(text) if self.interactive else text
 
     def ask(self, text: str) -> None:
         """Send a prompt. Raises UsageError."""
@@ -351,7 +351,7 @@ def chat(
     setup: Setup,
     journal: Journal,
     conversation: Conversation | None,
-    shelf: Shelf,
+    shelf: ModelCatalogue,
     presets: PresetStore,
     *,
     crash: Crash | None,

@@ -62,7 +62,7 @@ def forgotten(knobs: Knobs) -> Knobs:
 
 def make_draft(target: Path, progress: Callable[[float], None]) -> None:
     """Make the draft if it is not there yet: about a second."""
-    from spectui.llama.quantise import quantise
+    from spectui.llama.quantiser import quantise
 
     draft = demo_draft()
     if not draft.exists():

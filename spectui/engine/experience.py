@@ -6,8 +6,8 @@ import json
 from math import isfinite
 from pathlib import Path
 
-from spectui.engine import keeping
-from spectui.speculation.experience import Experience
+from spectui import atomic
+from spectui.speculation.policies.experience import Experience
 
 
 def recall(file: Path) -> Experience | None:
@@ -22,4 +22,4 @@ def recall(file: Path) -> Experience | None:
 
 def keep(file: Path, experience: Experience) -> None:
     """For the next process."""
-    keeping.keep(file, json.dumps(experience._asdict()).encode())
+    atomic.keep(file, json.dumps(experience._asdict()).encode())

@@ -8,28 +8,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spectui.engine import experience, lighter, resolve
+from spectui.engine import draft_copy, experience, placement
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
 from spectui.engine.profile import Profile, kept, profile
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
+from spectui.gguf_files.check import ModelFileError, alike, check_file
+from spectui.gguf_files.metadata import Examined
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama import selftest
+from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.context import Context
+from spectui.llama.context_memory import scores_bytes
 from spectui.llama.devices import list_devices, selected
 from spectui.llama.drafting import drafter_for
-from spectui.llama.files import ModelFileError, alike, check_file
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import build_key
-from spectui.llama.memory import scores_bytes
-from spectui.llama.metadata import Examined
 from spectui.llama.model import LoadCancelled, Model
-from spectui.llama.template import ChatTemplate
 from spectui.llama.vocabulary import VocabularyError
-from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.drafters import DraftModel
-from spectui.speculation.economics import Economics
-from spectui.speculation.model import Interrupted
+from spectui.speculation.drafters.model import DraftModel
+from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.strategy import Strategy
 
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
@@ -101,10 +101,10 @@ class Pair:
         found: Profile | None = None
         self.remarks["target"] = ""
         strict = setup.strict == "on"
-        short = resolve.target_flash(setup, long=False)
-        draft_key = (*resolve.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
+        short = placement.target_flash(setup, long=False)
+        draft_key = (*placement.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
         # What is measured, is measured of the memory for short texts.
-        key = (build_key(), resolve.target_key(setup, extra_buffers), resolve.memory_key(setup, short), draft_key)
+        key = (build_key(), placement.target_key(setup, extra_buffers), placement.memory_key(setup, short), draft_key)
         if strict or setup.no_profile == "off":
             try:
                 found = profile(
@@ -113,7 +113,7 @@ class Pair:
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             told = [_rounds_alike(found, strict)]
-            if short != resolve.target_flash(setup, long=True):
+            if short != placement.target_flash(setup, long=True):
                 told.append(_attends_dearly(found))
             self.remarks["target"] = "; ".join(filter(None, told))
             if found.equal_up_to < found.tried and not strict:
@@ -143,9 +143,9 @@ class Pair:
 
     def _make_room(self, setup: Setup, extra_buffers: bool) -> None:
         """Free what will not be used again before anything is loaded: both may not fit at once."""
-        if self._loaded.get("target") != resolve.target_key(setup, extra_buffers):
+        if self._loaded.get("target") != placement.target_key(setup, extra_buffers):
             self.close()
-        elif setup.draft is None or self._loaded.get("draft") != resolve.draft_key(setup, extra_buffers):
+        elif setup.draft is None or self._loaded.get("draft") != placement.draft_key(setup, extra_buffers):
             self._close_draft()
 
     def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
@@ -157,7 +157,7 @@ class Pair:
                 gpu_layers=setup.gpu_layers,
                 split_mode=setup.split_mode,
                 main_gpu=setup.main_gpu,
-                tensor_split=resolve.shares(setup.tensor_split),
+                tensor_split=placement.shares(setup.tensor_split),
                 extra_buffers=extra_buffers,
                 progress=self._loading("target", setup.model or ""),
             )
@@ -171,12 +171,12 @@ class Pair:
                 target.close()
                 raise
             self.target = target
-            self._loaded["target"] = resolve.target_key(setup, extra_buffers)
+            self._loaded["target"] = placement.target_key(setup, extra_buffers)
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
-        short, long = (resolve.target_flash(setup, long) for long in (False, True))
+        short, long = (placement.target_flash(setup, long) for long in (False, True))
         suits = (short, long) if self.memory is not None and self.memory.tokens else (short,)
-        key = resolve.memory_key(setup, self._flash_attn)
+        key = placement.memory_key(setup, self._flash_attn)
         if self._flash_attn not in suits or self._loaded.get("memory") != key:
             self._make_memory(short)  # it holds nothing yet, and may be measured
 
@@ -193,21 +193,21 @@ class Pair:
             n_ctx=setup.ctx_size,
             rows=ROWS,
             batch=setup.batch,
-            ubatch=resolve.slice_of(setup, flash_attn),
-            threads=resolve.threads(setup.threads),
+            ubatch=placement.slice_of(setup, flash_attn),
+            threads=placement.threads(setup.threads),
             flash_attn=flash_attn,
             type_k=setup.cache_type_k,
-            type_v=resolve.value_type(setup),
+            type_v=placement.value_type(setup),
         )
         self._flash_attn = flash_attn
-        self._loaded["memory"] = resolve.memory_key(setup, flash_attn)
+        self._loaded["memory"] = placement.memory_key(setup, flash_attn)
 
-    def attend(self, messages: Sequence[Message]) -> None:
+    def select_attention(self, messages: Sequence[Message]) -> None:
         """Have a memory whose attention suits this conversation; it is empty where that is another than before."""
         assert self.target is not None and self.memory is not None and self.strategy is not None
-        scores = scores_bytes(self.target, self.memory.n_ctx, resolve.slice_of(self._setup, "off"))
-        long = resolve.is_long(messages) and scores <= _MOST_SCORES
-        flash_attn = resolve.target_flash(self._setup, long)
+        scores = scores_bytes(self.target, self.memory.n_ctx, placement.slice_of(self._setup, "off"))
+        long = placement.is_long(messages) and scores <= _MOST_SCORES
+        flash_attn = placement.target_flash(self._setup, long)
         if flash_attn != self._flash_attn:
             self._make_memory(flash_attn)
             verify = self.strategy.economics.verify
@@ -224,15 +224,15 @@ class Pair:
                     "This draft's memory cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
-            flash_attn = resolve.draft_flash(setup)
+            flash_attn = placement.draft_flash(setup)
             self.draft_memory = Context(
                 self.draft,
                 self._interrupt,
                 n_ctx=setup.ctx_size_draft or self.memory.n_ctx,
                 rows=1,
                 batch=setup.batch,
-                ubatch=resolve.slice_of(setup, flash_attn),
-                threads=resolve.threads(setup.threads_draft or setup.threads),
+                ubatch=placement.slice_of(setup, flash_attn),
+                threads=placement.threads(setup.threads_draft or setup.threads),
                 flash_attn=flash_attn,
                 type_k=setup.cache_type_k_draft,
                 type_v=setup.cache_type_v_draft,
@@ -242,7 +242,7 @@ class Pair:
             self.remarks["draft"] = sentence or self._lightened(setup)
             if sentence:
                 self._emit(Notice(sentence))
-            self._loaded["draft"] = resolve.draft_key(setup, extra_buffers)
+            self._loaded["draft"] = placement.draft_key(setup, extra_buffers)
         except VocabularyError as error:
             self._close_draft()
             raise DraftError(str(error)) from error
@@ -274,8 +274,8 @@ class Pair:
                     return loaded(known)
             return loaded(None)
 
-        wanted = setup.requantise_draft == "auto" and resolve.drafts_on_cpu(setup)
-        copy = lighter.made(setup.draft, self.target) if wanted else None
+        wanted = setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup)
+        copy = draft_copy.made(setup.draft, self.target) if wanted else None
         if copy is not None:
             try:
                 return load(str(copy))
@@ -286,7 +286,7 @@ class Pair:
         if not wanted or draft.recurrent:  # of one that is refused no copy is needed
             return draft
         try:
-            copy = lighter.make(draft, self.target, self.progress("lighter copy of the draft"))
+            copy = draft_copy.make(draft, self.target, self.progress("lighter copy of the draft"))
         except SpectuiError as error:
             self._emit(Notice(f"The draft is used as it is: {error}"))
             return draft
@@ -298,10 +298,10 @@ class Pair:
     def _lightened(self, setup: Setup) -> str:
         """What was done to the draft, in words."""
         assert self.draft is not None and setup.draft is not None
-        if Path(self.draft.path) != lighter.copy_of(setup.draft):
+        if Path(self.draft.path) != draft_copy.copy_of(setup.draft):
             return ""
         before, after = (os.path.getsize(os.path.expanduser(path)) / 1e6 for path in (setup.draft, self.draft.path))
-        return f"drafts with a copy in {lighter.KIND}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
+        return f"drafts with a copy in {draft_copy.KIND}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
         """A function to be told 0..1, that emits a Loading event each percent."""

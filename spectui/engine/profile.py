@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from spectui import paths
-from spectui.engine.keeping import keep
+from spectui.atomic import keep
 from spectui.llama.context import Context
-from spectui.speculation.costs import DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 
 BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""

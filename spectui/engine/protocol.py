@@ -1,4 +1,4 @@
-"""What a user interface may ask of an engine. `worker.Worker` is the real one, `fake.FakeEngine` stands in for tests."""
+"""What a user interface may ask of an engine. `worker.Worker` is the real one, the tests have a `FakeEngine`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from spectui import paths
-from spectui.engine.keeping import keep
-from spectui.speculation.suffix import SuffixAutomaton
+from spectui.atomic import keep
+from spectui.speculation.drafters.suffix import SuffixAutomaton
 
 MOST = 32_768
 """Tokens kept per model, the latest, and in memory up to twice as many. An automaton over so many takes about 20 MB and a

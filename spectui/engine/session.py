@@ -18,8 +18,8 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.economics import Economics
-from spectui.speculation.model import common_prefix
+from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.statistics import Statistics
 
 _MARK_TOKENS = 12
@@ -76,7 +76,7 @@ class Session:
         # A seed of -1 is drawn once per reply; every other seed acts at once, like any knob.
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
-        pair.attend(messages)
+        pair.select_attention(messages)
         pair.memory.truncate(common_prefix(pair.memory.tokens, prompt))
         reused = len(pair.memory.tokens)  # a memory that cannot be cut back there keeps fewer
         decoder = Decoder(
@@ -155,7 +155,7 @@ class Session:
         """The target's memory and the conversation's tokens, for who looks into what a pass computes."""
         if self._pair is None or self._pair.memory is None or self._pair.template is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        self._pair.attend(messages)
+        self._pair.select_attention(messages)
         return self._pair.memory, self._pair.template.tokens([(each.role, each.content) for each in messages])
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:

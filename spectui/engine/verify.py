@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.session import Session
 from spectui.speculation.choice import choose
-from spectui.speculation.model import Evaluator
+from spectui.speculation.evaluator import Evaluator
 from spectui.speculation.records import Round
 from spectui.speculation.sampling import likeliest
 

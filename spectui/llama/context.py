@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama import memory
+from spectui.llama import context_memory
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.model import Model
-from spectui.speculation.model import Interrupted
+from spectui.speculation.evaluator import Interrupted
 
 # ggml asks `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of
 # a one-byte string is 0 or 1 and does not.
@@ -60,7 +60,7 @@ class Context:
         self.tokens: list[int] = []
         self._interrupt = interrupt
         self._checkpoint: _Checkpoint | None = None
-        memory.check_cells(model, self.n_ctx, type_k, type_v)
+        context_memory.check_cells(model, self.n_ctx, type_k, type_v)
 
         params = llama.llama_context_default_params()
         params.n_ctx = self.n_ctx
@@ -71,7 +71,7 @@ class Context:
         params.n_outputs_max = rows
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = _FLASH[flash_attn]
-        params.type_k, params.type_v = memory.GGML_TYPES[type_k], memory.GGML_TYPES[type_v]
+        params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
         forget_errors()

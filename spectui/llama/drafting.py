@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from spectui.llama.model import Model
+from spectui.llama.token_bytes import TokenBytes
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
-from spectui.llama.words import Words
-from spectui.speculation.drafters import DraftModel, ModelDrafter
-from spectui.speculation.model import Evaluator
-from spectui.speculation.translation import TranslationError, translating_drafter
+from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
+from spectui.speculation.drafters.model import DraftModel, ModelDrafter
+from spectui.speculation.evaluator import Evaluator
 
 
 def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftModel, str]:
@@ -23,7 +23,7 @@ def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftMo
         if target.textless or draft.textless:
             raise
         try:
-            drafter, how = translating_drafter(memory, Words(target), Words(draft))
+            drafter, how = translating_drafter(memory, TokenBytes(target), TokenBytes(draft))
             return drafter, f"{difference} {how}"
         except TranslationError as error:
             raise VocabularyError(f"{difference} {error}") from error

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spectui.errors import SpectuiError
+from spectui.gguf_files.check import ModelFileError, check_file
+from spectui.gguf_files.metadata import Examined
 from spectui.llama import devices
-from spectui.llama.files import ModelFileError, check_file
 from spectui.llama.library import first_error, forget_errors, llama
-from spectui.llama.metadata import Examined
 from spectui.llama.records import Device
-from spectui.llama.tokenizing import TextError, Tokenizer
+from spectui.llama.tokenizer import TextError, Tokenizer
 
 MOST_BYTES = 1 << 20
 """Of a token."""

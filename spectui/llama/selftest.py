@@ -107,11 +107,11 @@ def _survives(extra_buffers: bool, lines: list[str]) -> bool:
 
 def main(scratch: str, mode: str) -> None:
     """In the subprocess: decode each batch on each quantisation, and print the name of what survived."""
+    from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
     from spectui.llama.context import Context
     from spectui.llama.interrupt import Interrupt
     from spectui.llama.model import Model
-    from spectui.llama.quantise import quantise
-    from spectui.llama.tiny import VOCABULARY, write_tiny_model
+    from spectui.llama.quantiser import quantise
 
     source = Path(scratch) / "tiny.gguf"
     write_tiny_model(source)

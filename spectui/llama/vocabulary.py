@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectui.errors import SpectuiError
-from spectui.llama.files import PADDING
+from spectui.gguf_files.check import PADDING
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 

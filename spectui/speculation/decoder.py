@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.choice import choose
-from spectui.speculation.drafters import Drafter
-from spectui.speculation.model import Cancelled, Evaluator, Interrupted, common_prefix, feed
-from spectui.speculation.policy import Policy
+from spectui.speculation.drafters.model import Drafter
+from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
+from spectui.speculation.policies.fixed import Policy
 from spectui.speculation.records import Candidate, DraftToken, Fate, Likeliest, Origin, Round, StopReason, Token
 from spectui.speculation.sampling import likeliest, probability
 from spectui.speculation.strategy import Strategy

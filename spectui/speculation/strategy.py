@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from spectui.knobs import Knobs
-from spectui.speculation.auto import AutoDrafter, AutoPolicy
-from spectui.speculation.drafters import Drafter, DraftModel
-from spectui.speculation.economics import Economics
-from spectui.speculation.experience import Experience
-from spectui.speculation.joining import Joining
-from spectui.speculation.model import Cancelled
-from spectui.speculation.policy import FixedPolicy, Policy, ProfilePolicy
+from spectui.speculation.drafters.model import Drafter, DraftModel
+from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
+from spectui.speculation.evaluator import Cancelled
+from spectui.speculation.policies.automatic import AutoDrafter, AutoPolicy
+from spectui.speculation.policies.draft_prefill import Joining
+from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.experience import Experience
+from spectui.speculation.policies.fixed import FixedPolicy, Policy, ProfilePolicy
 from spectui.speculation.records import Candidate, Round
-from spectui.speculation.suffix import SuffixAutomaton, SuffixDrafter
 
 
 class Strategy:

@@ -69,7 +69,7 @@ def connect(file: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
-        careful(connection)
+        harden(connection)
         _migrate(connection)
         _check_schema(connection)
     except BaseException:
@@ -78,7 +78,7 @@ def connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def careful(connection: sqlite3.Connection) -> None:
+def harden(connection: sqlite3.Connection) -> None:
     """A file may come from anywhere: its schema may call nothing that reaches out, its pages are looked at twice."""
     # One byte that is no UTF-8 must not hide all conversations.
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
@@ -144,12 +144,12 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 def _check_schema(connection: sqlite3.Connection) -> None:
     """Raise StoreError for what is not of spectui's making, and for tables that are missing."""
-    refuse_planted(connection)
+    reject_foreign_schema(connection)
     if not _columns() <= _columns_of(connection):
         raise DamagedError("The conversations' file lacks tables that spectui made: move it away.")
 
 
-def refuse_planted(connection: sqlite3.Connection) -> None:
+def reject_foreign_schema(connection: sqlite3.Connection) -> None:
     """Raise StoreError for what spectui never makes and SQLite would run by itself."""
     made = connection.execute(
         "SELECT type FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from spectui.store.database import FAULTS, StoreError, careful, opened, refuse_planted, set_aside, transaction
+from spectui.store.database import FAULTS, StoreError, harden, opened, reject_foreign_schema, set_aside, transaction
 
 PATIENCE_S = 10.0
 """A damaged tree may run in circles: what has not come over by then stays behind."""
@@ -74,8 +74,8 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
     ends = monotonic() + PATIENCE_S
     damaged = rescued.aside
     with suppress(*FAULTS), closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as source:
-        careful(source)
-        refuse_planted(source)
+        harden(source)
+        reject_foreign_schema(source)
         source.set_progress_handler(lambda: monotonic() > ends, 10_000)
         read = list(_by_range(source, "message", "id"))
         replies = list(_by_range(source, "reply", "message"))

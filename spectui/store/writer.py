@@ -22,7 +22,7 @@ from spectui.store import database
 from spectui.store.database import StoreError
 from spectui.store.rescue import Rescued, rescue
 
-LATE_S = 0.8
+COMMIT_INTERVAL_S = 0.8
 """Rounds wait this long for company; with the window's own 1/30 s and the commit it stays below a second."""
 
 LATE_TOKENS = 48
@@ -125,7 +125,7 @@ class Writer(Generic[_Reply]):
         """Put it with what waits. False: it was the last."""
         if isinstance(item, _Rounds):
             self._rounds.append(item)
-            self._due = monotonic() + LATE_S if self._due is None else self._due
+            self._due = monotonic() + COMMIT_INTERVAL_S if self._due is None else self._due
         elif item is not None:
             self._gather()
             self._pending.append(item)

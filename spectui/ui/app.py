@@ -22,17 +22,17 @@ from textual.screen import Screen
 from textual.theme import ThemeProvider
 
 from spectui.engine.protocol import Engine
+from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
-from spectui.llama.shelf import Shelf
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
-from spectui.ui.chat import ChatScreen
-from spectui.ui.main_screen import MainScreen
-from spectui.ui.presets import PresetStore
+from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.screen.main_screen import MainScreen
+from spectui.ui.screen.presets import PresetStore
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
-from spectui.ui.title import NARROW
+from spectui.ui.widgets.title_line import NARROW
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -78,7 +78,7 @@ class SpectuiApp(App[None]):
         crash: Crash | None = None,
         offer: Conversation | None = None,
         presets: PresetStore | None = None,
-        shelf: Shelf | None = None,
+        shelf: ModelCatalogue | None = None,
     ) -> None:
         super().__init__()
         engine.knobs = knobs
@@ -91,7 +91,7 @@ class SpectuiApp(App[None]):
         self._crash = crash
         self._offer = offer
         self._presets = presets
-        self._shelf = shelf or Shelf()
+        self._shelf = shelf or ModelCatalogue()
         self._theme_files = ThemeFiles(theme_directories)
         themes, problems = self._theme_files.news()
         for each in themes:
@@ -113,7 +113,7 @@ class SpectuiApp(App[None]):
         chosen = super().get_driver_class()
         if sys.platform == "win32" or chosen.__name__ != "LinuxDriver":
             return chosen
-        from spectui.ui.driver import TerminalDriver  # Windows has nothing that it could be made of
+        from spectui.ui.textual_patches.driver import TerminalDriver  # Windows has nothing that it could be made of
 
         return TerminalDriver
 
@@ -229,7 +229,7 @@ class SpectuiApp(App[None]):
     def action_help(self) -> None:
         """List the keys, or leave the list."""
         # What a key opens is imported then: the window stands sooner.
-        from spectui.ui.help import HelpScreen
+        from spectui.ui.dialogs.help import HelpScreen
 
         if isinstance(self.screen, HelpScreen):
             self.screen.action_back()
@@ -242,14 +242,14 @@ class SpectuiApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
-        from spectui.ui.palette import Palette
+        from spectui.ui.dialogs.palette import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
     def search_themes(self) -> None:
         """List the themes; one is worn at once."""
-        from spectui.ui.palette import Palette
+        from spectui.ui.dialogs.palette import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from spectui.engine.events import Prompt
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics, ratio
-from spectui.ui.wrap import clean
+from spectui.ui.transcript.wrap import clean
 
 UNKNOWN = "–"
 MUTED = "$foreground 60%"

@@ -22,7 +22,14 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """`[ui.keys]` as Textual takes it, and a sentence for each line of it that maps nothing."""
     if lines:
         # They are not there before they are opened, and their keys have names too.
-        from spectui.ui import help, markdown_screen, messages, models, palette, system_prompt  # noqa: F401
+        from spectui.ui.dialogs import (
+            help,  # noqa: F401
+            markdown_screen,  # noqa: F401
+            messages,  # noqa: F401
+            models,  # noqa: F401
+            palette,  # noqa: F401
+            system_prompt,  # noqa: F401
+        )
     known, read, problems = set(_ids(DOMNode)), {}, []
     for name, keys in lines.items():
         pressed = [_pressed(key) for key in keys.split(",")]

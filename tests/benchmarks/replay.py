@@ -23,7 +23,7 @@ from statistics import geometric_mean
 
 from spectui.engine.events import Message
 from spectui.knobs import Setup
-from spectui.speculation.model import Evaluator, feed
+from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.sampling import confidence, probability
 from tests.benchmarks.prompts import PROMPTS
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui

@@ -109,7 +109,7 @@ def be(side: str, arguments: list[str]) -> None:
     """Be one of the two processes."""
     if side == "bare":
         bare.main(arguments)  # and end
-    from spectui.ui.driver import TerminalDriver
+    from spectui.ui.textual_patches.driver import TerminalDriver
 
     worker.Worker = RecordingWorker
     # On waking the driver would set up a terminal that is as it was, and lose what has been typed.

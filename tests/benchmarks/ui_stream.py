@@ -17,9 +17,9 @@ from typing import ClassVar
 import psutil
 
 from spectui.engine.events import Message
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.ui import app as window
+from tests.fake_engine import FakeEngine
 
 RATE = 1000
 """Tokens a second."""

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from spectui.cli import root
 from spectui.cli.costs import lines
-from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.economics import Economics, expected_tokens
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.economics import Economics, expected_tokens
 
 MODEL = SimpleNamespace(description="made up", remark="")
 

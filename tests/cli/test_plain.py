@@ -17,26 +17,26 @@ import pytest
 
 from spectui.cli.plain import PlainChat
 from spectui.engine.events import Device, Message
-from spectui.engine.fake import CPU, FakeEngine
 from spectui.errors import SpectuiError, UsageError
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.header import GgufHeader, Vocabulary
 from spectui.knobs import Knobs, Setup
-from spectui.llama.heads import Head, Vocabulary
-from spectui.llama.shelf import Shelf
 from spectui.store.crash import Crash
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.records import Conversation
-from spectui.ui.session import Session
+from spectui.ui.screen.session import Session
+from tests.fake_engine import CPU, FakeEngine
 from tests.store.kept import written
 from tests.terminal import Terminal
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 WORDS = Vocabulary("gpt2", 1000, ((1000, "a"),))
 HEADS = (
-    Head("/models/big.gguf", 2_000_000_000, "qwen2", "Q8_0", "1.5B", 32_768, vocabulary=WORDS),
-    Head("/models/small.gguf", 400_000_000, "qwen2", "Q4_0", "0.5B", 32_768, vocabulary=WORDS),
-    Head("/models/torn\x1b[31m.gguf", 5, problem="is damaged"),
+    GgufHeader("/models/big.gguf", 2_000_000_000, "qwen2", "Q8_0", "1.5B", 32_768, vocabulary=WORDS),
+    GgufHeader("/models/small.gguf", 400_000_000, "qwen2", "Q4_0", "0.5B", 32_768, vocabulary=WORDS),
+    GgufHeader("/models/torn\x1b[31m.gguf", 5, problem="is damaged"),
 )
 
 
@@ -77,10 +77,10 @@ class AnsweringEngine(FakeEngine):
         self.finish()
 
 
-class Known(Shelf):
+class Known(ModelCatalogue):
     """A shelf with these models."""
 
-    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[Head]:
+    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
         yield from HEADS
 
 

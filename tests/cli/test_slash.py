@@ -11,13 +11,13 @@ import pytest
 
 from spectui.cli.plain import PlainChat
 from spectui.engine.events import Message
-from spectui.engine.fake import CPU, GPU
 from spectui.knobs import Knobs
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.prompts import PromptHistory, prompts_file
 from tests.cli.test_plain import PAIR, Chat, KnownPresets
+from tests.fake_engine import CPU, GPU
 from tests.ui.test_keys import classes
 
 COMMAND_OF = {

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine import pair as pair_module
-from spectui.engine import resolve
+from spectui.engine import placement
 from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.profile import Profile
 from spectui.engine.session import Session
@@ -26,7 +26,7 @@ KNOBS = Knobs(temperature=0.0, predict=30)
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """To which a page is long, so that reading one takes no seconds."""
-    monkeypatch.setattr(resolve, "_PASTED", 200)
+    monkeypatch.setattr(placement, "_PASTED", 200)
     session, _ = opened(alone())
     session.knobs = KNOBS
     yield session
@@ -44,24 +44,24 @@ def attention(session: Session, messages: list[Message]) -> str:
 def test_what_is_long():
     text = 10 * PAGE
     given, reply = [Message("user", text)], Message("assistant", text)
-    assert resolve.is_long(given)
-    assert resolve.is_long([Message("system", text), *SHORT])
-    assert not resolve.is_long([*SHORT, reply, *SHORT])
+    assert placement.is_long(given)
+    assert placement.is_long([Message("system", text), *SHORT])
+    assert not placement.is_long([*SHORT, reply, *SHORT])
     # to answer yes is to read again what came before
-    assert not resolve.is_long([*SHORT, reply, *given])
-    assert resolve.is_long([*SHORT, reply, Message("user", 5 * text)])
+    assert not placement.is_long([*SHORT, reply, *given])
+    assert placement.is_long([*SHORT, reply, Message("user", 5 * text)])
 
 
 @pytest.mark.parametrize(("character", "least"), [("x", 2500), ("\u65e5", 834)])
 def test_from_which_length_it_is_long(character: str, least: int):
-    assert resolve.is_long([Message("user", character * least)])
-    assert not resolve.is_long([Message("user", character * (least - 1))])
+    assert placement.is_long([Message("user", character * least)])
+    assert not placement.is_long([Message("user", character * (least - 1))])
 
 
 def test_a_conversation_stays_long():
     text = 10 * PAGE
     messages = [Message("user", text), Message("assistant", 5 * text), *SHORT, Message("assistant", text)]
-    assert all(resolve.is_long(messages[: n + 1]) for n in range(len(messages)))
+    assert all(placement.is_long(messages[: n + 1]) for n in range(len(messages)))
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_a_conversation_stays_long():
 )
 def test_attention_is_chosen_where_it_is_open(changed: dict[str, str], expected: str):
     setup = replace(Setup(model="m"), **changed)  # type: ignore[arg-type]
-    assert resolve.target_flash(setup, long=True) == expected
-    assert resolve.target_flash(setup, long=False) == setup.flash_attn
+    assert placement.target_flash(setup, long=True) == expected
+    assert placement.target_flash(setup, long=False) == setup.flash_attn
 
 
 def test_on_a_gpu_it_is_left_to_llama_cpp(monkeypatch: pytest.MonkeyPatch):
     gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
-    monkeypatch.setattr(resolve, "list_devices", lambda: (gpu,))
-    assert resolve.target_flash(Setup(model="m"), long=True) == "auto"
-    assert resolve.target_flash(Setup(model="m", gpu_layers=0), long=True) == "off"
-    assert resolve.target_flash(Setup(model="m", device="none"), long=True) == "off"
+    monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
+    assert placement.target_flash(Setup(model="m"), long=True) == "auto"
+    assert placement.target_flash(Setup(model="m", gpu_layers=0), long=True) == "off"
+    assert placement.target_flash(Setup(model="m", device="none"), long=True) == "off"
 
 
 def test_the_memory_follows_the_conversation(session: Session):
@@ -115,12 +115,12 @@ def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
 def test_what_attention_costs_is_known_for_each(session: Session):
     verify = session.economics.verify
     verify.kappa = measured = 1e-5
-    session._pair.attend(LONG)
+    session._pair.select_attention(LONG)
     assert verify.kappa == 0.0
     verify.kappa = learned = 1e-6
-    session._pair.attend(SHORT)
+    session._pair.select_attention(SHORT)
     assert verify.kappa == measured
-    session._pair.attend(LONG)
+    session._pair.select_attention(LONG)
     assert verify.kappa == learned
 
 
@@ -191,5 +191,5 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
     session.load(setup)
     assert keys[0] == keys[1]
     assert (session.economics.verify.known, session.economics.verify.kappa) == (True, 0.0)
-    session._pair.attend(SHORT)
+    session._pair.select_attention(SHORT)
     assert session.economics.verify.kappa == 1e-5

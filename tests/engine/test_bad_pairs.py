@@ -11,8 +11,8 @@ import pytest
 from spectui.engine import worker as worker_module
 from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message, Notice
 from spectui.engine.worker import Worker
+from spectui.gguf_files.tiny import write_tiny_model
 from spectui.knobs import Knobs
-from spectui.llama.tiny import write_tiny_model
 from tests.engine.waiting import PATIENCE, Events
 from tests.llama.ggufs import vocabulary_of, write_model
 from tests.smollm2 import alone, setup

@@ -8,7 +8,7 @@ import pytest
 
 from spectui.engine.experience import keep, recall
 from spectui.knobs import Knobs
-from spectui.speculation.experience import Experience
+from spectui.speculation.policies.experience import Experience
 from tests.smollm2 import SNAKE, ask, opened, setup
 
 SEEN = Experience(credit=1.5, owed=0.5, kept=60.0, promised=80.0, doubt=0.2, pace=0.002, reply=90.0)

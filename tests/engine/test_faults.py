@@ -17,8 +17,8 @@ from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.drafters import ModelDrafter
-from spectui.speculation.economics import Economics
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.strategy import Strategy
 from tests.engine.waiting import PATIENCE, Events
 from tests.toys import END, ToyModel
@@ -59,7 +59,7 @@ class ToyPair:
         self.replies = None
         self.experience = paths.state_directory() / "experience-toy.json"
 
-    def attend(self, messages: object) -> None:
+    def select_attention(self, messages: object) -> None:
         pass
 
     def forget(self) -> None:

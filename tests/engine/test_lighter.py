@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from spectui.cli.forget import command
-from spectui.engine import lighter, resolve
+from spectui.engine import draft_copy, placement
 from spectui.engine.events import Loading, Notice
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices import Device
-from spectui.llama.quantise import quantise
+from spectui.llama.quantiser import quantise
 from tests.smollm2 import SNAKE, ask, opened, setup
 
 KNOBS = Knobs(temperature=0, predict=24, policy="fixed", draft_max=4, p_min=0.0)
@@ -50,7 +50,7 @@ def test_a_heavy_draft_drafts_with_a_copy_that_is_made_once(pair: Setup, heavy: 
     assert info.path == str(heavy)
     assert info.bytes < 0.6 * heavy.stat().st_size
     assert "a copy in Q4_0" in info.remark and not info.translated
-    copy = lighter.copy_of(str(heavy))
+    copy = draft_copy.copy_of(str(heavy))
     written = copy.stat().st_ino
 
     session, events = opened(pair)
@@ -60,7 +60,7 @@ def test_a_heavy_draft_drafts_with_a_copy_that_is_made_once(pair: Setup, heavy: 
 
 
 def test_a_damaged_copy_is_made_again(pair: Setup, heavy: Path):
-    copy = lighter.copy_of(str(heavy))
+    copy = draft_copy.copy_of(str(heavy))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"GGUF" + bytes(64))
     session, _ = opened(pair)
@@ -74,21 +74,21 @@ def test_the_draft_is_used_as_it_is_where_that_is_asked_for(pair: Setup, heavy: 
     session.close()
     assert info is not None
     assert info.remark == ""
-    assert not lighter.copy_of(str(heavy)).exists()
+    assert not draft_copy.copy_of(str(heavy)).exists()
 
 
 def test_a_changed_file_gets_a_copy_of_its_own(heavy: Path):
-    before = lighter.copy_of(str(heavy))
+    before = draft_copy.copy_of(str(heavy))
     status = heavy.stat()
     os.utime(heavy, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
-    assert lighter.copy_of(str(heavy)) != before
+    assert draft_copy.copy_of(str(heavy)) != before
 
 
 def test_what_cannot_be_copied_is_used_as_it_is_with_a_notice(pair: Setup, monkeypatch: pytest.MonkeyPatch):
     def fails(*_: object, **__: object) -> None:
         raise SpectuiError("heavy.gguf could not be quantised as Q4_0: no space.")
 
-    monkeypatch.setattr(lighter, "quantise", fails)
+    monkeypatch.setattr(draft_copy, "quantise", fails)
     session, events = opened(pair)
     reply = ask(session, KNOBS, SNAKE)
     session.close()
@@ -109,13 +109,13 @@ def test_it_pays_by_the_targets_size(pair: Setup, heavy: Path):
     """Beside a large target a drafted token costs next to nothing, and its acceptance is worth more."""
     session, _ = opened(pair)
     session.close()
-    assert lighter.made(str(heavy), Sized(1e9)) == lighter.copy_of(str(heavy))  # type: ignore[arg-type]
-    assert lighter.made(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
+    assert draft_copy.made(str(heavy), Sized(1e9)) == draft_copy.copy_of(str(heavy))  # type: ignore[arg-type]
+    assert draft_copy.made(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
 
 
 def test_a_copy_that_is_no_lighter_is_not_made_again(pair: Setup, heavy: Path):
     """Rows that do not divide into blocks of 32 stay at 16 bits."""
-    copy = lighter.copy_of(str(heavy))
+    copy = draft_copy.copy_of(str(heavy))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(heavy.read_bytes())
     written = copy.stat().st_ino
@@ -140,7 +140,7 @@ def test_any_name_that_a_file_can_have(pair: Setup, heavy: Path, tmp_path: Path,
 
 
 def test_what_a_killed_spectui_left_is_cleared_away(pair: Setup, heavy: Path):
-    directory = lighter.copy_of(str(heavy)).parent
+    directory = draft_copy.copy_of(str(heavy)).parent
     directory.mkdir(parents=True)
     ended = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
@@ -158,11 +158,11 @@ def test_a_part_of_a_split_model_is_left_alone(pair: Setup, heavy: Path, tmp_pat
     part.symlink_to(heavy)
     session, _ = opened(replace(pair, draft=str(part)))
     session.close()
-    assert not lighter.copy_of(str(part)).exists()
+    assert not draft_copy.copy_of(str(part)).exists()
 
 
 def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
-    directory = lighter.copy_of(str(heavy)).parent
+    directory = draft_copy.copy_of(str(heavy)).parent
     directory.mkdir(parents=True)
     for age in range(9):
         old = directory / f"old{age}.Q4_0.gguf"
@@ -171,7 +171,7 @@ def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
     session, _ = opened(pair)
     session.close()
     kept = {file.name for file in directory.iterdir()}
-    assert kept == {lighter.copy_of(str(heavy)).name, "old0.Q4_0.gguf", "old1.Q4_0.gguf", "old2.Q4_0.gguf"}
+    assert kept == {draft_copy.copy_of(str(heavy)).name, "old0.Q4_0.gguf", "old1.Q4_0.gguf", "old2.Q4_0.gguf"}
     said = CliRunner().invoke(command)
     assert "4 copies of drafts" in said.output
     assert not list(directory.iterdir())
@@ -179,7 +179,7 @@ def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
 
 def test_a_draft_on_a_gpu_is_left_alone(monkeypatch: pytest.MonkeyPatch):
     gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
-    monkeypatch.setattr(resolve, "list_devices", lambda: (gpu,))
-    assert not resolve.drafts_on_cpu(Setup(draft="d"))
-    assert resolve.drafts_on_cpu(Setup(draft="d", gpu_layers_draft=0))
-    assert resolve.drafts_on_cpu(Setup(draft="d", device_draft="none"))
+    monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
+    assert not placement.drafts_on_cpu(Setup(draft="d"))
+    assert placement.drafts_on_cpu(Setup(draft="d", gpu_layers_draft=0))
+    assert placement.drafts_on_cpu(Setup(draft="d", device_draft="none"))

@@ -20,7 +20,7 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.library import llama
-from spectui.llama.quantise import quantise
+from spectui.llama.quantiser import quantise
 from tests.llama.ggufs import write_model
 
 KNOBS = Knobs(temperature=0.8, seed=3, predict=24, draft_max=4, draft_min=0, p_min=0.0, drafter="model", policy="fixed")

@@ -14,7 +14,7 @@ import pytest
 
 from spectui.engine import profile as room
 from spectui.engine.profile import Profile, profile
-from spectui.speculation.model import Interrupted
+from spectui.speculation.evaluator import Interrupted
 from tests.toys import ToyModel
 
 

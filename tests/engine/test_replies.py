@@ -18,7 +18,7 @@ from spectui.cli import root
 from spectui.engine import replies
 from spectui.engine.replies import Replies
 from spectui.knobs import Knobs
-from spectui.speculation.suffix import Match
+from spectui.speculation.drafters.suffix import Match
 from tests.smollm2 import SNAKE, alone, ask, opened
 
 

@@ -18,10 +18,11 @@ from jinja2 import TemplateError
 from spectui import config
 from spectui.engine.replies import Replies
 from spectui.errors import UsageError
+from spectui.gguf_files import check as files
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.header import GgufHeader, Vocabulary, read_head
 from spectui.knobs import Knobs
-from spectui.llama import files, sandbox
-from spectui.llama.heads import Head, Vocabulary, read_head
-from spectui.llama.shelf import Shelf
+from spectui.llama import sandbox
 from spectui.paths import shipped
 from spectui.presets import Presets
 from spectui.store import database, export, library
@@ -31,8 +32,8 @@ from spectui.store.journal import Journal
 from spectui.store.packing import PackedError, pack, unpack
 from spectui.store.prompts import PromptHistory
 from spectui.text import TextStream, safe
-from spectui.ui.attachments import AttachmentError, Folds
 from spectui.ui.figures import printable
+from spectui.ui.prompt.attachments import AttachmentError, PasteFolds
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
 from tests.store.kept import exchange, some_rounds, written
@@ -193,7 +194,7 @@ def shelf(data: bytes) -> None:
     path = remembered_model()
     cache_file = home() / "models.json"
     cache_file.write_bytes(data)
-    for head in Shelf([path.parent], cache_file).scan():
+    for head in ModelCatalogue([path.parent], cache_file).scan():
         assert isinstance(head.name + head.quantisation, str) and head.size + (head.context or 0) >= -(2**70)
         assert head.problem == safe(head.problem)
 
@@ -209,14 +210,16 @@ def remembered_model() -> Path:
 
 def _seed_shelf() -> list[bytes]:
     path = remembered_model()
-    head = Head(str(path), 4, "llama", "Q8_0", "1B", 512, False, Vocabulary("gpt2", 9, ((5, "ab"), (9, "cd"))), "")
+    head = GgufHeader(
+        str(path), 4, "llama", "Q8_0", "1B", 512, False, Vocabulary("gpt2", 9, ((5, "ab"), (9, "cd"))), ""
+    )
     return [json.dumps({"version": 1, "heads": [[str(path), 4, 1, dataclasses.asdict(head)]]}).encode()]
 
 
 def attachment(data: bytes) -> None:
     """A file named in a prompt, and the prompt itself."""
     (home() / "any.txt").write_bytes(data)
-    folds = Folds()
+    folds = PasteFolds()
     prompt = data.decode("utf-8", "replace")
     with suppress(AttachmentError):
         folds.expanded(f"@{home()}/any.txt")

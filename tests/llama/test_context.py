@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
+from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
 from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
-from spectui.llama.quantise import quantise
-from spectui.llama.tiny import VOCABULARY, write_tiny_model
-from spectui.speculation.model import Interrupted
+from spectui.llama.quantiser import quantise
+from spectui.speculation.evaluator import Interrupted
 from tests.llama.ggufs import write_model
 from tests.smollm2 import setup
 

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectui.llama import metadata, selftest
-from spectui.llama.files import ModelFileError, alike, check_file
+from spectui.gguf_files import metadata
+from spectui.gguf_files.check import ModelFileError, alike, check_file
+from spectui.llama import selftest
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.text import safe

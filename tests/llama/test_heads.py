@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.llama import heads
-from spectui.llama.heads import Cancelled, read_head
-from spectui.llama.matching import drafts_for, match
+from spectui.gguf_files import header
+from spectui.gguf_files.compatibility import drafts_for, match
+from spectui.gguf_files.header import Cancelled, read_head
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
 NAMES = [*WORDS, *byte_names()]
@@ -75,7 +75,7 @@ def test_no_bytes_in_a_head_do_more_than_name_a_problem(tmp_path: Path, where: i
 
 def test_a_head_is_read_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write_model(tmp_path / "model.gguf")
-    monkeypatch.setattr(heads, "LARGEST_HEAD", 2_000)
+    monkeypatch.setattr(header, "LARGEST_HEAD", 2_000)
     assert read_head(path).problem.startswith("is damaged")
 
 
@@ -110,8 +110,8 @@ def test_the_parts_of_a_split_model_are_one(tmp_path: Path):
     (tmp_path / "big-00002-of-00002.gguf").write_bytes(b"x" * 1000)
     head = read_head(first)
     assert (head.name, head.size, head.problem) == ("big", first.stat().st_size + 1000, "")
-    assert heads.is_later_part("big-00002-of-00002.gguf")
-    assert not heads.is_later_part(first.name)
+    assert header.is_later_part("big-00002-of-00002.gguf")
+    assert not header.is_later_part(first.name)
 
 
 def test_one_vocabulary_may_be_padded_and_its_first_tokens_named_otherwise(tmp_path: Path):

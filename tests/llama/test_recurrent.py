@@ -10,14 +10,14 @@ import pytest
 from gguf import GGUFWriter
 
 from spectui.errors import SpectuiError
+from spectui.gguf_files.header import read_head
 from spectui.knobs import Knobs, Setup
 from spectui.llama.context import Context
-from spectui.llama.heads import read_head
+from spectui.llama.context_memory import cell_bytes
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
-from spectui.llama.memory import cell_bytes
 from spectui.llama.model import Model
-from spectui.speculation.model import Interrupted, feed
+from spectui.speculation.evaluator import Interrupted, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
@@ -154,7 +154,7 @@ class Drafting(Strategy):
     """A strategy with that drafter."""
 
     def __init__(self, drafter: HalfRight) -> None:
-        from spectui.speculation.economics import Economics
+        from spectui.speculation.policies.economics import Economics
 
         super().__init__(None, Economics())
         self._drafter = drafter

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from spectui.llama import shelf
-from spectui.llama.heads import Head, read_head
-from spectui.llama.shelf import Shelf, usual_places
+from spectui.gguf_files import catalogue
+from spectui.gguf_files.catalogue import ModelCatalogue, usual_places
+from spectui.gguf_files.header import GgufHeader, read_head
 from tests.llama.ggufs import write_model
 
 
-def names(found: Shelf, *beside: Path) -> list[str]:
+def names(found: ModelCatalogue, *beside: Path) -> list[str]:
     return [head.name for head in found.scan(beside)]
 
 
@@ -38,7 +38,7 @@ def test_the_caches_of_other_programs_are_searched(tmp_path: Path, monkeypatch: 
     (snapshots / "b" / "hub.gguf").symlink_to(blob)
     write_model(tmp_path / ".cache/llama.cpp/cached.gguf")
     write_model(tmp_path / ".lmstudio/models/user/repo/studio.gguf")
-    assert names(Shelf(usual_places({}))) == ["cached", "studio", "hub"]
+    assert names(ModelCatalogue(usual_places({}))) == ["cached", "studio", "hub"]
 
 
 def test_variables_move_the_caches(tmp_path: Path):
@@ -51,8 +51,8 @@ def test_neighbours_of_a_model_are_found_but_not_what_is_below_them(tmp_path: Pa
     (tmp_path / "below").mkdir()
     for name in ("target", "draft", "below/hidden"):
         write_model(tmp_path / f"{name}.gguf")
-    assert names(Shelf(), tmp_path / "target.gguf") == ["draft", "target"]
-    assert names(Shelf([tmp_path]), tmp_path / "target.gguf") == ["draft", "target", "hidden"]
+    assert names(ModelCatalogue(), tmp_path / "target.gguf") == ["draft", "target"]
+    assert names(ModelCatalogue([tmp_path]), tmp_path / "target.gguf") == ["draft", "target", "hidden"]
 
 
 def test_links_in_circles_end_and_parts_are_passed_over(tmp_path: Path):
@@ -60,21 +60,21 @@ def test_links_in_circles_end_and_parts_are_passed_over(tmp_path: Path):
     write_model(tmp_path / "big-00002-of-00002.gguf")
     (tmp_path / "gone.gguf").symlink_to(tmp_path / "nowhere")
     (tmp_path / "circle").symlink_to(tmp_path)
-    assert names(Shelf([tmp_path, tmp_path / "no such place"])) == ["big"]
+    assert names(ModelCatalogue([tmp_path, tmp_path / "no such place"])) == ["big"]
 
 
 def test_a_place_with_too_many_names_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shelf, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(catalogue, "MOST_ENTRIES", 3)
     (tmp_path / "below").mkdir()
     write_model(tmp_path / "a.gguf")
     for name in ("b", "c", "d"):
         write_model(tmp_path / "below" / f"{name}.gguf")
-    assert names(Shelf([tmp_path])) == ["a"]
+    assert names(ModelCatalogue([tmp_path])) == ["a"]
 
 
 def test_a_scan_can_be_cancelled(tmp_path: Path):
     write_model(tmp_path / "a.gguf")
-    assert list(Shelf([tmp_path]).scan(cancelled=lambda: True)) == []
+    assert list(ModelCatalogue([tmp_path]).scan(cancelled=lambda: True)) == []
 
 
 def test_a_head_is_read_again_only_when_the_file_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -82,19 +82,19 @@ def test_a_head_is_read_again_only_when_the_file_has_changed(tmp_path: Path, mon
     models.mkdir()
     write_model(models / "a.gguf")
     write_model(models / "b.gguf")
-    first = list(Shelf([models], cache).scan())
+    first = list(ModelCatalogue([models], cache).scan())
     read: list[str] = []
 
-    def reading(path: Path, cancelled: Callable[[], bool]) -> Head:
+    def reading(path: Path, cancelled: Callable[[], bool]) -> GgufHeader:
         read.append(path.name)
         return read_head(path, cancelled)
 
-    monkeypatch.setattr(shelf, "read_head", reading)
-    assert list(Shelf([models], cache).scan()) == first
+    monkeypatch.setattr(catalogue, "read_head", reading)
+    assert list(ModelCatalogue([models], cache).scan()) == first
     assert read == []
     write_model(models / "b.gguf", strings={"general.size_label": "7B"})
     (models / "a.gguf").unlink()
-    again = Shelf([models], cache)
+    again = ModelCatalogue([models], cache)
     assert [head.parameters for head in again.scan()] == ["7B"]
     assert read == ["b.gguf"]
     assert [row[0] for row in json.loads(cache.read_text())["heads"]] == [str(models / "b.gguf")]
@@ -108,11 +108,12 @@ def test_a_cache_that_is_not_ours_is_made_anew(tmp_path: Path, content: str):
     cache = tmp_path / "models.json"
     cache.write_text(content)
     write_model(tmp_path / "a.gguf")
-    assert names(Shelf([tmp_path], cache)) == ["a"]
+    assert names(ModelCatalogue([tmp_path], cache)) == ["a"]
     assert json.loads(cache.read_text())["version"] == 1
 
 
 def test_looking_needs_no_llama_cpp():
-    code = "import sys, spectui.llama.shelf, spectui.llama.matching; print({'llama_cpp', 'textual', 'numpy'} & {*sys.modules})"
+    rooms = "spectui.gguf_files.catalogue, spectui.gguf_files.compatibility"
+    code = f"import sys, {rooms}; print({{'llama_cpp', 'textual', 'numpy'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "set()"

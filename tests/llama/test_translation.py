@@ -10,21 +10,21 @@ from pathlib import Path
 import gguf
 import pytest
 
+from spectui.gguf_files.tiny import write_tiny_model
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.llama.tiny import write_tiny_model
+from spectui.llama.token_bytes import TokenBytes
 from spectui.llama.vocabulary import VocabularyError
-from spectui.llama.words import Words
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import ModelDrafter
-from spectui.speculation.economics import Economics
+from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
+from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, usable
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
-from spectui.speculation.translation import IntersectionDrafter, RetokenisingDrafter
-from spectui.speculation.vocabularies import Bridge, usable
 from tests.llama.ggufs import vocabulary_of, write_model
 from tests.smollm2 import SNAKE, setup
 
@@ -65,7 +65,7 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
 
 
 def test_words_are_the_pieces_and_come_back_from_the_tokenizer(target: Model):
-    words = Words(target)
+    words = TokenBytes(target)
     assert all(words.words[token] == target.piece(token) for token in range(0, target.n_vocab, 97))
     assert target.token_text(words.ends[0]) == "<|im_end|>" == words.names[words.ends[0]]
     assert words.opening == []
@@ -82,7 +82,7 @@ def test_a_space_that_the_tokenizer_puts_before_a_text_is_left_out(tmp_path: Pat
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "x", "▁x"]
     types = [2, 3, 3, *[6] * 256, 1, 1, 1]
     model = Model(str(write_model(tmp_path / "a.gguf", tokens=tokens, types=types, keys=unigram)), extra_buffers=False)
-    words = Words(model)
+    words = TokenBytes(model)
     assert model.piece(model.tokenize("x", special=False)[0]) == b" x"
     for text in SAMPLES:
         assert b"".join(words.words[token] for token in words.tokenize(text)) == text.encode()
@@ -126,7 +126,7 @@ def test_drafting_by_text_accepts_what_drafting_by_token_does(target: Model):
         by_token, sentence = drafter_for(target, draft, one)
         assert isinstance(by_token, ModelDrafter)
         assert sentence == ""
-        by_text = RetokenisingDrafter(other, Bridge(Words(target), Words(draft)))
+        by_text = RetokenisingDrafter(other, VocabularyMap(TokenBytes(target), TokenBytes(draft)))
         expected, like_this = reply(target, knobs, by_token)
         text, like_that = reply(target, knobs, by_text)
     draft.close()

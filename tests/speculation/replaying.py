@@ -18,15 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-from spectui.speculation import auto, decoder, drafters, strategy
-from spectui.speculation.costs import DraftCost, VerifyCost
+from spectui.speculation import decoder, strategy
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import ModelDrafter
-from spectui.speculation.economics import Economics
-from spectui.speculation.model import common_prefix
+from spectui.speculation.drafters import model
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
+from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.policies import automatic
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.sampling import CONFIDENCE_TOKENS
 from spectui.speculation.strategy import Strategy
-from spectui.speculation.suffix import Cursor, SuffixDrafter
 
 _NEVER = -1e4
 """A logit that is never chosen."""
@@ -224,7 +226,7 @@ def _time(clock: _Clock, look: float) -> Iterator[None]:
         return cursor(self, tokens)
 
     with ExitStack() as stack:
-        for room in (auto, decoder, drafters, strategy):
+        for room in (automatic, decoder, model, strategy):
             stack.enter_context(patch.object(room, "perf_counter", clock))
         stack.enter_context(patch.object(SuffixDrafter, "cursor", looking))
         yield

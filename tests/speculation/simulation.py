@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectui.knobs import Knobs
-from spectui.speculation.costs import VerifyCost
-from spectui.speculation.economics import Economics
-from spectui.speculation.policy import Policy
+from spectui.speculation.policies.cost_model import VerifyCost
+from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.fixed import Policy
 from spectui.speculation.records import Candidate, DraftToken, Round, Token
 
 

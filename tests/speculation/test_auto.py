@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from spectui.knobs import Knobs
-from spectui.speculation import auto
-from spectui.speculation.auto import AutoDrafter, AutoPolicy
-from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.economics import Economics
-from spectui.speculation.policy import FixedPolicy
+from spectui.speculation.drafters.suffix import SuffixDrafter
+from spectui.speculation.policies import automatic
+from spectui.speculation.policies.automatic import AutoDrafter, AutoPolicy
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.fixed import FixedPolicy
 from spectui.speculation.records import Candidate, DraftToken, Round, Token
 from spectui.speculation.strategy import Strategy
-from spectui.speculation.suffix import SuffixDrafter
 from tests.speculation.simulation import Machine
 from tests.toys import ToyModel, decode, emitted, toy_drafter
 
@@ -253,7 +253,7 @@ def test_what_probes_lose_stays_within_a_hundredth():
 def test_looking_in_vain_takes_a_hundredth_of_the_time(look: float, looks: int, monkeypatch):
     """A plain pass takes a second, so 0.01 of looking are free in each round; a hiccup does not end it."""
     clock = [0.0]
-    monkeypatch.setattr(auto, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(automatic, "perf_counter", lambda: clock[0])
     policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.9}, 1.0)))
     looked = 0
     for _ in range(60):
@@ -266,7 +266,7 @@ def test_looking_in_vain_takes_a_hundredth_of_the_time(look: float, looks: int, 
 
 def test_while_repetitions_are_found_it_looks_in_every_round(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(auto, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(automatic, "perf_counter", lambda: clock[0])
     policy = AutoPolicy(Economics(VerifyCost({1: 1.0, 2: 1.1}, 1.0)))
     for _ in range(20):
         assert policy.begin(Knobs(), 0, 16)

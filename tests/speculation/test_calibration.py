@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectui.speculation.calibration import Calibration
+from spectui.speculation.policies.acceptance import Calibration
 from spectui.speculation.records import Candidate
 from tests.speculation.replaying import RECORDED, recorded
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.economics import Economics
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy

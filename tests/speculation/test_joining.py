@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spectui.knobs import Knobs
-from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.drafters import ModelDrafter
-from spectui.speculation.economics import Economics
-from spectui.speculation.joining import Joining
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.draft_prefill import Joining
+from spectui.speculation.policies.economics import Economics
 from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, emitted
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.auto import AutoPolicy
-from spectui.speculation.costs import DraftCost, VerifyCost
-from spectui.speculation.economics import Economics, by_model
-from spectui.speculation.ledger import Ledger
+from spectui.speculation.policies.automatic import AutoPolicy
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.economics import Economics, by_model
+from spectui.speculation.policies.loss_budget import Ledger
 from spectui.speculation.records import Candidate, DraftToken, Round, Token
 
 REPLIES = st.lists(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.suffix import SuffixAutomaton, SuffixDrafter
+from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
 from tests.toys import ToyModel, decode, emitted
 
 texts = st.lists(st.integers(0, 3), max_size=60) | st.lists(st.integers(0, 30), max_size=60)

@@ -10,18 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.economics import Economics
-from spectui.speculation.records import Round
-from spectui.speculation.statistics import Statistics
-from spectui.speculation.strategy import Strategy
-from spectui.speculation.transcription import ByText, ByToken
-from spectui.speculation.translation import (
+from spectui.speculation.drafters.cross_vocabulary.contexts import RetokenisedContext, TokenMappedContext
+from spectui.speculation.drafters.cross_vocabulary.drafters import (
     IntersectionDrafter,
     RetokenisingDrafter,
     TranslationError,
     translating_drafter,
 )
-from spectui.speculation.vocabularies import Bridge, shared_fraction, usable, whole_characters
+from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import (
+    VocabularyMap,
+    shared_fraction,
+    usable,
+    whole_characters,
+)
+from spectui.speculation.policies.economics import Economics
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+from spectui.speculation.strategy import Strategy
 from tests.toys import END, ToyModel, decode, emitted
 from tests.words import Reciter, ToyWords
 
@@ -54,7 +59,7 @@ def reply(kind, words: ToyWords, knobs: Knobs, certainty: float = 30.0) -> tuple
     """(plain rounds, drafted rounds, the draft)"""
     _, plain, _ = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), replace(knobs, drafter="off"))
     model = Reciter(words, TEXT, seed=9, certainty=certainty)
-    drafter = kind(model, Bridge(TARGET, words))
+    drafter = kind(model, VocabularyMap(TARGET, words))
     _, rounds, notices = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), knobs, drafter)
     assert notices == []
     return plain, rounds, model
@@ -72,7 +77,7 @@ def reply(kind, words: ToyWords, knobs: Knobs, certainty: float = 30.0) -> tuple
 def test_text_is_plain_decodings_whatever_the_draft(kind, words, sampler, drafts, prompt, seed, drafter):
     _, plain, _ = decode(toy(TARGET, seed), prompt, replace(sampler, drafter="off"))
     knobs = [replace(sampler, drafter=drafter, draft_max=most, p_min=p) for most, p in drafts]
-    strategy = Strategy(kind(toy(words, seed + 1), Bridge(TARGET, words)), Economics())
+    strategy = Strategy(kind(toy(words, seed + 1), VocabularyMap(TARGET, words)), Economics())
     for _ in range(2):  # the second reply begins with a draft that has cells of the first
         _, rounds, notices = decode(toy(TARGET, seed), prompt, knobs, strategy=strategy)
         assert emitted(rounds) == emitted(plain)
@@ -95,14 +100,14 @@ def test_what_the_draft_knows_is_accepted(kind, words, temperature):
 def test_shared_tokens_meet_the_same_noise(kind, words):
     """Drafting with another seed is as good as sampling twice; the coupled choice is far better."""
     knobs = fixed(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=3, draft_max=3, predict=200)
-    drafter = kind(toy(TARGET, 1), Bridge(TARGET, TARGET))
+    drafter = kind(toy(TARGET, 1), VocabularyMap(TARGET, TARGET))
     _, rounds, _ = decode(toy(TARGET, 1), prompt_of(PROMPT), knobs, drafter)
 
     class Uncoupled(kind):
         def propose(self, tokens, knobs):
             return super().propose(tokens, replace(knobs, seed=77))
 
-    other = Uncoupled(toy(TARGET, 1), Bridge(TARGET, TARGET))
+    other = Uncoupled(toy(TARGET, 1), VocabularyMap(TARGET, TARGET))
     _, uncoupled, _ = decode(toy(TARGET, 1), prompt_of(PROMPT), knobs, other)
     assert emitted(rounds) == emitted(uncoupled)
     assert Statistics.of(rounds).acceptance > 0.5 > 2 * Statistics.of(uncoupled).acceptance
@@ -122,7 +127,7 @@ def test_cells_of_accepted_tokens_are_kept(kind, words):
 @kinds
 def test_a_draft_that_stops_ends_the_reply_whatever_its_end_is_called(kind, words):
     target, model = Reciter(TARGET, PROMPT + "abca bca"), Reciter(words, PROMPT + "abca bca")
-    drafter = kind(model, Bridge(TARGET, words))
+    drafter = kind(model, VocabularyMap(TARGET, words))
     knobs = fixed(temperature=0.0, draft_max=16, predict=30)
     _, rounds, _ = decode(target, prompt_of(PROMPT), knobs, drafter)
     end = next(token for round in rounds for token in round.tokens if token.id == END)
@@ -136,7 +141,7 @@ def test_a_full_or_failing_draft_only_ends_the_drafting(kind, words):
     for fails_after, n_ctx in ((None, 50), (12, 4096)):
         model = Reciter(words, TEXT)
         model.n_ctx, model.fails_after = n_ctx, fails_after
-        drafter = kind(model, Bridge(TARGET, words))
+        drafter = kind(model, VocabularyMap(TARGET, words))
         _, rounds, notices = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), knobs, drafter)
         assert emitted(rounds) == emitted(plain)
         assert rounds[0].drafted
@@ -144,10 +149,10 @@ def test_a_full_or_failing_draft_only_ends_the_drafting(kind, words):
         assert len(notices) == (fails_after is not None)
 
 
-@pytest.mark.parametrize("transcription", [ByToken, ByText])
+@pytest.mark.parametrize("transcription", [TokenMappedContext, RetokenisedContext])
 @given(st.lists(st.integers(0, TARGET.n_vocab - 1), max_size=60), st.data())
 def test_the_draft_reads_the_targets_text(transcription, tokens, data):
-    context = transcription(Bridge(TARGET, DRAFT))
+    context = transcription(VocabularyMap(TARGET, DRAFT))
     seen: list[int] = []
     for _ in range(4):  # grows and is cut back, as drafts of the suffix match are
         cut, more = (
@@ -165,7 +170,7 @@ def test_the_draft_reads_the_targets_text(transcription, tokens, data):
 
 @given(st.text(alphabet="abc é\n", max_size=80), st.lists(st.integers(1, 9), max_size=30))
 def test_a_short_look_back_spells_nearly_what_the_whole_text_would(text, steps):
-    context, tokens = ByText(Bridge(TARGET, DRAFT)), TARGET.tokenize(text)
+    context, tokens = RetokenisedContext(VocabularyMap(TARGET, DRAFT)), TARGET.tokenize(text)
     at = 0
     for step in steps:
         at += step
@@ -177,7 +182,7 @@ def test_a_short_look_back_spells_nearly_what_the_whole_text_would(text, steps):
 def test_shared_tokens_are_matched_by_bytes_and_names():
     assert shared_fraction(TARGET, TARGET) == 1.0
     assert shared_fraction(TARGET, DRAFT) < 0.9 < shared_fraction(TARGET, LONGER)
-    bridge = Bridge(TARGET, DRAFT)
+    bridge = VocabularyMap(TARGET, DRAFT)
     assert bridge.to_draft[TARGET.words.index(b"abc")] == DRAFT.words.index(b"abc")
     assert bridge.to_draft[1] == 1
     assert END not in bridge.to_draft

@@ -16,11 +16,11 @@ from itertools import count
 from pathlib import Path
 
 from spectui.engine.events import Event, Message, RoundDone
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.store import journal
 from spectui.store.journal import Journal
-from spectui.ui.session import Session
+from spectui.ui.screen.session import Session
+from tests.fake_engine import FakeEngine
 
 Answer = Callable[[tuple[Message, ...], Callable[[Event], None]], None]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from time import monotonic
 
 from spectui.engine.events import Finished, RoundDone
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store import library
@@ -16,6 +15,7 @@ from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.packing import pack, unpack
 from spectui.store.records import Conversation
+from tests.fake_engine import FakeEngine
 
 SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=512)
 

@@ -57,7 +57,7 @@ def test_tokens_are_on_disk_though_nothing_follows_them(
 ) -> None:
     """Few of them after a while; many at once, however long that while is."""
     if number > 1:
-        monkeypatch.setattr(writer, "LATE_S", 3600.0)
+        monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
     journal.prompt("go", "", "target")
     journal.begin_reply(SETUP)
@@ -89,7 +89,7 @@ def test_rounds_wake_the_writing_thread_once_and_not_one_by_one(file: Path, monk
             super().set()
 
     monkeypatch.setattr(writer, "threading", SimpleNamespace(Event=Wake, Thread=threading.Thread))
-    monkeypatch.setattr(writer, "LATE_S", 3600.0)
+    monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     monkeypatch.setattr(writer, "LATE_TOKENS", 3600)
     journal = Journal(file)
     journal.prompt("go", "", "target")

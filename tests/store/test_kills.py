@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children ar
 
 
 @dataclass
-class Life:
+class RunRecord:
     """What a child said until it was killed."""
 
     prompts: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Life:
     ended: int = 0
 
 
-class Nursery:
+class ForkServer:
     """Where the children come from."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -52,12 +52,12 @@ class Nursery:
         said: dict[str, Any] = json.loads(line)
         return said
 
-    def live(self, tokens: int) -> Life:
+    def live(self, tokens: int) -> RunRecord:
         """Let one chat until it has said so many tokens, and kill it."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
-        life, left = Life(), tokens
+        life, left = RunRecord(), tokens
         pid: int | None = None
         while True:
             said = self.next()
@@ -80,15 +80,15 @@ class Nursery:
 
 
 @contextmanager
-def nursery(file: Path, kind: str) -> Iterator[Nursery]:
+def nursery(file: Path, kind: str) -> Iterator[ForkServer]:
     command = [sys.executable, "-m", "tests.store.chatting", str(file), kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        yield Nursery(process)
+        yield ForkServer(process)
         assert process.stdin is not None
         process.stdin.close()
 
 
-def check(file: Path, life: Life, killed: float) -> None:
+def check(file: Path, life: RunRecord, killed: float) -> None:
     """What must be on disk after such a life, and that the file is sound."""
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import PAIR, THEMES, Make, Window, load
 
 

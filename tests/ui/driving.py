@@ -11,11 +11,11 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.ui.app import SpectuiApp
-from spectui.ui.key_line import KeyLine
+from spectui.ui.widgets.key_line import KeyLine
+from tests.fake_engine import FakeEngine
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 THEMES = Path(__file__).resolve().parents[2] / "themes"

@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.app import App
 
-from spectui.ui.transcript import Transcript
+from spectui.ui.transcript.transcript import Transcript
 
 REPLY = "def add(a, b):\n    return a + b\n"
 """What `driving.write_reply` writes."""

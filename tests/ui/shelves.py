@@ -9,18 +9,18 @@ from textual.containers import Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from spectui.llama.heads import Head, Vocabulary
-from spectui.llama.shelf import Shelf
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.header import GgufHeader, Vocabulary
 from tests.ui.driving import wait_until
 
 QWEN = Vocabulary("gpt2", 152_000, ((152_000, "a"),))
 LLAMA = Vocabulary("gpt2", 128_000, ((128_000, "b"),))
 
 
-def head(name: str, size: int, vocabulary: Vocabulary | None = QWEN, **other: object) -> Head:
+def head(name: str, size: int, vocabulary: Vocabulary | None = QWEN, **other: object) -> GgufHeader:
     """A model file of Qwen's, with what is said otherwise."""
     return replace(
-        Head(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]
+        GgufHeader(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -35,14 +35,14 @@ HEADS = [
 """A shelf as a machine may have it."""
 
 
-class Known(Shelf):
+class Known(ModelCatalogue):
     """A shelf with these models."""
 
-    def __init__(self, heads: list[Head]) -> None:
+    def __init__(self, heads: list[GgufHeader]) -> None:
         super().__init__()
         self.heads = heads
 
-    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[Head]:
+    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
         """All of them, at once."""
         yield from self.heads
 

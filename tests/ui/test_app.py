@@ -7,14 +7,14 @@ import re
 import pytest
 
 from spectui.engine.events import Message
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.ui.devices import DevicePane
-from spectui.ui.panel import SidePanel
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.slider import Slider
-from spectui.ui.transcript import Transcript
+from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.panel import SidePanel
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
 

@@ -10,15 +10,15 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.engine.events import Finished, Message, RoundDone
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.compare_page import told
-from spectui.ui.comparison import Comparison
-from spectui.ui.lines import cells
-from spectui.ui.slider import Slider
+from spectui.ui.dashboard.compare_page import told
+from spectui.ui.screen.comparison import Comparison
+from spectui.ui.widgets.line_widget import cells
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import FakeEngine
 from tests.store.kept import last
 from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until
 from tests.ui.seeing import one_line, said, screen_text

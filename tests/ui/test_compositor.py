@@ -10,11 +10,11 @@ from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App
 from textual.pilot import Pilot
 
-from spectui.engine.fake import FakeEngine
 from spectui.ui.app import SpectuiApp
-from spectui.ui.panel import PAGES
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.rounds import RoundsPage
+from spectui.ui.dashboard.panel import PAGES
+from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.prompt.prompt_input import PromptInput
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
 
 SIZE = (120, 40)

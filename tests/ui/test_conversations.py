@@ -10,15 +10,15 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from spectui.engine.fake import FakeEngine
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.records import Summary
-from spectui.ui.actions import ActionLine
 from spectui.ui.app import SpectuiApp
-from spectui.ui.conversations import ConversationsScreen
-from spectui.ui.dialogs import ConfirmScreen, LineScreen
-from spectui.ui.main_screen import MainScreen
+from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
+from spectui.ui.screen.conversations import ConversationsScreen
+from spectui.ui.screen.main_screen import MainScreen
+from spectui.ui.widgets.actions import ActionLine
+from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, some_rounds
 from tests.ui.driving import Make, Window, ask, burst, wait_until, write_reply
 from tests.ui.seeing import said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.ui.dialogs import LineScreen
+from spectui.ui.dialogs.questions import LineScreen
 from tests.ui.driving import Window, wait_until
 
 

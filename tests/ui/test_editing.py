@@ -9,16 +9,16 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, TextArea
 
 from spectui.engine.events import Message
-from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.ui.compare_page import ComparePage
-from spectui.ui.messages import MessagesScreen
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.system_prompt import SystemPromptScreen
-from spectui.ui.transcript import Transcript
-from spectui.ui.trends import TrendsPage
+from spectui.ui.dashboard.compare_page import ComparePage
+from spectui.ui.dashboard.trends import TrendsPage
+from spectui.ui.dialogs.messages import MessagesScreen
+from spectui.ui.dialogs.system_prompt import SystemPromptScreen
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.transcript import Transcript
+from tests.fake_engine import FakeEngine
 from tests.store.kept import last
 from tests.ui.driving import Make, Window, answer, ask, load, wait_until
 from tests.ui.seeing import REPLY, one_line, said

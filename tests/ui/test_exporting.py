@@ -11,10 +11,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
-from spectui.ui.dialogs import ConfirmScreen
-from spectui.ui.exporting import ExportScreen
+from spectui.ui.dialogs.questions import ConfirmScreen
+from spectui.ui.screen.exporting import ExportScreen
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, answer, ask, wait_until
 from tests.ui.seeing import REPLY
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spectui.engine.fake import FakeEngine
-from spectui.ui.panel import SidePanel
-from spectui.ui.rounds import RoundsPage
+from spectui.ui.dashboard.panel import SidePanel
+from spectui.ui.dashboard.rounds import RoundsPage
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, wait_until
 
 

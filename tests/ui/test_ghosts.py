@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.fake import FakeEngine
 from spectui.store.journal import Journal
-from spectui.ui.exporting import ExportScreen
-from spectui.ui.transcript import Transcript
+from spectui.ui.screen.exporting import ExportScreen
+from spectui.ui.transcript.transcript import Transcript
+from tests.fake_engine import FakeEngine
 from tests.store.kept import last
 from tests.ui.driving import Window, answer, ask, wait_until
 from tests.ui.seeing import REPLY, screen_text

@@ -6,10 +6,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from spectui.engine.fake import FakeEngine
 from spectui.ui.app import SpectuiApp
-from spectui.ui.help import HelpScreen
-from spectui.ui.messages import MessagesScreen
+from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.messages import MessagesScreen
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, answer, ask, burst, wait_until
 from tests.ui.seeing import one_line, screen_text
 

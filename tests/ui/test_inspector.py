@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Round, Token
 from spectui.store import packed
 from spectui.ui.app import SpectuiApp
-from spectui.ui.blocks import Block
-from spectui.ui.inspectable import InspectableTranscript
-from spectui.ui.inspector import Inspector, told
-from spectui.ui.lines import cells
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.token_cursor import TokenCursor
-from spectui.ui.wrap import Flow
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.blocks import Block
+from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.inspector import Inspector, told
+from spectui.ui.transcript.token_cursor import TokenCursor
+from spectui.ui.transcript.wrap import Flow
+from spectui.ui.widgets.line_widget import cells
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
 from tests.ui.seeing import screen_text
 

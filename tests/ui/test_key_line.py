@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from textual.widgets._footer import FooterKey
 
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.ui.app import SpectuiApp
-from spectui.ui.devices import DevicePane
-from spectui.ui.inspector import Inspector
-from spectui.ui.panel import SidePanel
+from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.panel import SidePanel
+from spectui.ui.transcript.inspector import Inspector
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import Window, answer, ask, wait_until, write_reply
 from tests.ui.seeing import screen_text
 

@@ -20,30 +20,30 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 import spectui.ui
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs, title
 from spectui.presets import Presets
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
-from spectui.ui.actions import ActionLine
 from spectui.ui.app import SpectuiApp
-from spectui.ui.conversations import ConversationsScreen
-from spectui.ui.devices import DevicePane
-from spectui.ui.dialogs import ConfirmScreen, LineScreen
-from spectui.ui.exporting import ExportScreen
-from spectui.ui.help import HelpScreen
-from spectui.ui.inspectable import InspectableTranscript
+from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.markdown_screen import MarkdownScreen
+from spectui.ui.dialogs.messages import MessagesScreen
+from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
+from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keys import key_of, keymap, spoken, written
-from spectui.ui.main_screen import MainScreen
-from spectui.ui.markdown_screen import MarkdownScreen
-from spectui.ui.messages import MessagesScreen
-from spectui.ui.models import ModelsScreen
-from spectui.ui.presets import SaveScreen
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.rounds import RoundsPage
-from spectui.ui.slider import Slider
-from spectui.ui.switch import Switch
-from spectui.ui.system_prompt import SystemPromptScreen
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.conversations import ConversationsScreen
+from spectui.ui.screen.exporting import ExportScreen
+from spectui.ui.screen.main_screen import MainScreen
+from spectui.ui.screen.presets import SaveScreen
+from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.widgets.actions import ActionLine
+from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import FakeEngine
 from tests.terminal import Terminal
 from tests.ui.driving import Make, Window, answer, ask, click_key, load, wait_until
 from tests.ui.seeing import one_line
@@ -120,7 +120,7 @@ async def test_what_the_window_says_names_mapped_keys(window: Window, engine: Fa
 
 def classes() -> Iterator[type[DOMNode]]:
     """Every widget, screen and application of the window."""
-    for module in pkgutil.iter_modules(spectui.ui.__path__, "spectui.ui."):
+    for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
         for kind in vars(importlib.import_module(module.name)).values():
             if isinstance(kind, type) and issubclass(kind, DOMNode) and kind.__module__ == module.name:
                 yield kind
@@ -203,7 +203,7 @@ async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 PLACES: dict[type[DOMNode], Way] = {
     MainScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
-    Switch: at("#switch-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
+    ChoiceRow: at("#switch-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
     SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), MarkdownScreen: over("alt+v"), HelpScreen: over("f1"),
@@ -251,14 +251,14 @@ async def test_every_knob_has_a_lever_a_command_and_is_moved_by_the_mouse(
         await pilot.press("alt+6")
         commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
         before = getattr(engine.knobs, key)
-        levers = [each for each in app.screen.query("Slider, Switch") if getattr(each, "key", "") == key]
+        levers = [each for each in app.screen.query("Slider, ChoiceRow") if getattr(each, "key", "") == key]
         assert len(levers) == 1
         (lever,) = levers
         await wait_until(pilot, lambda: lever.is_on_screen and lever.size.width)
         # A switch turns on a click anywhere; the middle of a slider's track is no knob's default.
         await pilot.click(lever, offset=(lever.size.width // 2 + 5, 0))
         await wait_until(pilot, lambda: getattr(engine.knobs, key) != before)
-        if isinstance(lever, Switch):
+        if isinstance(lever, ChoiceRow):
             assert all(f"{title(key).capitalize()}: {choice}" in commands for choice in lever.choices)
         else:
             await pilot.press("alt+1")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs
-from spectui.ui.dashboard import two_lines
-from spectui.ui.devices import DevicePane
-from spectui.ui.panel import without_effect
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.slider import Slider
-from spectui.ui.switch import Switch
-from spectui.ui.transcript import Transcript
+from spectui.ui.dashboard.dashboard import two_lines
+from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.panel import without_effect
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import Make, Window, ask, burst, wait_until, write_reply
 from tests.ui.seeing import one_line, said, screen_text
 
@@ -20,7 +20,7 @@ from tests.ui.seeing import one_line, said, screen_text
 async def test_switches_act_at_once_by_hand_key_and_palette(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
-        app.screen.query_one("#switch-drafter", Switch).focus()
+        app.screen.query_one("#switch-drafter", ChoiceRow).focus()
         await pilot.press("right", "right")
         await wait_until(pilot, lambda: engine.knobs.drafter == "suffix")
         await pilot.press("f9", "f8")

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import RoundDone
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
 from spectui.store.journal import Known, RoundsToAppend
 from spectui.store.packed import CHUNK, PackedRounds, same
 from spectui.store.records import Conversation, Reply, StoredMessage
-from spectui.ui.blocks import Block
-from spectui.ui.session import Session
-from spectui.ui.wrap import Flow
+from spectui.ui.screen.session import Session
+from spectui.ui.transcript.blocks import Block
+from spectui.ui.transcript.wrap import Flow
+from tests.fake_engine import FakeEngine
 from tests.store.kept import last
 
 WORDS = [f" word{number}" for number in range(500)]

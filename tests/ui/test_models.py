@@ -10,10 +10,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
 from spectui.ui.app import SpectuiApp
-from spectui.ui.models import ModelsScreen
+from spectui.ui.dialogs.models import ModelsScreen
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import PAIR, ask, burst, load, wait_until
 from tests.ui.seeing import screen_text
 from tests.ui.shelves import LLAMA, Known, head

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from spectui.engine.fake import FakeEngine
-from spectui.ui.chat import ChatScreen
+from spectui.ui.screen.chat import ChatScreen
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Make, ask, wait_until
 
 ROUND = 5

@@ -7,27 +7,27 @@ from collections.abc import Callable
 import pytest
 from textual.pilot import Pilot
 
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.dashboard import lines
-from spectui.ui.estimates import advice, payoff
+from spectui.ui.dashboard.dashboard import lines
+from spectui.ui.dashboard.estimates import advice, payoff
+from spectui.ui.dashboard.history import STEPS, History
+from spectui.ui.dashboard.machine import MachinePage
+from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.panel import PAGES, SidePanel
+from spectui.ui.dashboard.plot import columns, nice_top, resampled
+from spectui.ui.dashboard.positions import PlacesPage, break_even, histogram
+from spectui.ui.dashboard.rounds import RoundsPage, detail, stacks
+from spectui.ui.dashboard.trends import TrendsPage
+from spectui.ui.dashboard.why import why_no_drafts
 from spectui.ui.figures import Figures
-from spectui.ui.history import STEPS, History
-from spectui.ui.inspectable import InspectableTranscript
-from spectui.ui.lines import Line, cells
-from spectui.ui.machine import MachinePage
-from spectui.ui.page import Page
-from spectui.ui.panel import PAGES, SidePanel
-from spectui.ui.places import PlacesPage, break_even, histogram
-from spectui.ui.plot import columns, nice_top, resampled
-from spectui.ui.rounds import RoundsPage, detail, stacks
-from spectui.ui.trends import TrendsPage
-from spectui.ui.why import why_no_drafts
+from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.widgets.line_widget import Line, cells
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
 from tests.ui.seeing import screen_text
 

@@ -9,10 +9,10 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.pilot import Pilot
 
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.ui.app import SpectuiApp
-from spectui.ui.chat import ChatScreen
-from spectui.ui.prompt_input import PromptInput
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.chat import ChatScreen
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import THEMES, answer, ask, load, wait_until, write_reply
 from tests.ui.picturing import pictured
 from tests.ui.shelves import HEADS, Known, listed

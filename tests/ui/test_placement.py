@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spectui.engine.events import Device
-from spectui.engine.fake import CPU, GPU
 from spectui.knobs import Setup
-from spectui.ui.placement import chosen, pick
+from spectui.ui.dashboard.placement import chosen, pick
+from tests.fake_engine import CPU, GPU
 
 GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")
 ACCEL = Device("BLAS", "OpenBLAS", "accel", 0, 0)

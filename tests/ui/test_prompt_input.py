@@ -10,10 +10,10 @@ import pytest
 from textual import events, on
 from textual.app import App, ComposeResult
 
-from spectui.engine.fake import FakeEngine
 from spectui.store.prompts import PromptHistory
-from spectui.ui.prompt_input import PromptInput
-from spectui.ui.transcript import Transcript
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.transcript import Transcript
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, answer, ask, wait_until
 
 

@@ -15,10 +15,10 @@ import pytest
 from textual import events
 from textual.pilot import OutOfBounds
 
-from spectui.engine.fake import CPU, GPU, FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.driving import write_reply
 
 EVENTS = int(os.environ.get("TEST_EVENTS", "240"))

@@ -7,14 +7,14 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from spectui.engine.events import Message, RoundDone
-from spectui.engine.fake import FakeEngine
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
-from spectui.ui.resuming import CUT_OFF
-from spectui.ui.rounds import RoundsPage
-from spectui.ui.transcript import Transcript
+from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.screen.resuming import CUT_OFF
+from spectui.ui.transcript.transcript import Transcript
+from tests.fake_engine import FakeEngine
 from tests.store.kept import last
 from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.seeing import REPLY, one_line, said, shown

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from textual import on
 from textual.app import App, ComposeResult
 
-from spectui.ui.slider import LABEL, Slider, shown
+from spectui.ui.widgets.slider import LABEL, Slider, shown
 from tests.ui.driving import wait_until
 
 

@@ -12,11 +12,11 @@ from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
-from spectui.engine.fake import FakeEngine
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.app import SpectuiApp
-from spectui.ui.panel import PAGES, SidePanel
-from spectui.ui.slider import Slider
+from spectui.ui.dashboard.panel import PAGES, SidePanel
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Make, load, wait_until
 from tests.ui.seeing import screen_text
 

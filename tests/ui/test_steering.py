@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs, specs
 from spectui.presets import Presets
-from spectui.ui.actions import ActionLine
-from spectui.ui.panel import NO_PRESET
-from spectui.ui.rounds import RoundsPage
-from spectui.ui.slider import Slider
-from spectui.ui.switch import Switch
+from spectui.ui.dashboard.panel import NO_PRESET
+from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.widgets.actions import ActionLine
+from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, ask, wait_until
 from tests.ui.seeing import screen_text
 
@@ -24,7 +24,7 @@ async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(win
         await pilot.press("alt+6")
         await pilot.pause()
         seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
-        seen |= {switch.key for switch in app.screen.query("#switches Switch").results(Switch)}
+        seen |= {switch.key for switch in app.screen.query("#switches ChoiceRow").results(ChoiceRow)}
         assert seen == {key for key, _, _ in specs(Knobs)}
 
 
@@ -76,7 +76,7 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
         await wait_until(pilot, lambda: app.screen.query(Input))
         await pilot.press(*"quick", "enter")
         await wait_until(pilot, lambda: Presets(tmp_path / "config.toml").names() == ["quick"])
-        preset = app.screen.query_one("#preset", Switch)
+        preset = app.screen.query_one("#preset", ChoiceRow)
         assert preset.value == "quick"
         await pilot.press("alt+0")
         await wait_until(pilot, lambda: engine.knobs == Knobs())
@@ -124,7 +124,7 @@ async def test_a_preset_that_cannot_be_loaded_is_not_shown_as_if_it_were(
     path.write_text("[profiles.bad]\ndraft-min = 30\ndraft-max = 3\n")
     async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
         told = app._notifications
-        preset = app.screen.query_one("#preset", Switch)
+        preset = app.screen.query_one("#preset", ChoiceRow)
         await pilot.press("alt+6")
         preset.focus()
         await pilot.press("right")

@@ -6,8 +6,8 @@ import pytest
 from textual import on
 from textual.app import App, ComposeResult
 
-from spectui.ui.slider import LABEL
-from spectui.ui.switch import Switch
+from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.slider import LABEL
 from tests.ui.driving import wait_until
 
 
@@ -18,11 +18,11 @@ class SwitchApp(App[None]):
         self.seen: list[str] = []
 
     def compose(self) -> ComposeResult:
-        yield Switch("drafter", "drafter", self.start, choices=("auto", "model", "suffix", "off"), default="auto")
+        yield ChoiceRow("drafter", "drafter", self.start, choices=("auto", "model", "suffix", "off"), default="auto")
 
-    @on(Switch.Changed)
-    def note(self, event: Switch.Changed) -> None:
-        assert event.control is event.switch is self.query_one(Switch)
+    @on(ChoiceRow.Changed)
+    def note(self, event: ChoiceRow.Changed) -> None:
+        assert event.control is event.switch is self.query_one(ChoiceRow)
         self.seen.append(event.value)
 
 
@@ -34,7 +34,7 @@ async def test_keys(key: str, value: str) -> None:
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.press("tab", key)
         await wait_until(pilot, lambda: app.seen == [value])
-        assert app.query_one(Switch).value == value
+        assert app.query_one(ChoiceRow).value == value
 
 
 async def test_after_the_last_choice_comes_the_first() -> None:
@@ -47,16 +47,16 @@ async def test_after_the_last_choice_comes_the_first() -> None:
 async def test_a_click_turns_on_and_on_the_left_arrow_back() -> None:
     app = SwitchApp()
     async with app.run_test(size=(40, 3)) as pilot:
-        await pilot.click(Switch, offset=(LABEL + 4, 0))
+        await pilot.click(ChoiceRow, offset=(LABEL + 4, 0))
         await wait_until(pilot, lambda: app.seen == ["model"])
-        await pilot.click(Switch, offset=(LABEL + 1, 0))
+        await pilot.click(ChoiceRow, offset=(LABEL + 1, 0))
         await wait_until(pilot, lambda: app.seen == ["model", "auto"])
 
 
 async def test_it_shows_name_and_choice_and_an_assignment_is_silent() -> None:
     app = SwitchApp()
     async with app.run_test(size=(40, 3)) as pilot:
-        switch = app.query_one(Switch)
+        switch = app.query_one(ChoiceRow)
         assert switch.render_line(0).text.rstrip() == "drafter     ‹ auto ›"
         switch.value = "suffix"
         await pilot.pause()

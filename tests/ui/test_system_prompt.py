@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.widgets import Label, TextArea
 
-from spectui.ui.system_prompt import SystemPromptScreen
+from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from tests.ui.driving import Window, wait_until
 
 

@@ -11,13 +11,13 @@ from textual.command import CommandList
 from textual.theme import Theme
 from textual.widgets import Input
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.paths import shipped
 from spectui.ui.app import SpectuiApp
-from spectui.ui.palette import Palette
+from spectui.ui.dialogs.palette import Palette
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
-from spectui.ui.transcript import Transcript
+from spectui.ui.transcript.transcript import Transcript
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import PAIR, THEMES, click_key, wait_until
 
 SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()

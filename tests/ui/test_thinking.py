@@ -13,12 +13,12 @@ from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 
 from spectui.engine.events import Message
-from spectui.engine.fake import FakeEngine
 from spectui.store.database import connect
 from spectui.store.journal import Journal, Known
 from spectui.store.library import last
-from spectui.ui.thinking import Thinking
-from spectui.ui.transcript import Transcript
+from spectui.ui.transcript.thinking import Thinking
+from spectui.ui.transcript.transcript import Transcript
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, ask, wait_until
 
 FOLDED = "   ▸ thinking: 6 tokens, 0.6 s"

@@ -13,15 +13,15 @@ from textual.color import Color
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
-from spectui.ui.blocks import INDENT
-from spectui.ui.legend import Legend
-from spectui.ui.main_screen import MainScreen
+from spectui.ui.screen.main_screen import MainScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from spectui.ui.transcript import Transcript
-from spectui.ui.wrap import Flow
+from spectui.ui.transcript.blocks import INDENT
+from spectui.ui.transcript.legend import Legend
+from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.transcript.wrap import Flow
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import PAIR, Window, answer, ask, wait_until
 
 

@@ -10,19 +10,19 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from spectui.engine import demo
-from spectui.engine.fake import FakeEngine
 from spectui.errors import SpectuiError
+from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup
-from spectui.llama.shelf import Shelf
 from spectui.ui.app import SpectuiApp
-from spectui.ui.models import ModelsScreen
+from spectui.ui.dialogs.models import ModelsScreen
+from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
 from tests.ui.driving import PAIR, THEMES, Window, load, wait_until
 from tests.ui.seeing import shown
 
 
 def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = None) -> SpectuiApp:
-    return SpectuiApp(engine, setup, knobs or Knobs(), theme_directories=(THEMES,), shelf=Shelf([place]))
+    return SpectuiApp(engine, setup, knobs or Knobs(), theme_directories=(THEMES,), shelf=ModelCatalogue([place]))
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(
 
 
 async def test_who_has_chosen_is_offered_nothing(window: Window, models: Path) -> None:
-    async with window(PAIR, shelf=Shelf([models])) as (app, pilot):
+    async with window(PAIR, shelf=ModelCatalogue([models])) as (app, pilot):
         await pilot.pause()
         assert not app.screen.workers._workers
         assert "found" not in one(pilot)
@@ -98,8 +98,8 @@ async def test_who_has_chosen_is_offered_nothing(window: Window, models: Path) -
 
 def test_counting_opens_nothing(models: Path) -> None:
     (models / "small.gguf").chmod(0)
-    assert Shelf([models]).count() == 2
-    assert Shelf([models]).count(lambda: True) == 0
+    assert ModelCatalogue([models]).count() == 2
+    assert ModelCatalogue([models]).count(lambda: True) == 0
 
 
 def test_without_the_demo_pair_only_the_window_can_do_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

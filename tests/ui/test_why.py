@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from spectui.engine.fake import FakeEngine
 from spectui.knobs import Setup
-from spectui.ui.dashboard import Dashboard
+from spectui.ui.dashboard.dashboard import Dashboard
+from tests.fake_engine import FakeEngine
 from tests.ui.driving import PAIR, Make, ask, wait_until
 
 ALONE = replace(PAIR, draft=None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from spectui.ui.wrap import Flow, clean
+from spectui.ui.transcript.wrap import Flow, clean
 
 ALPHABET = [*"ab c,(  \t\n-é", *"中、「か\u3099\u0301👩\u200d🔬❤\ufe0f\U0001f1e9", *"שלום\u05b0م\u0651"]
 MARKS = "\u0301\u3099\u200d\ufe0f\u05b0\u0651"

@@ -12,7 +12,7 @@ from spectui.store import export, library
 from spectui.store.journal import TITLE
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Summary
-from spectui.ui.kept import as_kept
+from spectui.ui.screen.snapshot import as_kept
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat

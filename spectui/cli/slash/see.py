@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spectui.cli.slash.command import Command
-from spectui.cli.telling import compared, of_token, told, worth
+from spectui.cli.text_report import compared, of_token, told, worth
 from spectui.errors import UsageError
-from spectui.ui.comparison import OTHERWISE
 from spectui.ui.figures import count, duration
+from spectui.ui.screen.comparison import OTHERWISE
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat

@@ -10,7 +10,7 @@ from spectui.errors import UsageError
 from spectui.store import library
 from spectui.store.records import StoredMessage
 from spectui.ui.figures import printable
-from spectui.ui.prose import code_blocks
+from spectui.ui.transcript.prose import code_blocks
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat
@@ -26,7 +26,7 @@ def _new(chat: PlainChat, rest: str) -> None:
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
     chat.must_be_ready()
-    messages = chat.session.ask_again()
+    messages = chat.session.regenerate()
     if messages is None:
         raise UsageError("There is no prompt to answer again.")
     chat.answer(messages)

@@ -1,0 +1,91 @@
+"""Figures, tokens and models in words, for a chat in lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from spectui.gguf_files.compatibility import match
+from spectui.gguf_files.header import GgufHeader
+from spectui.speculation.records import Round, Token
+from spectui.speculation.statistics import Statistics
+from spectui.ui.dashboard.estimates import advice, payoff
+from spectui.ui.dashboard.why import why_no_drafts
+from spectui.ui.figures import UNKNOWN, Figures, count, decimal, milliseconds, percent, printable, size
+from spectui.ui.screen.comparison import Comparison
+
+
+def told(statistics: Statistics) -> str:
+    """How fast it was, and how much of what was drafted was taken."""
+    return (
+        f"{count(statistics.emitted)} tokens at {decimal(statistics.tokens_per_s)} a second, "
+        f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
+        f"{count(statistics.drafted)} drafted tokens accepted"
+    )
+
+
+def worth(figures: Figures) -> Iterator[str]:
+    """Whether drafting pays, as far as the latest rounds tell, and why nothing is drafted if nothing is."""
+    if why := why_no_drafts(figures):
+        yield f"No drafts: {why}."
+    elif figures.reply.drafted and (paid := payoff(figures.rounds)) is not None:
+        yield (f"Drafting is estimated to make it {paid.pays:.2f} times as fast: {decimal(paid.tokens)} tokens a round, which"
+               f" takes {decimal(paid.passes)} plain passes.")  # fmt: skip
+    if (suggested := advice(figures.rounds, figures.reply)) is not None:
+        yield f"The draft-max that promises most is {suggested.best}."
+
+
+def compared(comparison: Comparison) -> Iterator[str]:
+    """The measured speed-up, and whether the text is the same."""
+    fast, plain = comparison.with_drafts, comparison.plain
+    times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}"
+    yield (f"Measured: {times} times as fast, {decimal(fast.tokens_per_s)} tokens a second with drafts and"
+           f" {decimal(plain.tokens_per_s)} without.")  # fmt: skip
+    found = comparison.difference
+    if comparison.identical:
+        yield f"The text is identical, over {count(plain.emitted)} tokens."
+    elif found is not None:
+        first, second = (
+            _quoted(token.text) if token is not None else "the end" for token in (found.first, found.second)
+        )
+        turned = f"; {', '.join(comparison.turned)} was turned meanwhile" if comparison.turned else ""
+        yield f"The text differs: token {count(found.number)} is {first} with drafts, {second} without{turned}."
+    elif comparison.problem:
+        yield f"It ended early: {printable(comparison.problem)}"
+
+
+def of_token(token: Token, round: Round, name: str) -> Iterator[str]:
+    """Where a token came from, what was likely there, and what its round took."""
+    place = next(place for place, each in enumerate(round.tokens) if each is token)
+    origin = f"{token.origin}, drafted by {token.source}" if token.origin == "accepted" else token.origin
+    if token.origin == "correction":
+        origin = f"{origin} in place of {_quoted(round.drafted[place].text)} by {round.drafted[place].source}"
+    yield f"{name} is {_quoted(token.text)}: {origin}; target {_chance(token.p_target)}, draft {_chance(token.p_draft)}."
+    if round.likeliest is not None:
+        best = (f"{_quoted(text)} {_chance(p)}" for _, text, p in round.likeliest.at(place))
+        yield f"The target's likeliest: {', '.join(best)}."
+    draft, verify, choose = (milliseconds(each) for each in (round.draft_s, round.verify_s, round.choose_s))
+    yield (f"Round {round.index} took {milliseconds(round.seconds)} ms: draft {draft}, verify {verify}, choose {choose};"
+           f" {round.count('accepted')} of {len(round.drafted)} drafted tokens accepted.")  # fmt: skip
+
+
+def _quoted(text: str) -> str:
+    """A token's text so that its spaces and line ends are heard."""
+    return json.dumps(printable(text), ensure_ascii=False)
+
+
+def _chance(p: float | None) -> str:
+    return "unknown" if p is None else f"{p:.3f}"
+
+
+def described(head: GgufHeader, heads: list[GgufHeader]) -> str:
+    """What is known of a model, and which of these models can draft for it, by their numbers from 1."""
+    what = [head.architecture, head.parameters, head.quantisation, size(head.size)]
+    known = f"{head.name}: {', '.join(each for each in what if each)}"
+    if head.problem:
+        return f"{known}; it {head.problem}."
+    drafts = [
+        str(number) for number, each in enumerate(heads, 1) if match(head, each).how == "same" and each.size < head.size
+    ]
+    fit = f"drafts of its vocabulary: {', '.join(drafts)}" if drafts else "no draft of its vocabulary here"
+    return f"{known}, context {count(head.context)} tokens; {fit}."

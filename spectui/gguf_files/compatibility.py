@@ -1,0 +1,59 @@
+"""Which model on the shelf may draft for which, as far as their heads tell; loading them has the last word."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from spectui.gguf_files.check import PADDING
+from spectui.gguf_files.header import GgufHeader, Vocabulary
+
+_KINDS = {"llama": "SPM", "gpt2": "BPE", "bert": "WPM", "t5": "UGM", "rwkv": "RWKV", "plamo2": "PLaMo-2"}
+
+
+class Match(NamedTuple):
+    """`how`: the draft has the target's vocabulary, its tokens are translated (slower), or it cannot draft. `reason`: in
+    words, without a full stop."""
+
+    how: Literal["same", "translated", "never"]
+    reason: str
+
+
+def match(target: GgufHeader, draft: GgufHeader) -> Match:
+    """May `draft` draft for `target`?"""
+    if draft.problem:
+        return Match("never", draft.problem)
+    if draft.path == target.path:
+        return Match("never", "is the target itself")
+    if draft.recurrent:
+        return Match("never", "cannot take back a rejected token (it is recurrent)")
+    if target.vocabulary is None or draft.vocabulary is None:
+        return Match("never", f"{'the target' if target.vocabulary is None else 'it'} has no vocabulary of text")
+    difference = _difference(target.vocabulary, draft.vocabulary)
+    if difference:
+        return Match("translated", f"translated, slower: {difference}")
+    return Match("same", "same vocabulary" if draft.size < target.size else "same vocabulary, but no smaller")
+
+
+def drafts_for(target: GgufHeader, heads: list[GgufHeader]) -> list[GgufHeader]:
+    """Those that may draft for the target, the likeliest to pay first: of its vocabulary, smaller than it, smallest."""
+    order = {"same": 0, "translated": 1}
+    ranked = [(match(target, head), head) for head in heads]
+    usable = [
+        (order[found.how], head.size >= target.size, head.size, head.path, head)
+        for found, head in ranked
+        if found.how in order
+    ]
+    return [head for *_, head in sorted(usable, key=lambda each: each[:4])]
+
+
+def _difference(target: Vocabulary, draft: Vocabulary) -> str:
+    if target.kind != draft.kind:
+        ours, theirs = (_KINDS.get(vocabulary.kind, vocabulary.kind) for vocabulary in (target, draft))
+        return f"its tokenizer is {theirs} and the target's is {ours}"
+    if abs(target.count - draft.count) > PADDING:
+        return f"it has {draft.count} tokens and the target {target.count}"
+    digests, others = dict(target.digests), dict(draft.digests)
+    common = max(digests.keys() & others.keys(), default=None)
+    if common is None or digests[common] != others[common]:
+        return "it spells some tokens otherwise than the target"
+    return ""

@@ -1,0 +1,1 @@
+"""Drafters: the draft model, and repetitions of the text."""

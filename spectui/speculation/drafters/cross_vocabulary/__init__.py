@@ -1,0 +1,1 @@
+"""Drafting with a model that has another vocabulary than the target."""

@@ -1,0 +1,71 @@
+"""Drafters: whatever proposes tokens for the target to verify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+from typing import Protocol
+
+from spectui.knobs import Knobs
+from spectui.speculation.choice import choose
+from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
+from spectui.speculation.records import Candidate
+from spectui.speculation.sampling import confidence
+
+
+class Drafter(Protocol):
+    """Proposes a continuation, one candidate at a time, so that whoever asks can stop before the next one is paid for."""
+
+    upcoming: str
+    """The source of the candidate that would come next."""
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """A reply to this prompt begins."""
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        """Candidates for the positions behind `tokens`."""
+
+
+class DraftModel(Drafter, Protocol):
+    """A drafter with a model of its own, whatever its vocabulary."""
+
+    model: Evaluator
+
+    def behind(self, tokens: Sequence[int]) -> int:
+        """How many tokens of this text, in the model's own, its memory lacks."""
+
+
+class ModelDrafter:
+    """A draft model that chooses as the target does: same rule, same noise, same positions.
+
+    Its memory keeps the cells of accepted tokens; in each round it lacks only the one or two tokens that the target added
+    and evaluates those in one pass.
+    """
+
+    upcoming = "model"
+
+    def __init__(self, model: Evaluator, n_vocab: int) -> None:
+        """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
+        self.model = model
+        self._n_vocab = min(n_vocab, model.n_vocab)
+
+    def behind(self, tokens: Sequence[int]) -> int:
+        return len(tokens) - common_prefix(self.model.tokens, tokens)
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        if len(tokens) <= self.model.n_ctx:
+            feed(self.model, tokens[:-1], cancelled)
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        model = self.model
+        history = list(tokens)
+        # The last token is evaluated again even where it is in memory: its logits are needed.
+        model.truncate(min(common_prefix(model.tokens, history), len(history) - 1))
+        pending = history[len(model.tokens) :]
+        while len(model.tokens) + len(pending) <= model.n_ctx:
+            started = perf_counter()
+            row = model.evaluate(pending, rows=1)[0, : self._n_vocab]
+            token = choose(row, knobs, len(history), history)
+            yield Candidate(token, confidence(row, token), "model", seconds=perf_counter() - started)
+            history.append(token)
+            pending = [token]

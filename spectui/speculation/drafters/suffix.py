@@ -1,0 +1,215 @@
+"""A suffix automaton over the conversation: what followed the last time these words stood here?
+
+Blumer et al. 1985: built online, O(1) amortised per token. The suffix link of the newest state is the longest suffix of
+the text that also stands further up; following the commonest transition from there proposes a continuation (as SAM
+decoding does, arXiv:2411.10666). It costs microseconds and needs no draft model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+
+from spectui.knobs import Knobs
+from spectui.speculation.drafters.copy_cursor import CopyCursor
+from spectui.speculation.evaluator import Cancelled, common_prefix
+from spectui.speculation.policies.acceptance import match_prior
+from spectui.speculation.records import Candidate
+
+_LOOK_BACK = 32
+"""Tokens of the text that are looked for in past replies: a longer match says no more."""
+
+_ANCESTORS = 24
+"""Suffix links followed to count an occurrence. Text has about ten; only repetition without end has more."""
+
+
+class SuffixAutomaton:
+    """States are numbers; state 0 is the empty string."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the text. What was matched in it before no longer counts."""
+        self.tokens: list[int] = []
+        self._next: list[dict[int, int]] = [{}]
+        self._link = [-1]
+        self._length = [0]
+        self._count = [0]
+        self._last_end = [0]
+        self._last = 0
+
+    def extend(self, token: int) -> None:
+        """Append a token to the text."""
+        new = self._state(self._length[self._last] + 1, {})
+        self.tokens.append(token)
+        state = self._last
+        while state >= 0 and token not in self._next[state]:
+            self._next[state][token] = new
+            state = self._link[state]
+        if state < 0:
+            self._link[new] = 0
+        else:
+            target = self._next[state][token]
+            if self._length[state] + 1 == self._length[target]:
+                self._link[new] = target
+            else:
+                self._link[new] = self._link[target] = self._split(state, token, target)
+        self._last = new
+        for _ in range(_ANCESTORS):
+            self._count[new] += 1
+            self._last_end[new] = len(self.tokens)
+            new = self._link[new]
+            if new <= 0:
+                break
+
+    def _split(self, state: int, token: int, target: int) -> int:
+        """A copy of `target` for the shorter strings that end there."""
+        clone = self._state(self._length[state] + 1, dict(self._next[target]))
+        self._link[clone] = self._link[target]
+        self._count[clone] = self._count[target]
+        self._last_end[clone] = self._last_end[target]
+        while state >= 0 and self._next[state].get(token) == target:
+            self._next[state][token] = clone
+            state = self._link[state]
+        return clone
+
+    def _state(self, length: int, transitions: dict[int, int]) -> int:
+        self._next.append(transitions)
+        self._link.append(-1)
+        self._length.append(length)
+        self._count.append(0)
+        self._last_end.append(0)
+        return len(self._next) - 1
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The state of the longest suffix of the text that also stands further up, and its length in tokens."""
+        state = self._link[self._last] if self._last else 0
+        return state, self._length[state]
+
+    def advance(self, state: int, length: int, token: int) -> tuple[int, int]:
+        """The longest match after one more token that is not part of the text, from the match before it."""
+        while state and token not in self._next[state]:
+            state = self._link[state]
+            length = self._length[state]
+        following = self._next[state].get(token)
+        return (following, length + 1) if following is not None else (0, 0)
+
+    def continuation(self, state: int, length: int) -> Iterator[tuple[int, float, int]]:
+        """(token, share of the times that it followed, length of the match behind it), for as long as anything followed."""
+        while length and self._next[state]:
+            token, total = self._commonest(state)
+            if token < 0:  # what stands between two texts
+                return
+            following = self._next[state][token]
+            yield token, self._count[following] / total, length
+            state = following
+            length += 1
+
+    def earlier_end(self, state: int) -> int | None:
+        """Where this match ended the last time that its commonest continuation followed it; None if nothing ever did."""
+        if not self._next[state]:
+            return None
+        return self._last_end[self._next[state][self._commonest(state)[0]]] - 1
+
+    def _commonest(self, state: int) -> tuple[int, int]:
+        """The token that followed most often, of equally common ones the latest; and how often anything followed."""
+        followers = self._next[state]
+        token = max(followers, key=lambda each: (self._count[followers[each]], self._last_end[followers[each]]))
+        return token, sum(self._count[each] for each in followers.values())
+
+
+class Match:
+    """The longest end of a text that stands in an automaton, followed token by token. The text need not be the automaton's."""
+
+    def __init__(self, automaton: SuffixAutomaton, state: int = 0, length: int = 0) -> None:
+        self.automaton = automaton
+        self.state = state
+        self.length = length
+
+    def advance(self, token: int) -> None:
+        """One more token of the text."""
+        self.state, self.length = self.automaton.advance(self.state, self.length, token)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """What followed. Before anything is known of this text, a longer match is trusted more."""
+        for token, share, length in self.automaton.continuation(self.state, self.length):
+            yield Candidate(token, share * match_prior(length), "suffix", match=length)
+
+
+class Cursor:
+    """The end of the text, moved on by what is drafted behind it: what would follow?
+
+    The longest match says it, in this conversation or, if longer, in past ones; or the passage that is being copied.
+    """
+
+    def __init__(self, text: Sequence[int], here: Match, past: Match | None, reader: CopyCursor) -> None:
+        self._text = list(text)
+        self._here = here
+        self._past = past
+        self._reader = reader
+
+    def advance(self, token: int) -> None:
+        """A token is drafted."""
+        self._text.append(token)
+        self._here.advance(token)
+        if self._past is not None:
+            self._past.advance(token)
+        self._reader.follow(self._text)
+        _reseat(self._reader, self._here)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """What would follow, token by token."""
+        longest = self._here
+        if self._past is not None and self._past.length > longest.length:
+            longest = self._past
+        if self._reader.match <= longest.length:
+            yield from longest.candidates()
+            return
+        for length, place in enumerate(range(self._reader.place, len(self._text)), self._reader.match):
+            yield Candidate(self._text[place], match_prior(length), "suffix", match=length)
+
+
+class SuffixDrafter:
+    """Proposes what followed before, in this conversation and, if they are given, in past replies."""
+
+    upcoming = "suffix"
+
+    def __init__(self, past: SuffixAutomaton | None = None) -> None:
+        self._automaton = SuffixAutomaton()
+        self._reader = CopyCursor()
+        self._past = past
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        if common_prefix(self._automaton.tokens, tokens) < len(self._automaton.tokens):
+            self._automaton, self._reader = SuffixAutomaton(), CopyCursor()
+        self._catch_up(tokens)
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        return self.cursor(tokens).candidates()
+
+    def cursor(self, tokens: Sequence[int]) -> Cursor:
+        """A cursor behind `tokens`."""
+        self._catch_up(tokens)
+        past = None
+        if self._past is not None:
+            past = Match(self._past)
+            for token in tokens[-_LOOK_BACK:]:
+                past.advance(token)
+        return Cursor(tokens, Match(self._automaton, *self._automaton.end), past, copy(self._reader))
+
+    def _catch_up(self, tokens: Sequence[int]) -> None:
+        automaton, reader = self._automaton, self._reader
+        for token in tokens[len(automaton.tokens) :]:
+            automaton.extend(token)
+            reader.follow(automaton.tokens)
+            _reseat(reader, Match(automaton, *automaton.end))
+
+
+def _reseat(reader: CopyCursor, match: Match) -> None:
+    """A match that is longer than the passage being copied becomes the passage."""
+    if match.length > reader.run:
+        place = match.automaton.earlier_end(match.state)
+        if place is not None:
+            reader.start(place, match.length)

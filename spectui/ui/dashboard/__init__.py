@@ -1,0 +1,1 @@
+"""The side panel: its pages of figures, and the devices."""

@@ -1,0 +1,86 @@
+"""A/B: the reply beside its plain decoding, in figures."""
+
+from __future__ import annotations
+
+from textwrap import shorten
+
+from spectui.ui.dashboard.page import Page
+from spectui.ui.figures import UNKNOWN, count, decimal, duration
+from spectui.ui.keys import key_of
+from spectui.ui.screen.comparison import Comparison
+from spectui.ui.transcript.inspector import quoted
+from spectui.ui.widgets.line_widget import Line, labelled, wrapped
+
+NAME, COLUMN = 16, 14
+
+
+class ComparePage(Page):
+    """The two decodings in columns, the measured speed-up, and whether the text is the same."""
+
+    HELP = """\
+## A/B
+
+**{compare}** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated, and
+the two texts are compared token by token. The plain text is written below and forgotten; the conversation keeps the first.
+"""
+
+    DEFAULT_CSS = """
+    ComparePage { height: 10; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._comparison: Comparison | None = None
+
+    def show(self, comparison: Comparison | None) -> None:
+        """Show this comparison; it may still be running."""
+        self._comparison = comparison
+        self.rewrite()
+
+    def written(self) -> list[Line]:
+        """The table."""
+        if self._comparison is None:
+            return [[(key_of(self.app, "compare"), "value"), (" decodes the last prompt without drafts,", "label")],
+                    [("beside the first, and measures the speed-up", "label")]]  # fmt: skip
+        return told(self._comparison, self.size.width)
+
+
+def told(comparison: Comparison, width: int) -> list[Line]:
+    """A comparison in figures and words."""
+    fast, plain = comparison.with_drafts, comparison.plain
+    rows = [
+        ("tokens/s", decimal(fast.tokens_per_s), decimal(plain.tokens_per_s)),
+        ("tokens", count(fast.emitted), count(plain.emitted)),
+        ("passes", count(fast.rounds), count(plain.rounds)),
+        ("decoding", duration(fast.decode_s), duration(plain.decode_s)),
+    ]
+    so_far = "  so far" if comparison.running else ""
+    times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}x"
+    return [
+        labelled("", (f"{'with drafts':<{COLUMN}}without", "label"), column=NAME),
+        *(labelled(name, (f"{a:<{COLUMN}}{b}", "value"), column=NAME) for name, a, b in rows),
+        labelled("measured", (times, "big"), (" as fast" + so_far, "label"), column=NAME),
+        *_same_text(comparison, width),
+    ]
+
+
+def _same_text(comparison: Comparison, width: int) -> list[Line]:
+    answer = {True: "yes", False: "no", None: UNKNOWN}[comparison.identical]
+    found = comparison.difference
+    if comparison.identical:
+        answer += f", over {count(comparison.plain.emitted)} tokens"
+    elif found is not None:
+        answer += f", from token {count(found.number)} on"
+    elif comparison.problem:
+        answer += f" {comparison.problem}"
+    elif comparison.running and comparison.plain.emitted:
+        answer += f" alike over {count(comparison.plain.emitted)} tokens so far"
+    lines = wrapped("identical text", answer, width, column=NAME)
+    if found is not None:
+        for name, token in (("with drafts", found.first), ("without", found.second)):
+            text = "its end" if token is None else f"{quoted(token.text, width - NAME - 11)} id {token.id}"
+            lines.append(labelled(name, (text, "value"), column=NAME))
+        if comparison.turned:
+            knobs = shorten(", ".join(comparison.turned), max(8, width - NAME), placeholder=" …")
+            lines += wrapped("knobs turned", knobs, width, column=NAME)
+    return lines

@@ -1,0 +1,207 @@
+"""Every figure in one widget that draws its own lines: a dozen small widgets cost a tenth of the engine's speed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+from spectui.speculation.records import Round
+from spectui.ui.dashboard.digits import big
+from spectui.ui.dashboard.estimates import payoff
+from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.why import why_no_drafts
+from spectui.ui.figures import (
+    STATES,
+    UNKNOWN,
+    Figures,
+    count,
+    decimal,
+    duration,
+    milliseconds,
+    percent,
+    printable,
+    share,
+    step,
+    verdict,
+)
+from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
+
+FULL_HEIGHT = 24
+"""Lines of the whole dashboard; with fewer it leaves the air out."""
+
+
+class Dashboard(Page):
+    """Speed, then what makes it: acceptance, rounds, costs, prompt, context. A dash stands for what is not known."""
+
+    HELP = """\
+## Figures
+
+**acceptance** = accepted / (accepted + rejected). **per pass** = tokens for each pass of the target.
+**by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
+**a round** = milliseconds for drafting, verifying, choosing and the rest.
+**now** = what is drafted, and why so much (**last**: what was, before the reply ended); **no drafts** = why there are none.
+**pays** or **loses** = the tokens that a round yields against its cost in plain passes (an estimate). **kept from** = accepted
+tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
+"""
+
+    DEFAULT_CSS = """
+    Dashboard { height: 24; }
+    """
+
+    def written(self) -> list[Line]:
+        """The latest figures."""
+        return lines(self.figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
+
+
+def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
+    """The dashboard, line by line, `width` cells wide; `compact` leaves the air and the less important out."""
+    graph = max(4, width - LABEL)
+    reply = figures.reply
+    head = _speed(figures, width)
+    effect: list[Line] = [
+        [("acceptance  ", "label"), *bar_of(reply.acceptance, graph - 6), (f"{share(reply.acceptance):>6}", "value")],
+        [("per pass    ", "label"), (f"{decimal(reply.tokens_per_pass):<6}", "value"), ("tokens", "label")],
+        _by_place(reply.per_position, graph),
+    ]  # fmt: skip
+    rounds = [_rounds(figures.rounds, graph, "accepted"), _rounds(figures.rounds, graph, "rejected")]
+    counts: list[Line] = [
+        _pair("drafted", count(reply.drafted), "accepted", count(reply.accepted)),
+        _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
+        _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
+    ]
+    cost = _cost(figures, graph)
+    now = _now(figures, graph)
+    prompt: list[Line] = [
+        _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
+        labelled(
+            "context", *bar_of(figures.context_share, graph - 8), (f"{percent(figures.context_share):>8}", "value")
+        ),
+    ]
+    chat: Line = [
+        ("this chat   ", "label"), (count(figures.chat.emitted), "value"), (" tokens   acc ", "label"),
+        (f"{share(figures.chat.acceptance):<3}", "value"), ("   ", "label"),
+        (decimal(figures.chat.tokens_per_s), "value"), (" t/s", "label"),
+    ]  # fmt: skip
+    if compact:
+        return [*head, *effect, rounds[0], *counts[:2], cost[0], _pays(figures), *now, prompt[1]]
+    return [
+        *head,
+        [],
+        *effect,
+        [],
+        *rounds,
+        [],
+        *counts,
+        _kept(figures),
+        [],
+        *cost,
+        _pays(figures),
+        *now,
+        *prompt,
+        chat,
+    ]
+
+
+def _pays(figures: Figures) -> Line:
+    """The break-even, in words."""
+    paid = payoff(figures.rounds)
+    if paid is None:
+        return labelled("pays", (UNKNOWN, "label"))
+    pays, times = verdict(paid.pays).split()
+    return labelled(
+        pays, (times, "value"), (": ", "label"), (decimal(paid.tokens), "value"),
+        (" tokens for ", "label"), (decimal(paid.passes), "value"), (" passes", "label"),
+    )  # fmt: skip
+
+
+def _speed(figures: Figures, width: int) -> list[Line]:
+    rows = big(decimal(figures.speed))
+    side = ["", STATES.get(figures.state, ""), "t/s, last 3 s" if figures.live else "t/s"]
+    return [[(f"{row:<15}", "big"), (text, "label")] for row, text in zip(rows, side, strict=True)]
+
+
+def _pair(first: str, value: str, second: str, other: str) -> Line:
+    return [
+        (f"{first:<{LABEL}}", "label"), (f"{value:<11}", "value"),
+        (f"{second:<{LABEL}}", "label"), (other, "value"),
+    ]  # fmt: skip
+
+
+def _by_place(rates: list[float | None], width: int) -> Line:
+    """A column for each place in the draft, and the rate of the first and the last one."""
+    known = rates[: width - 12]
+    while known and known[-1] is None:  # drafted there, but never judged
+        known.pop()
+    columns = "".join(" " if rate is None else step(rate) for rate in known)
+    ends = f" {share(known[0])} … {share(known[-1])}" if len(known) > 1 else f" {share(known[0])}" if known else UNKNOWN
+    return [("by place    ", "label"), (columns, "accepted"), (ends, "value" if known else "label")]
+
+
+def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
+    """A column for each of the latest rounds: how many of its drafted tokens were accepted, or were rejected."""
+    latest = rounds[-width:]
+    # One scale for both lines, else a tall column of rejections could mean one token.
+    top = max((len(round.drafted) for round in latest), default=0)
+    how_many: Callable[[Round], int] = (
+        (lambda round: round.count("accepted")) if fate == "accepted" else (lambda round: round.count("rejected"))
+    )
+    columns = "".join(step(how_many(round) / top) if top and how_many(round) else " " for round in latest)
+    name = "by round" if fate == "accepted" else "  rejected"
+    return [(f"{name:<{LABEL}}", "label"), (columns or UNKNOWN, fate if latest else "label")]
+
+
+def _kept(figures: Figures) -> Line:
+    """How many accepted tokens each drafter had."""
+    line: Line = [("kept from   ", "label")]
+    for source, number in sorted(figures.sources.items()):
+        line += [(f"{source} ", "label"), (f"{count(number):<7}", "value")]
+    return line if figures.sources else [*line, (UNKNOWN, "label")]
+
+
+def _now(figures: Figures, width: int) -> list[Line]:
+    """What the policy does, or did in the last round, and why; or why nothing is drafted: in two lines in any case."""
+    rounds = figures.rounds
+    name, style = ("now", "value") if figures.live else ("last", "label")
+    if text := why_no_drafts(figures):
+        return _told("no drafts", "correction", text, "value", width)
+    if not rounds or not rounds[-1].note:
+        return [labelled("now", (UNKNOWN, "label")), []]
+    sources = dict.fromkeys(token.source for token in rounds[-1].drafted)
+    return _told(name, "label", " + ".join(sources) + " · " * bool(sources) + rounds[-1].note, style, width)
+
+
+def _told(name: str, name_style: str, text: str, style: str, width: int) -> list[Line]:
+    first, second = two_lines(text, width)
+    return [[(f"{name:<{LABEL}}", name_style), (first, style)], [(" " * LABEL, "label"), (second, style)]]
+
+
+def two_lines(text: str, width: int) -> tuple[str, str]:
+    """Text in two lines of `width` cells, broken between words, with … where it had to be cut. No word stands alone in
+    the second if the one before it can stand there too."""
+    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
+    first, second = [*lines, "", ""][:2]
+    rest, _, last = first.rpartition(" ")
+    if rest and second and " " not in second and len(last) + 1 + len(second) <= width:
+        return rest, f"{last} {second}"
+    return first, second
+
+
+def _cost(figures: Figures, width: int) -> list[Line]:
+    """Milliseconds of an average round, and what they went into."""
+    reply = figures.reply
+    if not reply.rounds:
+        return [[("a round     ", "label"), (UNKNOWN, "label")], []]
+    rest_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
+    parts = [("draft", reply.draft_s), ("verify", reply.verify_s), ("choose", reply.choose_s), ("rest", rest_s)]
+    whole = f"{milliseconds(reply.decode_s / reply.rounds)} ms"
+    room = max(4, width - 9)
+    draft = round(room * reply.draft_s / reply.decode_s) if reply.decode_s else 0
+    verify = round(room * reply.verify_s / reply.decode_s) if reply.decode_s else 0
+    first: Line = [
+        ("a round     ", "label"), ("▓" * draft, "accepted"), ("█" * verify, "bar"),
+        (" " * (room - draft - verify), "track"), (f"{whole:>9}", "value"),
+    ]  # fmt: skip
+    second: Line = []
+    for name, seconds in parts:
+        second += [(f"{name} ", "label"), (f"{milliseconds(seconds / reply.rounds):<5}", "value")]
+    return [first, second]

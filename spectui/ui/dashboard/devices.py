@@ -1,0 +1,179 @@
+"""The devices: which one the target and the draft run on, how full each is, how busy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import set_cell_size
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from spectui.engine.events import Device
+from spectui.knobs import Setup
+from spectui.telemetry.gpus import find_gpu
+from spectui.telemetry.monitor import Snapshot
+from spectui.ui.dashboard.placement import Role, chosen, selectable
+from spectui.ui.figures import MUTED, UNKNOWN, decimal, percent, printable
+from spectui.ui.widgets.line_widget import gauge
+
+ROLES: tuple[Role, ...] = ("device", "device_draft")
+MARKS, REST = (3, 10), 14
+"""So many cells behind the name each role's mark stands, and the rest begins."""
+
+NAME, BAR, MEMORY, USE = 12, 5, 9, 6
+"""Cells of the other columns; a wide panel gives the first two more."""
+
+
+class DevicePane(Widget, can_focus=True):
+    """A row for each device. Arrows move, Space or Enter or a click picks; the models are loaded anew."""
+
+    HELP = """\
+## Devices
+
+Arrows choose a device and a role, **Space**, **Enter** or a click moves the target or the draft there: the models are
+loaded anew and the conversation stays. Several GPUs may share a model; the CPU takes it alone.
+"""
+
+    BINDING_GROUP_TITLE = "devices"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1, 0)", "Up", id="devices.up", show=False),
+        Binding("down", "move(1, 0)", "Down", id="devices.down", show=False),
+        Binding("left", "move(0, -1)", "Target", id="devices.target", show=False),
+        Binding("right", "move(0, 1)", "Draft", id="devices.draft", show=False),
+        Binding("space,enter", "pick", "Pick device", id="pick-device", tooltip="Run the model there; loads it anew"),
+    ]
+
+    DEFAULT_CSS = """
+    DevicePane { height: auto; }
+    """
+
+    @dataclass
+    class Picked(Message):
+        """`role` ("device" or "device_draft" of the set-up) is to use or to leave this device."""
+
+        pane: DevicePane
+        role: Role
+        device: str
+
+        @property
+        def control(self) -> DevicePane:
+            """The pane it was picked in."""
+            return self.pane
+
+    def __init__(self, setup: Setup, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._setup = setup
+        self._devices: tuple[Device, ...] = ()
+        self._snapshot: Snapshot | None = None
+        self._row = 0
+        self._role = 0
+
+    def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
+        """Show these devices under this set-up. Lays out anew only if their number changed."""
+        grown = len(devices) != len(self._devices)
+        self._devices, self._setup = devices, setup
+        self._row = min(self._row, max(0, len(devices) - 1))
+        self.refresh(layout=grown)
+
+    def update_telemetry(self, snapshot: Snapshot) -> None:
+        """Show what the monitor saw."""
+        if snapshot is not self._snapshot:
+            self._snapshot = snapshot
+            self.refresh()
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """A heading and a row for each device."""
+        return 1 + max(1, len(self._devices))
+
+    def action_move(self, rows: int, roles: int) -> None:
+        """Move the cursor."""
+        self._row = min(max(0, self._row + rows), max(0, len(self._devices) - 1))
+        self._role = min(max(0, self._role + roles), 1)
+        self.refresh()
+
+    def action_pick(self) -> None:
+        """Pick what the cursor stands on."""
+        if self._row < len(self._devices) and selectable(self._devices[self._row]):
+            role: Role = ROLES[self._role]
+            if role == "device_draft" and self._setup.draft is None:
+                return
+            self.post_message(self.Picked(self, role, self._devices[self._row].name))
+
+    def on_click(self, event: events.Click) -> None:
+        """Pick the mark under the mouse."""
+        row = event.y - 1
+        if not 0 <= row < len(self._devices):
+            return
+        self._row = row
+        name, _ = self._widths()
+        for place, behind in enumerate(MARKS):
+            if abs(event.x - name - behind) <= 2:
+                self._role = place
+                self.action_pick()
+        self.refresh()
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.refresh()
+
+    def render(self) -> Content:
+        """The heading and the rows."""
+        name, bar_width = self._widths()
+        words = f"{'device':<{name}} target draft {'memory':<{bar_width + MEMORY - 2}}GB{'use':>{USE}}"
+        heading = Content.styled(words, MUTED).truncate(self.size.width)
+        if not self._devices:
+            return Content("\n").join([heading, Content.styled(UNKNOWN, MUTED)])
+        return Content("\n").join([heading, *(self._line(row) for row in range(len(self._devices)))])
+
+    def _widths(self) -> tuple[int, int]:
+        """Cells of the name and of the memory's bar."""
+        spare = max(0, self.size.width - NAME - REST - BAR - MEMORY - USE)
+        return NAME + spare // 2, BAR + spare - spare // 2
+
+    def _line(self, row: int) -> Content:
+        device = self._devices[row]
+        width, bar_width = self._widths()
+        name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
+        used, total, busy = self._memory(device)
+        share = used / total if used is not None and total else None
+        memory = UNKNOWN if used is None or not total else f"{decimal(used / 1e9)}/{total / 1e9:.0f}"
+        return Content.assemble(
+            set_cell_size(name, width), "   ",
+            self._mark(row, 0), "      ", self._mark(row, 1), "   ",
+            gauge(share, bar_width), f"{memory:>{MEMORY}}", f"{percent(busy):>{USE}}",
+        ).truncate(self.size.width)  # fmt: skip
+
+    def _mark(self, row: int, place: int) -> Content:
+        device, role = self._devices[row], ROLES[place]
+        if not selectable(device) or (role == "device_draft" and self._setup.draft is None):
+            return Content.styled("·", MUTED)
+        on = device.name in chosen(self._setup, role, self._devices)
+        here = self.has_focus and (row, place) == (self._row, self._role)
+        return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else MUTED)
+
+    def _memory(self, device: Device) -> tuple[int | None, int | None, float | None]:
+        """(bytes used, bytes in all, share busy): what the monitor sees now, else what ggml said when it loaded."""
+        used: int | None = device.total - device.free if device.total else None
+        total: int | None = device.total or None
+        busy: float | None = None
+        if self._snapshot is None:
+            return used, total, busy
+        if device.kind == "cpu":
+            host = self._snapshot.host
+            if host.memory_used is not None and host.memory_total:
+                used, total = host.memory_used, host.memory_total
+            return used, total, host.cpu
+        gpu = find_gpu(self._snapshot.gpus, device.id)
+        if gpu is not None:
+            busy = gpu.utilisation
+            if gpu.memory_used is not None and gpu.memory_total:
+                used, total = gpu.memory_used, gpu.memory_total
+        return used, total, busy

@@ -1,0 +1,149 @@
+"""The machine: memory and use of each GPU and of the host, as bars with the last minutes behind them; and the models."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from spectui.engine.events import Device, ModelInfo
+from spectui.telemetry.gpus import find_gpu
+from spectui.telemetry.monitor import Snapshot
+from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.plot import columns
+from spectui.ui.figures import UNKNOWN, count, percent, printable
+from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
+
+MINUTES = 2
+"""Of history; the monitor looks once a second."""
+
+BRIEF = -1
+"""Rows of history of a GPU that is told in one line."""
+
+
+class MachinePage(Page):
+    """For each GPU and the host: memory, use, and how both went."""
+
+    HELP = """\
+## Machine
+
+Memory and use of each GPU (NVML, or what ggml says) and of the host; the columns behind are the last two minutes. Below, the
+devices: **{devices}**, arrows and Space move a model to another one.
+"""
+
+    DEFAULT_CSS = """
+    MachinePage { height: 1fr; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._past: deque[Snapshot] = deque(maxlen=60 * MINUTES)
+        self._devices: tuple[Device, ...] = ()
+        self._models: tuple[ModelInfo, ...] = ()
+
+    def update_telemetry(self, snapshot: Snapshot) -> None:
+        """One more look at the machine; the same one again counts once."""
+        if not self._past or self._past[-1] is not snapshot:
+            self._past.append(snapshot)
+            if self.display:
+                self.rewrite()
+
+    def update_devices(self, devices: tuple[Device, ...]) -> None:
+        """The devices as ggml sees them: what NVML does not know is told from them."""
+        self._devices = devices
+        if self.display:
+            self.rewrite()
+
+    def update_models(self, models: Iterable[ModelInfo]) -> None:
+        """Target and draft, as they are loaded."""
+        self._models = tuple(models)
+        if self.display:
+            self.rewrite()
+
+    def written(self) -> list[Line]:
+        """GPUs first, then the host, then the models; of the past what there is room for, and many GPUs in a line each."""
+        told, room = self._told(self.size.width), self.size.height
+        for rows, most in ((2, room - len(told)), (1, room - len(told)), (1, room), (0, room), (BRIEF, room)):
+            lines = self._seen(self.size.width, rows)
+            if len(lines) <= most:
+                break
+        return [*lines, *told]
+
+    def _seen(self, width: int, rows: int) -> list[Line]:
+        """What the monitor saw, each with `rows` of how it went."""
+        lines: list[Line] = []
+        for device in self._devices:
+            if device.kind in ("gpu", "igpu"):
+                lines += [*self._gpu(device, width, rows), *([[]] if rows > 0 else [])]
+        if not lines and self._past and self._past[-1].gpu_reason:
+            lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
+        return [*lines, *self._host(width, rows)]
+
+    def _told(self, width: int) -> list[Line]:
+        """What the models are, and what was found out about them at load."""
+        lines: list[Line] = []
+        for role, model in zip(("target", "draft"), self._models, strict=False):
+            about = f"{model.description}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
+            lines += [[], *wrapped(role, about, width), *wrapped("", model.remark, width, "label")]
+        return lines
+
+    def _gpu(self, device: Device, width: int, rows: int) -> list[Line]:
+        gpus = [find_gpu(each.gpus, device.id) for each in self._past]
+        now = gpus[-1] if gpus else None
+        used = now.memory_used if now and now.memory_used is not None else device.total - device.free
+        total = now.memory_total if now and now.memory_total else device.total
+        warm = [f"{now.temperature:.0f} °C" if now and now.temperature is not None else "",
+                f"{now.power:.0f} W" if now and now.power is not None else ""]  # fmt: skip
+        if rows == BRIEF:
+            (memory,) = _measured(printable(device.name)[: LABEL - 1], used, total, [], width - 6, 0)
+            return [[*memory, (f"{percent(now.utilisation if now else None):>6}", "value")]]
+        past = _shares((gpu.memory_used, gpu.memory_total) if gpu else (None, None) for gpu in gpus)
+        name = printable(f"{device.name}  {device.description}").replace("\n", " ")
+        return [
+            [(name[: width - 14], "value"), ("  " + " ".join(filter(None, warm)), "label")],
+            *_measured("VRAM", used, total, past, width, rows),
+            *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
+        ]  # fmt: skip
+
+    def _host(self, width: int, rows: int) -> list[Line]:
+        hosts = [each.host for each in self._past]
+        cpu = next((device for device in self._devices if device.kind == "cpu"), None)
+        name = printable(f"host  {cpu.description}" if cpu else "host").replace("\n", " ")
+        if not hosts:
+            return [[(name[:width], "value")], labelled("memory", (UNKNOWN, "label"))]
+        now = hosts[-1]
+        own = f"  spectui {_gigabytes(now.process)}" if now.process is not None else ""
+        return [
+            [(name[: max(4, width - len(own))], "value"), (own, "label")],
+            *_measured("memory", now.memory_used, now.memory_total,
+                       _shares((host.memory_used, host.memory_total) for host in hosts), width, rows),
+            *_used("processor", now.cpu, [host.cpu for host in hosts], width, rows),
+        ]  # fmt: skip
+
+
+def _measured(
+    name: str, used: int | None, total: int | None, past: list[float | None], width: int, rows: int
+) -> list[Line]:
+    part = used / total if used is not None and total else None
+    figure = UNKNOWN if part is None else f"{_gigabytes(used)} of {_gigabytes(total)}"
+    return _row(name, part, figure, past, width, rows)
+
+
+def _used(name: str, part: float | None, past: list[float | None], width: int, rows: int) -> list[Line]:
+    return _row(name, part, percent(part), past, width, rows)
+
+
+def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
+    """A bar with its figure, and under it the past as columns."""
+    lines = [labelled(name, *bar_of(part, width - 12 - 20), (f"{figure:>20}", "value"))]
+    if rows and any(share is not None for share in past):
+        latest = past[-(width - 12) :]
+        lines += [labelled("", (text, "accepted")) for text in columns(latest, rows)]
+    return lines
+
+
+def _shares(pairs: Iterable[tuple[int | None, int | None]]) -> list[float | None]:
+    return [used / total if used is not None and total else None for used, total in pairs]
+
+
+def _gigabytes(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number / 1e9:.1f} GB"

@@ -1,0 +1,230 @@
+"""The right side: from effect (figures) to lever (sliders, devices)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widget import Widget
+
+from spectui.engine.events import Device, ModelInfo
+from spectui.knobs import Knobs, Setup, spec_of, specs, title
+from spectui.speculation.records import Round
+from spectui.telemetry.monitor import Snapshot
+from spectui.ui.dashboard.compare_page import ComparePage
+from spectui.ui.dashboard.dashboard import Dashboard
+from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.machine import MachinePage
+from spectui.ui.dashboard.page_bar import PageBar
+from spectui.ui.dashboard.positions import PlacesPage
+from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dashboard.trends import TrendsPage
+from spectui.ui.figures import Figures
+from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.widgets.actions import ActionLine
+from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.slider import Slider
+
+SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
+"""The knobs that are worth a hand on them while a reply is written: they stand on the first page too."""
+
+SWITCHES = ("policy", "drafter")
+"""Those that are a word: what the sliders then refine."""
+
+
+_LABELS = {"repeat_penalty": "repetition"}
+"""Names that are too long for a slider."""
+
+NO_PRESET = "–"
+
+PAGES: dict[str, tuple[str, ...]] = {
+    "now": ("dashboard", "switches", "sliders", "devices"),
+    "rounds": ("rounds",),
+    "places": ("places",),
+    "time": ("trends",),
+    "machine": ("machine", "devices"),
+    "knobs": ("switches", "sliders", "preset", "actions"),
+    "a/b": ("compare", "plain"),
+}
+"""What stands on each page, by the parts' ids."""
+
+
+class SidePanel(VerticalScroll, can_focus=False):
+    """Pages, of which one is seen: figures and levers, rounds, places in the draft, time, the machine, all knobs."""
+
+    ALLOW_MAXIMIZE: ClassVar[bool] = False
+
+    def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.page = "now"
+        """The page that is seen."""
+        self.rounds = RoundsPage(id="rounds")
+        self.trends = TrendsPage(id="trends")
+        self.machine = MachinePage(id="machine")
+        self.devices = DevicePane(setup, id="devices")
+        self.compare = ComparePage(id="compare")
+        self.plain = Transcript(id="plain")
+        self.preset = ChoiceRow("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
+        self._pages = (
+            Dashboard(id="dashboard"), self.rounds, PlacesPage(id="places"), self.trends, self.machine, self.compare,
+        )  # fmt: skip
+        # Switches and sliders are made from the table of knobs.
+        switches = [
+            ChoiceRow(
+                key,
+                title(key),
+                getattr(knobs, key),
+                choices=spec_of(Knobs, key).choices,
+                default=getattr(Knobs(), key),
+                id=f"switch-{title(key)}",
+            )
+            for key in SWITCHES
+        ]
+        self.sliders = {
+            key: Slider(
+                key, _LABELS.get(key, title(key)), getattr(knobs, key), low=spec.low, high=spec.high, step=spec.step,
+                default=default, id=f"slider-{title(key)}",
+            )
+            for key, default, spec in specs(Knobs)
+            if spec.low is not None and spec.high is not None and spec.step is not None
+        }  # fmt: skip
+        """By the names of their knobs."""
+        self._levers: tuple[ChoiceRow | Slider, ...] = (*switches, *self.sliders.values())
+        self._bar = PageBar(tuple(PAGES), id="pages")
+        self._parts: tuple[Widget, ...] = (
+            *self._pages,
+            Horizontal(*switches, id="switches"),
+            Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
+            self.preset,
+            ActionLine(
+                (("save", "save_preset"), ("next preset", "next_preset"), ("reset all", "reset_knobs")), id="actions"
+            ),
+            self.devices,
+            self.plain,
+        )
+        self._show_parts()
+        self._dim(knobs)
+
+    def compose(self) -> ComposeResult:
+        """The first page, and the rest when the window stands: that takes a twentieth of its start."""
+        yield self._bar
+        yield from (part for part in self._parts if part.id in PAGES[self.page])
+        self.call_after_refresh(self._compose_rest)
+
+    def _compose_rest(self) -> None:
+        if self.is_attached:  # the window may be closed already
+            self.query_one("#sliders").mount(*(each for key, each in self.sliders.items() if key not in SLIDERS))
+            self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
+
+    def show_page(self, page: str) -> None:
+        """See this page."""
+        self.page = page
+        self._show_parts()
+        self._bar.show_page(page)
+        focused = self.screen.focused
+        # Textual would hand the focus to a neighbour that is hidden too, or to nobody: what is typed then turned knobs.
+        if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
+            self.screen.set_focus(self.screen.query_one("#prompt"))
+
+    def _show_parts(self) -> None:
+        for part in self._parts:
+            _mark(part, part.id not in PAGES[self.page], "-off")
+        for key, slider in self.sliders.items():
+            _mark(slider, self.page != "knobs" and key not in SLIDERS, "-off")
+        _mark(self, self.page == "now", "-now")
+
+    def on_hide(self) -> None:
+        """A window that is made narrow hides the panel: the keys are the prompt's then."""
+        if self.screen.focused is not None and self in self.screen.focused.ancestors:
+            self.screen.set_focus(self.screen.query_one("#prompt"))
+
+    def focus_page(self) -> bool:
+        """Focus what can be turned on the page. False where there is nothing."""
+        for part in (self.rounds, *self.sliders.values(), self.devices):
+            if not _is_off(part):
+                part.focus(scroll_visible=False)
+                return True
+        return False
+
+    @on(PageBar.Chosen)
+    def _choose(self, event: PageBar.Chosen) -> None:
+        event.stop()
+        self.show_page(event.page)
+
+    def add_round(self, round: Round) -> None:
+        """One more round of the reply."""
+        self.trends.add_round(round)
+
+    def look_back(self, rounds: Iterable[Round]) -> None:
+        """An earlier reply, with these rounds, is the last again."""
+        self.trends.look_back(rounds)
+
+    def update_figures(self, figures: Figures) -> None:
+        """Hand the figures to the pages; the one that is seen draws them."""
+        for page in self._pages:
+            page.update_figures(figures)
+
+    def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
+        """These devices, under this set-up."""
+        self.devices.update_devices(devices, setup)
+        self.machine.update_devices(devices)
+
+    def update_models(self, models: Iterable[ModelInfo]) -> None:
+        """The target, and the draft if there is one."""
+        self.machine.update_models(models)
+
+    def update_telemetry(self, snapshot: Snapshot) -> None:
+        """What the monitor saw last."""
+        self.devices.update_telemetry(snapshot)
+        self.machine.update_telemetry(snapshot)
+
+    def clear(self) -> None:
+        """A new conversation."""
+        self.trends.clear()
+        self.compare.show(None)
+        self.plain.clear()
+
+    def show_knobs(self, knobs: Knobs) -> None:
+        """Put every slider and switch where its knob stands, and dim those that have no effect now."""
+        for lever in self._levers:
+            lever.value = getattr(knobs, lever.key)
+        self._dim(knobs)
+
+    def _dim(self, knobs: Knobs) -> None:
+        idle = without_effect(knobs)
+        for lever in self._levers:
+            _mark(lever, lever.key in idle, "-idle")
+
+
+def _mark(part: Widget, add: bool, name: str) -> None:
+    """Give a part a class, or take it. What is not mounted yet is styled when it is."""
+    part.set_class(add, name, update=part.is_attached)
+
+
+def _is_off(part: Widget) -> bool:
+    return any(each.has_class("-off") for each in part.ancestors_with_self)
+
+
+def without_effect(knobs: Knobs) -> frozenset[str]:
+    """The knobs that change nothing as the others stand: they can still be turned, but nobody should wait for it."""
+    if knobs.drafter == "off":
+        return frozenset(("policy", "draft_max", "draft_min", "p_min"))
+    return {
+        "auto": frozenset(("p_min",)),
+        "profile": frozenset(("p_min", "draft_min")),
+    }.get(knobs.policy, frozenset())
+
+
+def turned(knobs: Knobs, key: str, value: float | str) -> Knobs:
+    """The knobs after one was turned. draft-min above draft-max would ignore every draft, so one drags the other."""
+    change: dict[str, Any] = {key: value}
+    knobs = replace(knobs, **change)
+    if knobs.draft_min > knobs.draft_max:
+        other = "draft_min" if key == "draft_max" else "draft_max"
+        change = {other: value}
+        knobs = replace(knobs, **change)
+    return knobs

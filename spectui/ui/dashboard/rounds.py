@@ -1,0 +1,221 @@
+"""The latest rounds, each a small stack of what was accepted and what was rejected, and one of them in detail."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from spectui.knobs import Knobs, title
+from spectui.speculation.records import Round
+from spectui.store.packed import same
+from spectui.ui.dashboard.page import Page
+from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, verdict
+from spectui.ui.transcript.inspector import quoted, share3
+from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, wrapped
+
+AXIS = 4
+"""Cells to the left of the stacks."""
+
+
+class RoundsPage(Page, can_focus=True):
+    """A strip of stacks. Arrows or a click choose a round, which is told below and marked in the transcript."""
+
+    HELP = """\
+## Rounds
+
+Each column is a round: **█** accepted, **▒** rejected, **·** nothing drafted; **▲** marks where a knob was turned. Arrows or a
+click choose a round, whose tokens are then marked in the transcript; **End** follows the latest again.
+"""
+
+    BINDING_GROUP_TITLE = "rounds"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "choose(-1)", "Round before", id="rounds.before", show=False),
+        Binding("right", "choose(1)", "Round after", id="rounds.after", show=False),
+        Binding("home", "choose(-1000)", "First round", id="rounds.first", show=False),
+        Binding("end", "follow", "Latest round", id="rounds.latest", show=False),
+    ]
+    DEFAULT_CSS = """
+    RoundsPage { height: 1fr; pointer: pointer; }
+    RoundsPage:focus > .lines--label { color: $foreground 80%; }
+    """
+
+    @dataclass
+    class Chosen(Message):
+        """A person has chosen a round, or (None) let the latest be followed again."""
+
+        page: RoundsPage
+        round: Round | None
+
+        @property
+        def control(self) -> RoundsPage:
+            """The page."""
+            return self.page
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._chosen: Round | None = None
+
+    @property
+    def chosen(self) -> Round | None:
+        """The round that a person chose; None: the latest is shown."""
+        return self._chosen
+
+    def update_figures(self, figures: Figures) -> None:
+        """Draw these."""
+        if self._chosen is not None and not any(round is self._chosen for round in figures.rounds):
+            self._chosen = None
+        super().update_figures(figures)
+
+    def show_round(self, round: Round | None) -> None:
+        """Show this one, because it was chosen elsewhere."""
+        self._chosen = next((each for each in self.figures.rounds if round and same(each, round)), None)
+        if self.display:
+            self.rewrite()
+
+    def action_choose(self, by: int) -> None:
+        """Choose another round."""
+        rounds = self.figures.rounds
+        if rounds:
+            self._choose(rounds[min(max(0, self._index() + by), len(rounds) - 1)])
+
+    def action_follow(self) -> None:
+        """Show the latest again."""
+        self._choose(None)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the round under the mouse."""
+        first, last = self._window()
+        index = first + event.x - AXIS
+        if event.y <= _height(self.size.height) + 1 and event.x >= AXIS and first <= index < last:
+            self._choose(self.figures.rounds[index])
+
+    def _choose(self, round: Round | None) -> None:
+        self._chosen = round
+        self.rewrite()
+        self.post_message(self.Chosen(self, round))
+
+    def _index(self) -> int:
+        rounds = self.figures.rounds
+        return next((at for at, round in enumerate(rounds) if round is self._chosen), len(rounds) - 1)
+
+    def _window(self) -> tuple[int, int]:
+        """The first round that is shown, and the one behind the last."""
+        total, room = len(self.figures.rounds), max(1, self.size.width - AXIS)
+        first = min(max(0, total - room), max(0, self._index() - room // 4)) if self._chosen else max(0, total - room)
+        return first, min(total, first + room)
+
+    def written(self) -> list[Line]:
+        """The strip and the round."""
+        rounds = self.figures.rounds
+        if not rounds:
+            return [[("each round will stand here as a stack", "label")]]
+        first, last = self._window()
+        strip = stacks(rounds, first, last, _height(self.size.height), self._index())
+        return [*strip, [], *detail(rounds, self._index(), self.size.width)]
+
+
+def _height(rows: int) -> int:
+    return 8 if rows >= 26 else 5
+
+
+def stacks(rounds: Sequence[Round], first: int, last: int, height: int, chosen: int) -> list[Line]:
+    """The rounds from `first` to `last` as columns: a heading, `height` rows, and marks below."""
+    shown = rounds[first:last]
+    most = max(max((_judged(round) for round in shown), default=0), 1)
+    each = -(-most // height)  # drafted tokens that a cell stands for
+    lines: list[Line] = [[("accepted ", "label"), ("█", "accepted"), ("  rejected ", "label"), ("▒", "rejected"),
+                          ("  a cell: ", "label"), (f"{each} token{'s' * (each > 1)}", "value")]]  # fmt: skip
+    for row in range(height, 0, -1):
+        line: Line = [(f"{each * row if row in (height, 1) else '':>3} ", "label")]
+        for round in shown:
+            accepted, judged = -(-round.count("accepted") // each), -(-_judged(round) // each)
+            if row <= accepted:
+                line.append(("█", "accepted"))
+            elif row <= max(judged, accepted + bool(round.count("rejected"))):
+                line.append(("▒", "rejected"))
+            else:
+                line.append(("·" if row == 1 else " ", "label"))
+        lines.append(merged(line))
+    signs = "".join("▲" if at and changes(rounds[at - 1].knobs, rounds[at].knobs) else " " for at in range(first, last))
+    at = chosen - first
+    marks: Line = [
+        (" " * AXIS + signs[:at], "value"),
+        (signs[at].replace(" ", "↑"), "chosen"),
+        (signs[at + 1 :], "value"),
+    ]
+    return [*lines, marks]
+
+
+def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
+    """All that is known of one round."""
+    round = rounds[index]
+    accepted, judged = round.count("accepted"), _judged(round)
+    sources = " + ".join(dict.fromkeys(token.source for token in round.drafted)) or "nobody"
+    times = [("draft", round.draft_s), ("verify", round.verify_s), ("choose", round.choose_s), ("rest", round.rest_s)]
+    fates = f"{accepted} accepted, {judged - accepted} rejected" + f", {round.count('ignored')} ignored" * bool(
+        round.count("ignored")
+    )
+    speed = decimal(len(round.tokens) / round.seconds if round.seconds else None)
+    lines = [
+        labelled(f"round {round.index}", (fates if round.drafted else "nothing drafted", "value")),
+        labelled("drafted by", (sources, "value")),
+        labelled("took", (f"{milliseconds(round.seconds)} ms", "value"), (f"  a pass of {round.pass_size}", "label")),
+        [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in times))],
+        labelled("yields", (f"{len(round.tokens)} tokens: {speed} t/s", "value")),
+        labelled("costs", (_passes(round), "value")),
+        *wrapped("policy", round.note or UNKNOWN, width),
+    ]
+    if index and (turned := changes(rounds[index - 1].knobs, round.knobs)):
+        lines += wrapped("▲ turned", ", ".join(turned), width)
+    return [*lines, [], *_tokens(round, width)]
+
+
+def _passes(round: Round) -> str:
+    """What the round cost in plain passes, and whether that paid."""
+    if not round.plain_s:
+        return UNKNOWN
+    passes = round.seconds / round.plain_s
+    return f"{passes:.1f} passes: {verdict(len(round.tokens) / passes)}"
+
+
+def changes(before: Knobs, after: Knobs) -> list[str]:
+    """The knobs that differ, in words: `draft-max 16 → 4`."""
+    if before is after:
+        return []
+    return [
+        f"{title(field.name)} {getattr(before, field.name)} → {getattr(after, field.name)}"
+        for field in dataclasses.fields(Knobs)
+        if getattr(before, field.name) != getattr(after, field.name)
+    ]
+
+
+def _tokens(round: Round, width: int) -> list[Line]:
+    """What was drafted and what became of it, then the target's own token."""
+    items: list[Line] = []
+    for token in round.drafted:
+        sign = {"accepted": "", "rejected": "✗", "ignored": "–"}[token.fate]
+        text = f"{sign}{quoted(token.text, width - 6)}"
+        items.append([(text, "accepted" if token.fate == "accepted" else "rejected"), (f" {share3(token.p)}", "label")])
+    items += [[(quoted(own.text, width), own.origin)] for own in round.tokens[round.count("accepted") :]]
+    return flowed(items, width)
+
+
+def merged(line: Line) -> Line:
+    """The line with neighbours of one style as one piece, since each costs a segment to draw."""
+    out: Line = []
+    for text, style in line:
+        if out and out[-1][1] == style:
+            out[-1] = (out[-1][0] + text, style)
+        else:
+            out.append((text, style))
+    return out
+
+
+def _judged(round: Round) -> int:
+    return round.count("accepted") + round.count("rejected")

@@ -1,0 +1,83 @@
+"""Speed and acceptance over the reply and over the conversation, with axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spectui.speculation.records import Round
+from spectui.ui.dashboard.history import History
+from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.plot import columns, nice_top, resampled
+from spectui.ui.figures import UNKNOWN, decimal, share
+from spectui.ui.widgets.line_widget import Line
+
+AXIS = 5
+
+
+class TrendsPage(Page):
+    """Four plots: t/s and acceptance, over the reply and over the conversation."""
+
+    HELP = """\
+## Time
+
+Above, this reply; below, the whole conversation: tokens per second, and acceptance in 0..1. Along the bottom runs the time
+spent decoding, without pauses and prompts.
+"""
+
+    DEFAULT_CSS = """
+    TrendsPage { height: 1fr; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._reply = History()
+        self._chat = History(1.0)
+
+    def add_round(self, round: Round) -> None:
+        """One more round of the reply."""
+        if round.index == 0:
+            self._reply.clear()
+        self._reply.add(round)
+        self._chat.add(round)
+
+    def look_back(self, rounds: Iterable[Round]) -> None:
+        """An earlier reply, with these rounds, is the last again."""
+        self._reply.clear()
+        for round in rounds:
+            self._reply.add(round)
+
+    def clear(self) -> None:
+        """A new conversation."""
+        self._reply.clear()
+        self._chat.clear()
+
+    def written(self) -> list[Line]:
+        """The plots, as high as there is room."""
+        width, room = self.size.width, self.size.height
+        speed, rate = max(2, (room - 10) * 3 // 10), max(2, (room - 10) * 2 // 10)
+        lines: list[Line] = []
+        for name, history in (("this reply", self._reply), ("conversation", self._chat)):
+            lines += plot(f"{name}: t/s", history.speeds, width, speed)
+            lines += plot("acceptance", history.acceptances, width, rate, top=1.0)
+            lines += [_time_axis(history.seconds, width), []]
+        return lines[:-1]
+
+
+def plot(name: str, values: Sequence[float | None], width: int, height: int, top: float | None = None) -> list[Line]:
+    """A heading with the latest value, and `height` rows with the ends of the axis beside them."""
+    known = [value for value in values if value is not None]
+    high = top or nice_top(max(known, default=0.0))
+    say = share if top else decimal
+    last = say(known[-1]) if known else UNKNOWN
+    shares = [None if value is None else value / high for value in resampled(values, width - AXIS - 1)]
+    rows = columns(shares, height)
+    lines: list[Line] = [[(name, "label"), (f"{last:>{max(1, width - len(name))}}", "value")]]
+    for row, text in enumerate(rows):
+        axis = say(high) if row == 0 else "0" if row == height - 1 else ""
+        lines.append([(f"{axis:>{AXIS}}│", "label"), (text, "accepted" if top else "big")])
+    return lines
+
+
+def _time_axis(seconds: float, width: int) -> Line:
+    end = f"{seconds:.0f} s of decoding" if seconds < 600 else f"{seconds / 60:.0f} min of decoding"
+    return [(" " * AXIS + "└" + "─" * max(0, width - AXIS - 2 - len(end)) + " " + end, "label")]

@@ -1,0 +1,1 @@
+"""Windows over the chat: lists, questions, help."""

@@ -1,0 +1,126 @@
+"""F1: every key that does something now, and what stands on the screen, in a list that typing filters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual import on
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Label, OptionList
+from textual.widgets.option_list import Option
+
+from spectui.ui.dialogs.list_window import ListWindow
+from spectui.ui.figures import MUTED
+from spectui.ui.keys import spoken, written
+
+KEYS, NAME = 12, 13
+"""Cells of the keys and of an action's name."""
+
+
+class HelpScreen(ListWindow[ActiveBinding]):
+    """Answers with the binding whose action is wanted, or None."""
+
+    TITLE = "keys"
+    PLACEHOLDER = "Filter by key, name or what it does"
+    ACTIONS = (("do it", "choose"), ("close", "back"))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Do it", id="help.choose", priority=True, tooltip="Do what the bar is on"),
+    ]
+    DEFAULT_CSS = """
+    HelpScreen {
+        &.-short > Vertical, &.-tiny > Vertical { height: 100%; }
+        ActionLine { margin-top: 0; }
+        OptionList > .option-list--option-disabled { color: $accent; text-style: bold; }
+    }
+    """
+
+    def __init__(self, about: Screen[object]) -> None:
+        """`about`: the screen whose keys are told; what has the focus there counts."""
+        super().__init__()
+        self._actions: dict[str, list[ActiveBinding]] = {}
+        for active in about.active_bindings.values():
+            if active.enabled and not active.binding.system:
+                self._actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
+        shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
+        self._texts = dict.fromkeys(spoken(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
+
+    def on_mount(self) -> None:
+        """The bar is moved from the box."""
+        self.query_one(OptionList).can_focus = False
+
+    def filter(self) -> None:
+        """Show the keys that have these words."""
+        self._list()
+
+    def on_resize(self) -> None:
+        """The sentences follow the width."""
+        self.call_after_refresh(self._list)
+
+    def _list(self) -> None:
+        listed = self.query_one(OptionList)
+        words = self.words.casefold().split()
+        groups: dict[str, list[Option]] = {}
+        for group, line, identity in self._lines():
+            if all(word in f"{group} {line}".casefold() for word in words):
+                groups.setdefault(group, []).append(
+                    Option(_fitted(line, listed.scrollable_content_region.width), identity)
+                )
+        listed.clear_options()
+        for group, options in groups.items():
+            listed.add_options([Option(group, disabled=True), *options])
+        listed.action_first()
+
+    def _lines(self) -> Iterator[tuple[str, Content, str | None]]:
+        """(group, line, action): spectui's own keys, then those of text boxes and the like, then what the screen shows."""
+        for identity, same in sorted(self._actions.items(), key=lambda item: _group(item[1][0]) == OTHERS):
+            first = same[0].binding
+            keys = " ".join(dict.fromkeys(written(each.binding.key) for each in same))
+            keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys
+            yield _group(same[0]), Content.assemble(
+                (f"  {keys:<{KEYS}} ", "bold"), f"{first.description:<{NAME}} ", (first.tooltip, MUTED)
+            ), identity  # fmt: skip
+        for text in self._texts:
+            title, _, body = text.partition("\n\n")
+            pieces = re.sub(r"(?<!\n)\n(?!\n)", " ", body).replace("\n\n", "\n").split("**")
+            told = Content.assemble(*((piece, "bold" if place % 2 else "") for place, piece in enumerate(pieces)))
+            yield f"about: {title.lstrip('# ').lower()}", told, None
+
+    @on(OptionList.OptionHighlighted)
+    def _point(self, event: OptionList.OptionHighlighted) -> None:
+        found = self._actions.get(event.option.id or "")
+        name = found[0].binding.id if found else None
+        self.query_one(Vertical).border_subtitle = f"in \\[ui.keys]: {name}" if name else ""
+        cut = str(event.option.prompt).endswith("…")
+        self.query_one(Label).update(found[0].binding.tooltip if found and cut else "")
+
+    def choose(self) -> None:
+        """Answer with what the bar is on, if it can be done."""
+        option = self.query_one(OptionList).highlighted_option
+        found = self._actions.get((option.id if option is not None else None) or "")
+        if found:
+            self.dismiss(found[0])
+
+
+OTHERS = "moving and editing"
+
+
+def _group(active: ActiveBinding) -> str:
+    """The subject of the class that gives a binding; Textual's own are one."""
+    for kind in type(active.node).__mro__:
+        actions = {each.action for each in kind.__dict__.get("BINDINGS", ()) if isinstance(each, Binding)}
+        if active.binding.action in actions and not kind.__module__.startswith("textual."):
+            return getattr(kind, "BINDING_GROUP_TITLE", None) or type(active.node).__name__
+    return OTHERS
+
+
+def _fitted(line: Content, width: int) -> Content:
+    """A key's line cut, or sentences in lines, to this width."""
+    if line.plain.startswith("  "):
+        return line.truncate(width, ellipsis=True)
+    return Content("\n").join(Content("  ") + each for each in line.wrap(max(10, width - 3)))

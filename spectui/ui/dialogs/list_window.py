@@ -1,0 +1,114 @@
+"""A list in a window over the chat: what the lists of conversations, messages and models have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList
+
+from spectui.ui.widgets.actions import ActionLine
+
+Answer = TypeVar("Answer")
+
+
+class ListWindow(ModalScreen[Answer | None]):
+    """A box with an OptionList, and above it perhaps an Input that keeps the focus. Answers None if a person leaves it."""
+
+    BINDING_GROUP_TITLE = "list"
+    # Priority, because the box above the list would take most of them.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Close", id="list.close", priority=True, tooltip="Back to where you were"),
+        Binding("up", "move('cursor_up')", "Up", id="list.up", show=False, priority=True),
+        Binding("down", "move('cursor_down')", "Down", id="list.down", show=False, priority=True),
+        Binding("pageup", "move('page_up')", "Page up", id="list.page-up", show=False, priority=True),
+        Binding("pagedown", "move('page_down')", "Page down", id="list.page-down", show=False, priority=True),
+    ]
+    DEFAULT_CSS = """
+    ListWindow {
+        align: center middle;
+        & > Vertical {
+            width: 80%; min-width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
+            background: $surface; border: round $accent; border-title-color: $foreground;
+            border-subtitle-color: $foreground 60%;
+        }
+        Input, Input:focus { border: none; height: 1; padding: 0; margin: 0 0 1 0; background: $foreground 10%; }
+        OptionList, OptionList:focus {
+            height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
+            scrollbar-size-vertical: 1;
+        }
+        OptionList:focus { background-tint: $foreground 0%; }
+        OptionList:focus > .option-list--option-highlighted {
+            color: $block-cursor-blurred-foreground; background: $block-cursor-blurred-background;
+            text-style: $block-cursor-blurred-text-style;
+        }
+        Label { width: 1fr; color: $foreground 70%; }
+        ActionLine { margin-top: 1; }
+        &.-tiny > Vertical { border: none; height: 100%; min-height: 1; }
+        &.-tiny Input, &.-tiny ActionLine { margin: 0; }
+    }
+    """
+
+    PLACEHOLDER: ClassVar[str] = ""
+    """What can be typed above the list."""
+
+    ACTIONS: ClassVar[Sequence[tuple[str, str]]] = ()
+    """What can be done, as ActionLine takes it."""
+
+    words = ""
+    """Those above the list that it was last asked for."""
+
+    def compose(self) -> ComposeResult:
+        """Filter, list, what is known of what the bar is on, and what can be done."""
+        with Vertical() as box:
+            box.border_title = self.TITLE or ""
+            yield Input(placeholder=self.PLACEHOLDER)
+            yield OptionList(markup=False)
+            yield Label("", markup=False)
+            yield ActionLine(self.ACTIONS)
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        """Close once: a second Enter may come before the first has closed it."""
+        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+
+    def action_back(self) -> None:
+        """Leave."""
+        self.dismiss(None)
+
+    def action_move(self, action: str) -> None:
+        """Move the bar, whatever has the focus."""
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    @on(Input.Changed)
+    def follow(self) -> None:
+        """Ask for the list of the words in the box, if they are others."""
+        for box in self.query(Input):
+            if box.value != self.words:
+                self.words = box.value
+                self.filter()
+
+    def filter(self) -> None:
+        """Show what has these words."""
+
+    @on(OptionList.OptionSelected)
+    def _click(self) -> None:
+        self.choose()
+
+    def action_choose(self) -> None:
+        """Take what the bar is on, by key or by the word under the list."""
+        (self.focused or self).call_later(self.take)  # behind the letters that wait in the box's queue
+
+    def take(self) -> None:
+        """Take what the bar is on in the list of the words that were typed."""
+        self.follow()
+        self.choose()
+
+    def choose(self) -> None:
+        """Take what the bar is on."""
+        raise NotImplementedError

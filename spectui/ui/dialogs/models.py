@@ -1,0 +1,263 @@
+"""Choosing models: first the target, then who drafts for it, out of the files that this machine has."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+from textual.worker import get_current_worker
+
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.compatibility import Match, drafts_for, match
+from spectui.gguf_files.header import GgufHeader
+from spectui.knobs import Setup
+from spectui.ui.dialogs.list_window import ListWindow
+from spectui.ui.figures import MUTED, UNKNOWN, count, printable, size
+from spectui.ui.widgets.title_line import shorten
+
+MOST_SHOWN = 500
+"""Models in the list at once; the filter finds the others."""
+
+REFRESH_S = 1 / 5
+NO_DRAFT = ""
+"""The id of the line that is no file."""
+
+_MARKS = {"same": "✓", "translated": "~", "never": "·"}
+
+
+class ModelsScreen(ListWindow[Setup]):
+    """Answers with the set-up to load, or None. Looks for files in a thread of its own while it is open."""
+
+    PLACEHOLDER = "Filter by name, architecture, quantisation, directory"
+    ACTIONS = (("choose", "choose"), ("back", "back"))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model"),
+    ]
+    DEFAULT_CSS = """
+    ModelsScreen {
+        & > Vertical { min-width: 112; }
+        Label { height: 3; margin-top: 1; }
+        &.-tiny Label { display: none; }
+    }
+    """
+
+    def __init__(self, shelf: ModelCatalogue, setup: Setup) -> None:
+        """`setup` is what is loaded: its models are proposed, and its other settings stay."""
+        super().__init__()
+        self._shelf = shelf
+        self._setup = setup
+        self._found: dict[str, GgufHeader] = {}
+        self._new: deque[GgufHeader] = deque()  # found by the thread, not yet in the list
+        self._looking = True
+        self._target: GgufHeader | None = None
+        self._moved = False
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self.query_one(OptionList).can_focus = False  # a click must not take it from the filter
+        self._look()
+        self._list()
+        self.set_interval(REFRESH_S, self._take_found)
+
+    def on_resize(self) -> None:
+        """The columns follow the width."""
+        self.call_after_refresh(self._list)
+
+    @work(thread=True)
+    def _look(self) -> None:
+        worker = get_current_worker()
+        beside = [Path(path).expanduser() for path in (self._setup.model, self._setup.draft) if path]
+        try:
+            for head in self._shelf.scan(beside, lambda: worker.is_cancelled):
+                self._new.append(head)
+        finally:
+            self._looking = False
+
+    def _take_found(self) -> None:
+        looked = not self._looking
+        if self._new:
+            while self._new:
+                head = self._new.popleft()
+                self._found[head.path] = head
+            self._list()
+        if looked:
+            self._tell()
+
+    def filter(self) -> None:
+        """Show the models that have these words."""
+        self._moved = False
+        self._list()
+
+    # The list
+
+    def _list(self) -> None:
+        """Write the list anew, the bar where it was."""
+        listed = self.query_one(OptionList)
+        before = self._chosen_id
+        words = self.words.casefold().split()
+        heads = [head for head in self._ordered() if all(word in _searched(head) for word in words)][:MOST_SHOWN]
+        width = max(20, listed.scrollable_content_region.width - 1)
+        room = max(12, min(width - 48, max((cell_len(_shown(head.name)) for head in heads), default=0)))
+        options = [Option(self._line(head, width, room), head.path) for head in heads]
+        if self._target is not None and not words:
+            options.insert(0, Option(Content("  no draft model"), NO_DRAFT))
+        with self.prevent(OptionList.OptionHighlighted):
+            listed.clear_options()
+            listed.add_options(options)
+        ids = [option.id for option in options]
+        wanted = before if self._moved and before in ids else self._proposed(heads)
+        if ids:
+            listed.highlighted = ids.index(wanted) if wanted in ids else 0
+        self._tell()
+
+    def _ordered(self) -> list[GgufHeader]:
+        heads = sorted(self._found.values(), key=lambda head: (head.problem != "", head.name.casefold(), head.path))
+        if self._target is None:
+            return heads
+        first = drafts_for(self._target, heads)
+        taken = {head.path for head in first}
+        return first + [head for head in heads if head.path not in taken]
+
+    def _proposed(self, heads: list[GgufHeader]) -> str:
+        """What the bar stands on until a person moves it: what is loaded, else the likeliest draft, else none."""
+        paths = [head.path for head in heads]
+        loaded = _absolute(self._setup.model if self._target is None else self._setup.draft)
+        if self._target is None:
+            return loaded
+        if self._target.path == _absolute(self._setup.model):
+            return loaded if loaded in paths else NO_DRAFT
+        best = next((head for head in heads if self._match(head).how == "same"), None)
+        return best.path if best is not None and best.size < self._target.size else NO_DRAFT
+
+    def _match(self, head: GgufHeader) -> Match:
+        assert self._target is not None
+        return match(self._target, head)
+
+    def _line(self, head: GgufHeader, width: int, room: int) -> Content:
+        """The mark, the name in `room` cells, and what there is room for; why not, where there is a reason."""
+        what = f"{head.architecture} {head.parameters}".strip() or UNKNOWN
+        loaded = {_absolute(self._setup.model): "▸", _absolute(self._setup.draft): "▹"}
+        mark, last, muted = loaded.get(head.path, " "), f"{count(head.context):>9}  {what}", bool(head.problem)
+        if self._target is not None:
+            found = self._match(head)
+            mark, last, muted = _MARKS[found.how], found.reason, found.how == "never"
+        elif head.problem:
+            last = head.problem
+        figures = f"{size(head.size):>8}  {printable(head.quantisation) or UNKNOWN:<8}"
+        name = shorten(_shown(head.name), room)
+        style = MUTED if muted else ""
+        return Content.assemble(
+            (f"{mark} {set_cell_size(name, room)}", style), (f" {figures} {_shown(last)}", MUTED)
+        ).truncate(width, ellipsis=True)
+
+    # The words around it
+
+    def _tell(self) -> None:
+        """The titles, and all that is known of the model under the bar."""
+        box = self.query_one(Vertical)
+        if self._target is None:
+            box.border_title = "the target: who writes the text"
+        else:
+            # No markup: a file's name may hold brackets.
+            box.border_title = Content(f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}")
+        models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
+        box.border_subtitle = f"{models}, looking for more" if self._looking else models
+        self.query_one(Label).update(self._about())
+
+    def _about(self) -> str:
+        if not self._found:
+            if self._looking:
+                return "Looking for GGUF files."
+            return ("There is no GGUF file in the caches of llama.cpp, LM Studio and Hugging Face; --models-dir names more "
+                    "directories.")  # fmt: skip
+        if self._chosen_id == NO_DRAFT and self._target is not None:
+            return "The target goes on alone; the conversation's own repetitions are still drafted."
+        head = self._found.get(self._chosen_id or "")
+        if head is None:
+            return "No model has these words."
+        path = _shown(head.path)
+        if head.problem:
+            return f"{path}\n{_sentence(head.problem)}"
+        if self._target is not None:
+            return f"{path}\n{_sentence(self._match(head).reason)}"
+        drafts = [each for each in drafts_for(head, list(self._found.values())) if match(head, each).how == "same"]
+        names = ", ".join(_shown(each.name) for each in drafts[:3] if each.size < head.size)
+        return (
+            f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
+        )
+
+    @property
+    def _chosen_id(self) -> str | None:
+        option = self.query_one(OptionList).highlighted_option
+        return option.id if option is not None else None
+
+    # Actions
+
+    @on(OptionList.OptionHighlighted)
+    def _point(self) -> None:
+        self._tell()
+
+    def action_move(self, action: str) -> None:
+        """Move the bar without leaving the filter."""
+        self._moved = True
+        super().action_move(action)
+
+    def choose(self) -> None:
+        """Take the model under the bar: as the target, then as the draft."""
+        chosen = self._chosen_id
+        head = self._found.get(chosen or "")
+        if self._target is None:
+            if head is None:
+                return
+            if head.problem:
+                self.notify(_sentence(f"This {head.problem}"), severity="warning", markup=False)
+                return
+            self._target = head
+            self._step()
+        elif chosen == NO_DRAFT:
+            self.dismiss(replace(self._setup, model=self._target.path, draft=None))
+        elif head is not None and (found := self._match(head)).how == "never":
+            self.notify(_sentence(f"This cannot draft: {found.reason}"), severity="warning", markup=False)
+        elif head is not None:
+            self.dismiss(replace(self._setup, model=self._target.path, draft=head.path))
+
+    def action_back(self) -> None:
+        """To the targets, or to the chat."""
+        if self._target is None:
+            self.dismiss(None)
+        else:
+            self._target = None
+            self._step()
+
+    def _step(self) -> None:
+        self._moved = False
+        self.query_one(Input).value = self.words = ""
+        self.query_one(Input).focus()
+        self._list()
+
+
+def _absolute(path: str | None) -> str:
+    return str(Path(path).expanduser().absolute()) if path else ""
+
+
+def _searched(head: GgufHeader) -> str:
+    return f"{head.path} {head.architecture} {head.quantisation} {head.parameters}".casefold()
+
+
+def _shown(text: str) -> str:
+    """A name of a file as it may be shown: it may hold anything but a slash."""
+    return printable(text.encode("utf-8", "replace").decode()).replace("\n", " ").replace("\t", " ")
+
+
+def _sentence(reason: str) -> str:
+    text = _shown(reason)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,105 @@
+"""Small questions over the window: for one line of text, or for a yes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label
+
+from spectui.ui.widgets.actions import ActionLine
+
+
+class LineScreen(ModalScreen[str]):
+    """Asks for a line; answers "" if a person thinks better of it."""
+
+    VERB: ClassVar[str] = "take it"
+    """What a line is for, in a word or two."""
+
+    BINDING_GROUP_TITLE = "question"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Take it", id="question.take", priority=True, tooltip="Answer with what is in the box"),
+        Binding("escape", "dismiss('')", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    LineScreen { align: center middle; }
+    LineScreen > Vertical {
+        width: 56; max-width: 100%; height: auto; max-height: 100%; padding: 1 2; background: $surface;
+        border: round $accent;
+    }
+    LineScreen Input, LineScreen Input:focus { border: none; height: 1; padding: 0; margin: 1 0; background: $foreground 10%; }
+    LineScreen Label { width: 1fr; color: $foreground 70%; }
+    LineScreen.-tiny > Vertical { border: none; padding: 0; }
+    LineScreen.-tiny Input { margin: 0; }
+    LineScreen.-tiny #consequence { display: none; }
+    """
+
+    def __init__(self, question: str, proposed: str = "", *, placeholder: str = "", max_length: int = 40) -> None:
+        """`proposed` stands in the box at first; a line has at most `max_length` characters."""
+        super().__init__()
+        self._question = question
+        self._proposed = proposed
+        self._placeholder = placeholder
+        self._max_length = max_length
+
+    def compose(self) -> ComposeResult:
+        """The question, the box, what comes of it, and the two ways out."""
+        with Vertical():
+            yield Label(self._question, markup=False)
+            yield Input(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
+            yield Label("", id="consequence", markup=False)
+            yield ActionLine([(self.VERB, "take"), ("cancel", "dismiss('')")])
+
+    def consequence(self, line: str) -> str:
+        """What comes of this line, which is not empty."""
+        return ""
+
+    @on(Input.Changed)
+    def _say(self, event: Input.Changed) -> None:
+        line = event.value.strip()
+        self.query_one("#consequence", Label).update(self.consequence(line) if line else "")
+
+    def action_take(self) -> None:
+        """Answer with the line, if there is one."""
+        self.query_one(Input).call_later(self._take)  # behind the letters before it, which wait in the box's queue
+
+    def _take(self) -> None:
+        line = self.query_one(Input).value.strip()
+        if line and self.is_current:  # Enter may come twice at once
+            self.dismiss(line)
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Asks whether to do what cannot be undone. Enter alone does nothing: the key is a letter on purpose."""
+
+    BINDING_GROUP_TITLE = "question"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes", id="confirm", tooltip="Do it"),
+        Binding("escape,n", "dismiss(False)", "Cancel", id="decline", tooltip="Do not"),
+    ]
+    DEFAULT_CSS = """
+    ConfirmScreen { align: center middle; }
+    ConfirmScreen > Vertical {
+        width: 56; max-width: 100%; height: auto; max-height: 100%; padding: 1 2; background: $surface;
+        border: round $warning;
+    }
+    ConfirmScreen Label { width: 1fr; margin-bottom: 1; }
+    ConfirmScreen.-tiny > Vertical { border: none; padding: 0; }
+    ConfirmScreen.-tiny Label { margin: 0; }
+    """
+
+    def __init__(self, question: str, verb: str) -> None:
+        """`verb` is what a yes does, in a word or two."""
+        super().__init__()
+        self._question = question
+        self._verb = verb
+
+    def compose(self) -> ComposeResult:
+        """The question and the two answers."""
+        with Vertical():
+            yield Label(self._question, markup=False)
+            yield ActionLine([(self._verb, "dismiss(True)"), ("cancel", "dismiss(False)")])

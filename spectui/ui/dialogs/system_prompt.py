@@ -1,0 +1,64 @@
+"""The system prompt of the conversation, in a box of its own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Label, TextArea
+
+from spectui.ui.figures import printable
+from spectui.ui.widgets.actions import ActionLine
+
+
+class _Box(TextArea):
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        await super()._on_paste(events.Paste(printable(event.text)))
+
+
+class SystemPromptScreen(ModalScreen[str | None]):
+    """Answers with the new text, or None if it is to stay as it is."""
+
+    BINDING_GROUP_TITLE = "system prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "keep", "Keep", id="system.keep", priority=True, tooltip="Use it from the next prompt on"),
+        Binding("escape", "dismiss(None)", "Cancel", id="system.cancel", priority=True, tooltip="Leave it as it is"),
+    ]
+    DEFAULT_CSS = """
+    SystemPromptScreen { align: center middle; }
+    SystemPromptScreen > Vertical {
+        width: 80; max-width: 100%; height: 16; max-height: 100%; padding: 0 1; background: $surface;
+        border: round $accent; border-title-color: $foreground;
+    }
+    SystemPromptScreen TextArea, SystemPromptScreen TextArea:focus {
+        height: 1fr; border: none; padding: 0; background: $foreground 10%;
+    }
+    SystemPromptScreen Label { width: 1fr; color: $foreground 60%; }
+    SystemPromptScreen.-tiny > Vertical { border: none; }
+    SystemPromptScreen.-tiny Label { display: none; }
+    """
+
+    def __init__(self, text: str) -> None:
+        """`text` is what it is now."""
+        super().__init__()
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """The box, what it is for, and the two ways out."""
+        with Vertical() as box:
+            box.border_title = "system prompt"
+            yield _Box(self._text, highlight_cursor_line=False)
+            yield Label(
+                "For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False
+            )
+            yield ActionLine([("keep", "keep"), ("cancel", "dismiss(None)")])
+
+    def action_keep(self) -> None:
+        """Answer with what is in the box."""
+        self.dismiss(self.query_one(TextArea).text.strip())

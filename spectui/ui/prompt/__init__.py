@@ -1,0 +1,1 @@
+"""The box that a prompt is written in."""

@@ -1,0 +1,99 @@
+"""What a prompt carries besides what is typed: large pastes, shown folded, and text files named by `@path`."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from spectui.errors import SpectuiError
+from spectui.ui.figures import printable
+
+FOLD_LINES, FOLD_LENGTH = 8, 1000
+"""A paste of more lines, or of more characters, is folded."""
+
+MOST_BYTES = 256 * 1024
+"""Of a file; that is far more tokens than most contexts hold."""
+
+# Not behind a letter (an address is no path) and not behind a backslash.
+_NAMED = re.compile(r'(?<![\w\\@])@(?:"([^"\n]+)"|([^\s"@]+))')
+_PATH_LIKE = re.compile(r"[^()\[\]{}]*/[^()\[\]{}]*|[\w-]+\.[A-Za-z0-9]{1,4}")
+_ATTACHED = re.compile(r"\n\n(?=[^\n]+:\n```)")
+
+
+class AttachmentError(SpectuiError):
+    """A file that was named cannot be attached."""
+
+
+class PasteFolds:
+    """Texts that stand in the box under a short name."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def fold(self, text: str) -> str:
+        """The text with what was folded before under its name, or the name of it all if it is large even so."""
+        short = text
+        for name, folded in sorted(self._texts.items(), key=lambda each: -len(each[1])):
+            short = short.replace(folded, name)
+        if short.count("\n") < FOLD_LINES and len(short) <= FOLD_LENGTH:
+            return short
+        lines = text.count("\n") + 1
+        name = f"[pasted {lines} lines, {len(text)} characters]" if lines > 1 else f"[pasted {len(text)} characters]"
+        number = 1
+        while self._texts.get(name, text) != text:
+            number += 1
+            name = f"{name.removesuffix(']').partition(' #')[0]} #{number}]"
+        self._texts[name] = text
+        return name
+
+    def expanded(self, text: str) -> str:
+        """What is sent: folded texts whole, and behind it the files that it names. Raises AttachmentError."""
+        files = [_attached(match[1] or match[2]) for match in _NAMED.finditer(text)]
+        whole = self.unfolded(text.replace("\\@", "@"))
+        return "\n\n".join([whole, *dict.fromkeys(filter(None, files))])
+
+    def typed(self, message: str) -> str:
+        """What stands in the box for this to be sent: a file under its name again, if that still is what was attached."""
+        for end in (*(found.start() for found in _ATTACHED.finditer(message)), len(message)):
+            short = self.fold(message[:end])
+            with suppress(AttachmentError):
+                if self.expanded(short) == message:
+                    return short
+        return "\n\n".join(_NAMED.sub(r"\\\g<0>", self.fold(part)) for part in _ATTACHED.split(message, maxsplit=1))
+
+    def unfolded(self, text: str) -> str:
+        """The text with what was folded in its place."""
+        for name, folded in self._texts.items():
+            text = text.replace(name, folded)
+        return text
+
+
+def _attached(name: str) -> str:
+    """A file's text in a fence, under its name; "" for a word that is no path."""
+    try:
+        path = Path(name).expanduser()
+        there = path.exists()
+        if not there and (stripped := name.rstrip(".,;:!?)")) != name:
+            return _attached(stripped)
+        if not there:
+            if _PATH_LIKE.fullmatch(name):
+                raise AttachmentError(f"There is no file {name}: write \\@ for a plain @.")
+            return ""
+        if not path.is_file():
+            raise AttachmentError(f"{name} is not a file, so it cannot be attached.")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise AttachmentError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    if len(data) > MOST_BYTES:
+        raise AttachmentError(f"{name} is larger than {MOST_BYTES // 1024} KiB: attach a part of it.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AttachmentError(f"{name} is not a text file in UTF-8, so it cannot be attached.") from error
+    if "\0" in text:
+        raise AttachmentError(f"{name} is not a text file, so it cannot be attached.")
+    # Longer than any fence in the file, or the file could end it.
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{printable(name)}:\n{fence}{printable(path.suffix[1:])}\n{printable(text).rstrip()}\n{fence}"

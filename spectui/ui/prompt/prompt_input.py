@@ -1,0 +1,198 @@
+"""The box in which a prompt is written: Enter sends, Ctrl+J, Shift+Enter and Alt+Enter begin a new line.
+
+A terminal without kitty's keyboard protocol sends plain Enter for the last two, so Ctrl+J is the one to teach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import TextArea
+
+from spectui.store.prompts import PromptHistory, is_of
+from spectui.ui.figures import printable
+from spectui.ui.prompt.attachments import AttachmentError, PasteFolds
+from spectui.ui.prompt.editor import EditorError, edited
+
+
+class PromptInput(TextArea):
+    """A text area that sends its text and recalls what was sent."""
+
+    HELP = """\
+## Prompt
+
+**{send}** sends. **{newline}** begins a new line; Shift+Enter and Alt+Enter are keys of their own only where the terminal
+tells them from Enter (kitty's keyboard protocol). **Up** in an empty box brings the last prompt back, and **Down** goes
+forward again. **{stop}** stops a reply.
+
+A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches a text file; **\\@** is a
+plain @. **{editor}** opens the prompt in $EDITOR.
+"""
+
+    BINDING_GROUP_TITLE = "prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Priority, because a text area takes Enter for itself before bindings are asked.
+        Binding("enter", "submit", "Send", id="send", priority=True, tooltip="Send the prompt"),
+        Binding(
+            "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
+            tooltip="Begin a new line",
+        ),
+        # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
+        Binding("alt+o", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
+    ]  # fmt: skip
+
+    DEFAULT_CSS = """
+    PromptInput, PromptInput:focus {
+        height: auto;
+        max-height: 8;
+        border: none;
+        border-top: solid $foreground 25%;
+        border-title-color: $text-muted;
+        padding: 0 1;
+        background: $background;
+        & .text-area--cursor-line { background: $background; }
+        & .text-area--placeholder { color: $text-muted; }
+    }
+    PromptInput:focus { border-top: solid $accent; }
+    """
+
+    @dataclass
+    class Submitted(Message):
+        """A prompt is to be sent. The box keeps it until `accept` is called."""
+
+        prompt_input: PromptInput
+        text: str
+
+        @property
+        def control(self) -> PromptInput:
+            """The box it was written in."""
+            return self.prompt_input
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
+        self.steady = False
+        """The cursor does not blink: a blink is a frame, taken from the cores that decode."""
+        self._history = PromptHistory(None)
+        self._sent: list[str] = []
+        self._back = 0
+        self._recalled = ""
+        self._folds = PasteFolds()
+        self._typed = ("", "")  # what was last to be sent, and how it stood in the box
+
+    def _toggle_cursor_blink_visible(self) -> None:
+        if not (self.steady and self._cursor_visible):
+            super()._toggle_cursor_blink_visible()
+
+    def remember(self, history: PromptHistory) -> None:
+        """Bring back what was sent before this chat, and keep what is sent in it."""
+        self._history = history
+        self._sent = history.load()
+
+    def forget(self, messages: Sequence[str]) -> None:
+        """Bring the prompts of these messages back no more, and take them off the disk."""
+        self._sent = [prompt for prompt in self._sent if not any(is_of(prompt, message) for message in messages)]
+        self._back = 0
+        self._history.forget(messages)
+
+    def accept(self, text: str) -> bool:
+        """Remember what was sent and take it out of the box; what was typed behind it since stays. False: it is out of it
+        already, since Enter came twice at once."""
+        typed = self._typed[1] if self._typed[0] == text else text
+        if not self.text.startswith(typed):
+            return False
+        prompt = self._folds.unfolded(typed)
+        if self._sent[-1:] != [prompt]:
+            self._sent.append(prompt)
+            self._history.add(prompt)
+        self._back = 0
+        self.text = self.text.removeprefix(typed)
+        self.move_cursor(self.document.end)
+        return True
+
+    def put(self, text: str) -> None:
+        """Have this in the box in place of what is there, folded if it is large."""
+        self.text = self._folds.fold(text)
+        self.move_cursor(self.document.end)
+
+    def put_sent(self, text: str) -> None:
+        """Have a prompt in the box as it was before it was sent, with its files under their names."""
+        self.text = self._folds.typed(text)
+        self.move_cursor(self.document.end)
+
+    def give_back(self, text: str) -> None:
+        """Put a prompt that waited back, unless the next one is already being written."""
+        if not self.text:
+            self.put_sent(text)
+
+    def action_submit(self) -> None:
+        """Send, if there is more than white space."""
+        # A priority key overtakes the letters before it, which wait in this widget's queue: it has to queue up behind them,
+        # or of a quickly typed prompt the end, or all, would not be sent.
+        self.call_later(self._submit)
+
+    def _submit(self) -> None:
+        if not self.text.strip():
+            return
+        try:
+            text = self._folds.expanded(self.text)
+        except AttachmentError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+            return
+        self._typed = (text, self.text)
+        self.post_message(self.Submitted(self, text))
+
+    def action_editor(self) -> None:
+        """Write the prompt in a person's own editor."""
+        self.call_later(self._open_editor)
+
+    def _open_editor(self) -> None:
+        try:
+            self.put(edited(self._folds.unfolded(self.text), self.app.suspend()))
+        except SuspendNotSupported:
+            self.notify(
+                "An editor cannot be opened here: this is no terminal of its own.", severity="error", markup=False
+            )
+        except EditorError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+
+    def action_newline(self) -> None:
+        """Begin a new line at the cursor."""
+        self.call_later(self._begin_line)
+
+    def _begin_line(self) -> None:
+        self.insert("\n")
+        self.scroll_cursor_visible()
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """Move up, or in an empty box go back through the prompts."""
+        if not self.text:
+            self._back = 0
+        if not select and self.text == (self._recalled if self._back else "") and self._back < len(self._sent):
+            self._recall(self._back + 1)
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """Move down, or go forward through the prompts as long as the one that was brought back is as it was."""
+        at_end = self.cursor_location[0] == self.document.line_count - 1
+        if not select and self._back and at_end and self.text == self._recalled:
+            self._recall(self._back - 1)
+        else:
+            super().action_cursor_down(select)
+
+    def _recall(self, back: int) -> None:
+        self._back = back
+        self.put(self._sent[-back] if back else "")
+        self._recalled = self.text
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """Paste without control characters, since a pasted ESC would reach the terminal; folded if it is large."""
+        event.stop()
+        event.prevent_default()
+        await super()._on_paste(events.Paste(self._folds.fold(printable(event.text))))

@@ -1,0 +1,1 @@
+"""The chat screen and what a person does on it."""

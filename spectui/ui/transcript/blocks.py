@@ -1,0 +1,179 @@
+"""What the transcript is made of: blocks of rows, each a flow of pieces that know which token they are."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from spectui.speculation.records import Round, Token
+from spectui.store.packed import PackedRounds, same
+from spectui.ui.transcript.thinking import Section, Thinking
+from spectui.ui.transcript.wrap import Flow
+
+KINDS = (
+    "text",
+    "accepted",
+    "correction",
+    "bonus",
+    "plain",
+    "ghost",
+    "heading",
+    "user",
+    "notice",
+    "error",
+    "cursor",
+    "fold",
+)
+"""What a piece of text is; a piece carries the index. All but `text` are component classes `transcript--...`."""
+
+TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD = (
+    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor", "fold")
+)
+THOUGHT = 0x80
+"""Added to the kind of what the model thinks."""
+ASIDE = frozenset((GHOST, FOLD))
+"""Kinds that are drawn among a reply's text and are no part of it."""
+ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
+INDENT = 3
+_GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+_NO_TEXT = "∅"
+"""A ghost that has none: a special token, such as the end of the reply."""
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
+
+    flow: Flow
+    indent: int = INDENT
+    copied: bool = True
+    mark: str = ""
+    """Stands in the indentation of the first row."""
+    top: int = 0
+    rounds: PackedRounds = field(default_factory=PackedRounds)
+    """None for a text that no round made. They are asked for by number, from 0: gone on with, a reply has indices twice."""
+    _places: array[int] = field(default_factory=lambda: array("b"))
+    """By piece of the flow: which of its round's tokens it is; -1 for what is none, such as a ghost."""
+    _starts: array[int] = field(default_factory=lambda: array("I"))
+    """By round: its first piece."""
+    _run: tuple[int, int] = (0, 0)
+    """Of the rounds that were made without a pause, the latest: number and index of the first."""
+    _next: int = 0
+    """The index that the next round has, if it is made without a pause."""
+    thinking: Thinking = field(default_factory=Thinking)
+    folds: dict[int, Section] = field(default_factory=dict)
+    """By piece: the section of which it is the heading."""
+    _length: int = 0
+    """Characters of the rounds' text, drawn or folded away."""
+    _line_owed: bool = False
+    """What comes next must not stand on the line of a folded heading."""
+
+    def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
+        """Append a round's tokens. Returns the first row of the block that changed, and what has ended of thinking."""
+        number = len(self._starts)
+        if round.index != self._next or not number:
+            self._run = number, round.index
+        self._next = round.index + 1
+        if number == len(self.rounds):  # whoever shares them may have appended it
+            self.rounds.append(round)
+        closed = self.thinking.feed("".join(token.text for token in round.tokens))
+        for section in closed:
+            section.measure(self.rounds)
+        return self._write(round, ghosts), closed
+
+    def rewrite(self, width: int, ghosts: bool) -> None:
+        """Write all rounds again: with ghosts or without, and thinking as it is folded now."""
+        self.flow = Flow(width)
+        self._places = array("b")
+        self.folds.clear()
+        self._starts = array("I")
+        self._length, self._line_owed = 0, False
+        for round in self.rounds:
+            self._write(round, ghosts)
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces the rounds made."""
+        return len(self._places)
+
+    def pieces_of(self, number: int) -> range:
+        """The pieces that a round made."""
+        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._places)
+        return range(self._starts[number], end)
+
+    def place_of(self, piece: int) -> tuple[int, int] | None:
+        """Number of the round, and place in it, of the token that a piece shows; None if it shows none."""
+        if piece >= len(self._places) or (place := self._places[piece]) < 0:
+            return None
+        return bisect_right(self._starts, piece) - 1, place
+
+    def piece_of(self, number: int, place: int) -> int | None:
+        """The piece that shows a round's token; None while it is folded away."""
+        return next((piece for piece in self.pieces_of(number) if self._places[piece] == place), None)
+
+    def token_at(self, piece: int) -> Token | None:
+        """The token that a piece shows."""
+        found = self.place_of(piece)
+        return self.rounds[found[0]].tokens[found[1]] if found else None
+
+    def number_of(self, round: Round) -> int | None:
+        """Which of the block's rounds this is, of those made last without a pause; None: none of them."""
+        number = self._run[0] + round.index - self._run[1]
+        return number if self._run[0] <= number < len(self.rounds) and same(self.rounds[number], round) else None
+
+    def _write(self, round: Round, ghosts: bool) -> int:
+        self._starts.append(len(self._places))
+        drawn: list[tuple[str, int]] = []
+        for text, kind, place in _pieces(round, ghosts):
+            start = self._length
+            self._length += len(text) if place >= 0 else 0
+            section = self.thinking.at(start, self._length)
+            if section is not None and section.end is not None and start <= section.start < self._length:
+                self.folds[len(self._places)] = section
+                self._draw(drawn, section.heading if section.folded else f"{section.heading}\n", FOLD, -1)
+                self._line_owed = section.folded
+            if section is not None and section.folded and section.end is not None:
+                text = text[: max(0, section.start - start)] + text[section.end - start :] if place >= 0 else ""
+            elif section is not None and place >= 0:
+                kind |= THOUGHT
+            if text and self._line_owed:
+                self._line_owed = False
+                if not text.startswith("\n"):
+                    self._draw(drawn, "\n", FOLD, -1)
+            # What is folded away has a piece, since a round's are counted, but no token where nobody could see a cursor.
+            self._draw(drawn, text, kind, place if text or section is None or not section.folded else -1)
+        return self.flow.append(drawn)
+
+    def _draw(self, drawn: list[tuple[str, int]], text: str, kind: int, place: int) -> None:
+        drawn.append((text, kind))
+        self._places.append(place)
+
+
+@dataclass(slots=True)
+class MessageStart:
+    """Where a message's blocks start in the list of blocks."""
+
+    first: int
+    is_reply: bool
+    place: int = 0
+    """Which message of the conversation it is, from 0. One that got no answer, and the next, have the same."""
+
+
+def index_at(blocks: Sequence[Block], row: int) -> int:
+    """The index of the block that a row of the transcript belongs to."""
+    return bisect_right(blocks, row, key=lambda block: block.top) - 1
+
+
+def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
+    """A round's texts, kinds and which token each is, with the rejected draft (-1) where it stood: before the correction."""
+    rejected = [token.text for token in round.drafted if token.fate == "rejected"] if ghosts else []
+    struck = [(text.translate(_GHOST_SIGNS) or _NO_TEXT, GHOST, -1) for text in rejected]
+    for place, token in enumerate(round.tokens):
+        if token.origin != "accepted":
+            yield from struck
+            struck = []
+        # With the drafter off, all are plain, and there is nothing to tell apart.
+        yield token.text, TEXT if round.knobs.drafter == "off" else KINDS.index(token.origin), place
+    yield from struck

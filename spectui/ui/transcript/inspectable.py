@@ -1,0 +1,195 @@
+"""The transcript with a cursor on its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from spectui.speculation.records import Round, Token
+from spectui.ui.transcript.blocks import CURSOR, Block, index_at
+from spectui.ui.transcript.restyling import restyled
+from spectui.ui.transcript.token_cursor import TokenCursor
+from spectui.ui.transcript.transcript import Transcript
+
+
+class InspectableTranscript(Transcript):
+    """A transcript in which a person can walk from token to token, and rounds can be marked."""
+
+    HELP = """\
+## Transcript
+
+A click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable target
+and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
+**{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
+messages, to edit one or branch from it; on a heading “thinking” it unfolds what the model thought, as **{thinking}** does
+for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is seen; rejected drafts are never in it.
+"""
+
+    BINDING_GROUP_TITLE = "inspector"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "step(-1)", "Token before", id="token.before", show=False),
+        Binding("right", "step(1)", "Token after", id="token.after", show=False),
+        Binding("up", "step_row(-1)", "Token above", id="token.above", show=False),
+        Binding("down", "step_row(1)", "Token below", id="token.below", show=False),
+        Binding("left_square_bracket", "step_round(-1)", "Round before", id="round.before", show=False),
+        Binding("right_square_bracket", "step_round(1)", "Round after", id="round.after", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"transcript--marked"}
+    DEFAULT_CSS = """
+    InspectableTranscript {
+        & > .transcript--marked { background: $foreground 18%; }
+    }
+    """
+
+    @dataclass
+    class Inspected(Message):
+        """A person has put the cursor on a token, or (None) taken it away."""
+
+        transcript: InspectableTranscript
+        token: Token | None
+        round: Round | None
+
+        @property
+        def control(self) -> InspectableTranscript:
+            """The transcript."""
+            return self.transcript
+
+    @dataclass
+    class HeadingClicked(Message):
+        """A person has clicked on the heading of the conversation's `place`th message."""
+
+        transcript: InspectableTranscript
+        place: int
+
+        @property
+        def control(self) -> InspectableTranscript:
+            """The transcript."""
+            return self.transcript
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._cursor = TokenCursor(self._blocks)
+        self._pressed: tuple[int, int] | None = None
+
+    @property
+    def inspected(self) -> Token | None:
+        """The token under the cursor."""
+        return self._cursor.token
+
+    def place_at(self, y: int) -> int | None:
+        """Which message of the conversation is headed at a row of the content; None: none."""
+        if not 0 <= y < self._height:
+            return None
+        at = index_at(self._blocks, y)
+        starts = (message for message in reversed(self._messages) if message.first <= at)
+        message = next(starts, None)
+        heading = message is not None and at == message.first + (message.first > 0)
+        return message.place if message is not None and heading else None
+
+    def inspect_last(self) -> bool:
+        """Put the cursor on the last token of all. False if there is none."""
+        return self._move(self._cursor.put_last)
+
+    def mark_round(self, round: Round) -> bool:
+        """Mark a round's tokens and bring them into view, without a cursor. False if it is not shown here."""
+        before = self._cursor.rows()
+        found = self._cursor.mark(round)
+        self._moved(before)
+        return found
+
+    def end_inspection(self) -> None:
+        """Take the cursor and all marks away."""
+        before = self._cursor.rows()
+        self._cursor.clear()
+        self._moved(before)
+
+    def action_step(self, by: int) -> None:
+        """Move the cursor by a token."""
+        self._move(lambda: self._cursor.step(by))
+
+    def action_step_row(self, by: int) -> None:
+        """Move the cursor by a row; without one, scroll."""
+        if self._cursor.token is not None:
+            self._move(lambda: self._cursor.step_row(by))
+        elif by < 0:
+            self.scroll_up()
+        else:
+            self.scroll_down()
+
+    def action_step_round(self, by: int) -> None:
+        """Move the cursor by a round."""
+        self._move(lambda: self._cursor.step_round(by))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where, to tell a click from the end of a selection."""
+        self._pressed = event.screen_x, event.screen_y
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the token under the mouse; beside the text, take it away."""
+        if self._pressed != (event.screen_x, event.screen_y) or event.button != 1 or event.chain > 1:
+            return
+        row = event.y + self.scroll_offset.y
+        if self.fold_at(event.x, row):
+            return
+        drawn = self._drawn_at(event.x, row)
+        if drawn is None or not self._move(lambda: self._cursor.put(*drawn)):
+            self._lose_cursor()
+            if (place := self.place_at(row)) is not None:
+                self.post_message(self.HeadingClicked(self, place))
+
+    def _rewrite(self, blocks: Sequence[Block]) -> None:
+        super()._rewrite(blocks)
+        if self._cursor.is_folded:
+            self._lose_cursor()
+
+    def _lose_cursor(self) -> None:
+        lost = self._cursor.token is not None
+        self.end_inspection()
+        if lost:
+            self.post_message(self.Inspected(self, None, None))
+
+    def cut(self, length: int) -> None:
+        """Take back the messages after the first so many, and the cursor."""
+        self._lose_cursor()
+        super().cut(length)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._lose_cursor()
+        super().clear()
+
+    def _marked(self, segments: list[Segment], block: Block, row: int) -> list[Segment]:
+        for start, end, is_token in self._cursor.spans(block, row):
+            marked = Style(bgcolor=self.get_component_rich_style("transcript--marked").bgcolor)
+            style = Style(reverse=True) if is_token else marked
+            segments = list(restyled(segments, block.indent + start, block.indent + end, style))
+            if not is_token:  # a shade alone would not show on every terminal
+                segments[0] = Segment(f"{'▌':>{block.indent - 1}} ", self._style(CURSOR))
+        return segments
+
+    def _move(self, move: Callable[[], bool | None]) -> bool:
+        before = self._cursor.rows()
+        moved = move() is not False
+        if moved:
+            self._moved(before)
+            self.post_message(self.Inspected(self, self._cursor.token, self._cursor.round))
+        return moved
+
+    def _moved(self, before: range) -> None:
+        """Draw the rows again that were marked or are now, and bring the cursor into the window."""
+        rows = self._cursor.rows()
+        for changed in (before, rows):
+            for each in changed:
+                self._strips.discard(each)
+            self.refresh_lines(changed.start, len(changed))
+        row = self._cursor.row()
+        at = row if row is not None else rows.start if rows else None
+        if at is not None and not 0 <= at - self.scroll_offset.y < self.scrollable_content_region.height:
+            self.scroll_to(y=max(0, at - self.scrollable_content_region.height // 2), animate=False, force=True)

@@ -1,0 +1,113 @@
+"""What is known of the token under the cursor, in five lines under the transcript."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+
+from spectui.speculation.records import Round, Token
+from spectui.ui.figures import UNKNOWN, count, milliseconds
+from spectui.ui.widgets.line_widget import LABEL, Line, LineWidget, cells, figures_of, flowed, labelled
+
+
+class Inspector(LineWidget):
+    """The token and its round. Hidden until a token is inspected; the screen then is `-inspecting`, to make room for it."""
+
+    DEFAULT_CSS = """
+    Inspector { height: 5; padding: 0 1; background: $surface; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[Token, Round] | None = None
+
+    def show(self, token: Token | None, round: Round | None) -> None:
+        """Tell of this token; with none, hide."""
+        self._shown = (token, round) if token is not None and round is not None else None
+        self.screen.set_class(self._shown is not None, "-inspecting")
+        self.rewrite()
+
+    def written(self) -> list[Line]:
+        """The five lines."""
+        return told(*self._shown, self.size.width) if self._shown else []
+
+
+def told(token: Token, round: Round, width: int) -> list[Line]:
+    """What there is to say of a token. Texts that are too long for the width are cut, no figure is."""
+    place = next(place for place, each in enumerate(round.tokens) if each is token)
+    known: Line = [("  ", "label"), *figures_of(
+        ("id", str(token.id)), ("position", count(token.position)),
+        ("target", share3(token.p_target)), ("draft", share3(token.p_draft)),
+    )]  # fmt: skip
+    return [
+        [(quoted(token.text, max(LABEL, width - cells(known))), token.origin), *known],
+        _origin(token, round, place, width),
+        _times(round),
+        *_likeliest(round, place, width),
+    ]
+
+
+def _origin(token: Token, round: Round, place: int, width: int) -> Line:
+    """Who had it first, and where in the draft."""
+    judged = [each for each in round.drafted if each.fate != "ignored"]
+    line: Line = [(token.origin, token.origin), (" " * (LABEL - len(token.origin)), "label")]
+    if not judged:
+        return [*line, (f"{len(round.drafted)} drafted, ignored" if round.drafted else "nothing drafted", "label")]
+    if token.origin == "bonus":
+        drafters = " + ".join(dict.fromkeys(each.source for each in judged))
+        return [*line, ("after ", "label"), (str(len(judged)), "value"), (" by ", "label"), (drafters, "value")]
+    drafted = judged[place]
+    line += [(f"{_nth(place + 1)} of {len(judged)}", "value"), (" by ", "label"), (drafted.source, "value")]
+    if token.origin == "correction":
+        best = round.likeliest.at(place) if round.likeliest else []
+        less = f"<{share3(best[-1][2]).lstrip('<')}" if best else UNKNOWN
+        target = next((share3(p) for id, _, p in best if id == drafted.id), less)
+        chances: Line = [(": ", "label"), *figures_of(("target", target), ("draft", share3(drafted.p)))]
+        line.append((" was ", "label"))
+        line += [(quoted(drafted.text, width - cells(line) - cells(chances)), "rejected"), *chances]
+    return line
+
+
+def _likeliest(round: Round, place: int, width: int) -> list[Line]:
+    """Two lines, the texts as long as they can be."""
+    if round.likeliest is None:
+        return [labelled("likeliest", (UNKNOWN, "label")), []]
+    best = round.likeliest.at(place)
+    for room in range(max(5, width), 4, -1):
+        lines = flowed((figures_of((quoted(text, room), share3(p))) for _, text, p in best), width - LABEL)
+        if len(lines) <= 2:
+            break
+    return [labelled(name, *line) for name, line in zip(("likeliest", ""), [*lines, []], strict=False)]
+
+
+def _times(round: Round) -> Line:
+    return labelled(
+        f"round {round.index}",
+        (f"{milliseconds(round.seconds)} ms: ", "value"),
+        *figures_of(
+            ("draft", milliseconds(round.draft_s)), ("verify", milliseconds(round.verify_s)),
+            ("choose", milliseconds(round.choose_s)), ("rest", milliseconds(round.rest_s)),
+        ),
+    )  # fmt: skip
+
+
+def quoted(text: str, room: int | None = None) -> str:
+    """A token's text so that its spaces and line ends can be seen, in at most `room` cells."""
+    text = text.replace("\n", "⏎").replace("\t", "⇥")
+    if room is not None and cell_len(text) + 2 > room:
+        text = set_cell_size(text, max(0, room - 3)) + "…"
+    return f'"{text}"'
+
+
+def share3(value: float | None) -> str:
+    """A probability to three places: .998; the tiny ones are not 0."""
+    if value is None:
+        return UNKNOWN
+    if 0 < value < 0.0005:
+        return "<.001"
+    text = f"{value:.3f}"
+    return text[1:] if text.startswith("0") else text[:4]
+
+
+def _nth(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

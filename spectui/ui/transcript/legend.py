@@ -1,0 +1,41 @@
+"""What the colours of the tokens mean, and how many there are of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spectui.ui.figures import Figures, count
+from spectui.ui.widgets.line_widget import Line, LineWidget
+
+ORIGINS = ("accepted", "correction", "bonus", "plain")
+
+
+class Legend(LineWidget):
+    """One line under the transcript: each origin, drawn as its tokens are, with the reply's count."""
+
+    DEFAULT_CSS = """
+    Legend { height: 1; padding: 0 1; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._counts: Mapping[str, int] = {}
+        self._colours = True
+
+    def update_figures(self, figures: Figures) -> None:
+        """Draw the reply's counts."""
+        self._counts = dict(figures.origins)
+        self.rewrite()
+
+    def show_colours(self, shown: bool) -> None:
+        """Follow the transcript: without colours the names stay, dimmed."""
+        self._colours = shown
+        self.rewrite()
+
+    def written(self) -> list[Line]:
+        """The line."""
+        line: Line = []
+        for origin in ORIGINS:
+            style = origin if self._colours else "label"
+            line += [("▌", style), (origin, style), (f" {count(self._counts.get(origin, 0)):<7}", "label")]
+        return [line]

@@ -1,0 +1,39 @@
+"""A reply's text taken apart: what the model thought, what it said, and the code in that."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+
+from spectui.ui.transcript.thinking import MARK, Thinking
+
+
+class Part(NamedTuple):
+    """A stretch of a reply."""
+
+    thinking: bool
+    text: str
+
+
+def parts(text: str) -> list[Part]:
+    """The reply in order, without the marks; what is not closed lasts to the end."""
+    found = []
+    at = 0
+    for section in Thinking(text).sections:
+        end = len(text) if section.end is None else section.end
+        found += [Part(False, text[at : section.start]), Part(True, MARK.sub("", text[section.start : end]))]
+        at = end
+    found.append(Part(False, text[at:]))
+    return [Part(part.thinking, part.text.strip("\n")) for part in found if part.text.strip()]
+
+
+def said(text: str) -> str:
+    """The reply without what was thought."""
+    return "\n\n".join(part.text for part in parts(text) if not part.thinking)
+
+
+def code_blocks(text: str) -> list[str]:
+    """The code blocks of what was said, without their fences."""
+    tokens = MarkdownIt().parse(said(text))
+    return [token.content.rstrip("\n") for token in tokens if token.type in ("fence", "code_block")]

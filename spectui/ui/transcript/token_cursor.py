@@ -1,0 +1,135 @@
+"""Where a person looks: the cursor on one token of the transcript, and the round whose tokens are marked. No widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from spectui.speculation.records import Round, Token
+from spectui.ui.transcript.blocks import Block, index_at
+
+
+class TokenCursor:
+    """Stands on a token of one of the blocks, or nowhere; a round is marked with it, or alone."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        """`blocks` is the transcript's own list: what is appended to it can be walked to."""
+        self._blocks = blocks
+        self._block: Block | None = None
+        self._number = 0
+        self._place: int | None = None
+        self.token: Token | None = None
+        self.round: Round | None = None
+
+    @property
+    def is_folded(self) -> bool:
+        """The token under it is not drawn any more."""
+        return self.token is not None and self._piece() is None
+
+    def put(self, block: Block, piece: int) -> bool:
+        """Stand on the token that this piece shows. False if it shows none."""
+        found = block.place_of(piece)
+        if found is not None:
+            self._block, (self._number, self._place) = block, found
+            self.round = block.rounds[self._number]
+            self.token = self.round.tokens[self._place]
+        return found is not None
+
+    def put_last(self) -> bool:
+        """Stand on the last token of all. False if there is none."""
+        return self._go(reversed(self._blocks), -1)
+
+    def mark(self, round: Round) -> bool:
+        """Mark a round without standing in it. False if the transcript does not hold it."""
+        self.clear()
+        for block in reversed(self._blocks):
+            if (number := block.number_of(round)) is not None:
+                self._block, self._number, self.round = block, number, round
+                return True
+        return False
+
+    def clear(self) -> None:
+        """Stand nowhere."""
+        self._block = self._place = self.token = self.round = None
+
+    def step(self, by: int) -> bool:
+        """Go to the next (1) or the last (-1) token. False at the end."""
+        piece = self._piece()
+        if self._block is None or piece is None:
+            return False
+        rest = range(piece + 1, self._block.pieces) if by > 0 else range(piece - 1, -1, -1)
+        if any(self.put(self._block, each) for each in rest):
+            return True
+        index = self._blocks.index(self._block)
+        return self._go(self._blocks[index + 1 :] if by > 0 else reversed(self._blocks[:index]), by)
+
+    def step_round(self, by: int) -> bool:
+        """Go to the first token of the next (1) or the last (-1) round."""
+        here = self._block, self._number
+        while self.step(by):
+            if (self._block, self._number) != here:
+                while by < 0 and self._place and self.step(-1):
+                    pass
+                return True
+        return False
+
+    def step_row(self, by: int) -> bool:
+        """Go to the token that stands below (1) or above (-1)."""
+        piece = self._piece()
+        if self._block is None or piece is None:
+            return False
+        row, cell = self._block.flow.place_of(piece)
+        cell += self._block.indent
+        end = self._blocks[-1].top + self._blocks[-1].flow.height
+        for y in range(self._block.top + row + by, end if by > 0 else -1, by):
+            block = self._blocks[index_at(self._blocks, y)]
+            for x in range(cell, block.indent - 1, -1) if block.rounds else ():
+                under = block.flow.piece_at(y - block.top, x - block.indent)
+                if under is not None and self.put(block, under):
+                    return True
+        return False
+
+    def rows(self) -> range:
+        """The transcript's rows in which something is marked."""
+        if self._block is None or self.round is None:
+            return range(0)
+        start, end = self._span(self._block.pieces_of(self._number))
+        flow, top = self._block.flow, self._block.top
+        return range(top + flow.row_of(start), top + flow.row_of(max(start, end - 1)) + 1)
+
+    def row(self) -> int | None:
+        """The row of the transcript on which the cursor stands."""
+        piece = self._piece()
+        return None if self._block is None or piece is None else self._block.top + self._block.flow.place_of(piece)[0]
+
+    def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
+        """What is marked in a row of a block: (first, behind the last) drawn character, and whether it is the token itself."""
+        if block is not self._block or self.round is None:
+            return
+        pieces = self._block.pieces_of(self._number)
+        own = self._piece()
+        for wanted, is_token in ((pieces, False), (range(own, own + 1) if own is not None else range(0), True)):
+            if not wanted:
+                continue
+            start, end = self._span(wanted)
+            first, behind = block.flow.source(row)
+            if (start < behind and end > first) or (start == end and block.flow.row_of(start) == row):
+                drawn = block.flow.drawn_at(row, max(start, first)), block.flow.drawn_at(row, min(end, behind))
+                # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
+                yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
+
+    def _piece(self) -> int | None:
+        """The piece under the cursor; None if it stands nowhere, or on what is folded away."""
+        if self._block is None or self._place is None:
+            return None
+        return self._block.piece_of(self._number, self._place)
+
+    def _span(self, pieces: range) -> tuple[int, int]:
+        assert self._block is not None
+        return self._block.flow.span_of(pieces[0])[0], self._block.flow.span_of(pieces[-1])[1]
+
+    def _go(self, blocks: Iterator[Block] | Sequence[Block], by: int) -> bool:
+        for block in blocks:
+            pieces = range(block.pieces)
+            if any(self.put(block, piece) for piece in (pieces if by > 0 else reversed(pieces))):
+                return True
+        return False

@@ -1,0 +1,400 @@
+"""The conversation, drawn row by row: each token in the colour of its origin.
+
+A row is made when it is first drawn and kept until its text, the width, the theme or a toggle changes, so the cost of a
+frame does not depend on how long the conversation is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from spectui.speculation.records import Round, Token
+from spectui.store.packed import PackedRounds
+from spectui.ui.transcript.blocks import (
+    ASIDE,
+    CURSOR,
+    ERROR,
+    HEADING,
+    INDENT,
+    KINDS,
+    NOTICE,
+    ORIGINS,
+    TEXT,
+    THOUGHT,
+    USER,
+    Block,
+    MessageStart,
+    index_at,
+)
+from spectui.ui.transcript.restyling import dimmed, restyled
+from spectui.ui.transcript.wrap import Flow
+from spectui.ui.widgets.direct_render import DirectRenderWidget
+
+_MARGIN = 1  # to the right of the text, so that the cursor always has a cell
+_NAMES = {"user": "you"}
+_KINDS = {"user": USER, "system": NOTICE}
+
+
+class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
+    """The messages, following the end unless a person has scrolled up. Text is data: no markup, no control codes."""
+
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{kind}" for kind in KINDS[1:]}
+    # Origins differ by more than colour, and the default colours (Okabe and Ito's) by more than red and green.
+    DEFAULT_CSS = """
+    Transcript {
+        background: $background;
+        color: $foreground;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        scrollbar-visibility: hidden;
+        & > .transcript--accepted { color: $origin-accepted; }
+        & > .transcript--correction { color: $origin-correction; text-style: bold underline; }
+        & > .transcript--bonus { color: $origin-bonus; text-style: bold; }
+        & > .transcript--plain { color: $origin-plain; text-style: italic; }
+        & > .transcript--ghost { color: $origin-rejected; text-style: strike; }
+        & > .transcript--heading { color: $foreground; text-style: bold; }
+        & > .transcript--user { color: $foreground; }
+        & > .transcript--notice { color: $text-muted; text-style: italic; }
+        & > .transcript--error { color: $error; text-style: bold; }
+        & > .transcript--cursor { color: $foreground; }
+        & > .transcript--fold { color: $text-muted; text-style: bold italic; }
+    }
+    """
+
+    show_colours: reactive[bool] = reactive(True)
+    """Draw each token in the style of its origin."""
+
+    show_ghosts: reactive[bool] = reactive(False)
+    """Draw rejected drafted tokens where they stood. They are never part of the text."""
+
+    show_thinking: reactive[bool] = reactive(False)
+    """Leave what the model thinks unfolded when it has ended to think. A click on its heading turns a single one."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._blocks: list[Block] = []
+        self._messages: list[MessageStart] = []
+        self._reply: int | None = None  # which block grows
+        self._height = 0
+        self._width = INDENT + 80 + _MARGIN
+        self._end_y = 0  # max_scroll_y when rows or size last changed: whoever stood there follows
+        self._strips: LRUCache[int, Strip] = LRUCache(1024)
+        self._styles_by_kind: dict[int, Style] = {}
+
+    # What is shown
+
+    def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> None:
+        """Add a whole message, the conversation's `place`th, under a heading: the name, or what the role is called."""
+        first = self._begin(name or _NAMES.get(role, role), is_reply=role == "assistant", place=place)
+        self._add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
+        self._changed(first)
+
+    def start_reply(self, name: str, place: int = 0, rounds: PackedRounds | None = None) -> None:
+        """Begin a reply, to which rounds are appended until `finish_reply`; kept are those in `rounds`, if given."""
+        self.finish_reply()
+        first = self._begin(name, is_reply=True, place=place)
+        self._reply = len(self._blocks)
+        self._add_block(rounds=rounds)
+        self._changed(first)
+
+    def continue_reply(self) -> bool:
+        """Go on with the last message, dropping the notices under it. False if no rounds made it."""
+        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self._blocks)
+        reply = next((at for at in range(first, len(self._blocks)) if self._blocks[at].rounds), None)
+        if reply is not None:
+            del self._blocks[reply + 1 :]
+            self._reply = reply
+            self._changed(reply, max(0, self._blocks[reply].flow.height - 1))
+        return reply is not None
+
+    def append_rounds(self, rounds: Iterable[Round]) -> None:
+        """Append rounds' tokens to the reply. Those that arrive after the transcript was cleared have no place."""
+        if self._reply is None:
+            return
+        block = self._blocks[self._reply]
+        first, folded = block.flow.height, False
+        for round in rounds:
+            row, ended = block.add(round, self.show_ghosts)
+            first = min(first, row)
+            for section in ended:
+                # Not under the eyes of who reads back in it.
+                section.folded, folded = not self.show_thinking and self._following, True
+        if folded:
+            self._rewrite([block])
+        else:
+            self._changed(self._reply, first)
+
+    def begin_thinking(self) -> None:
+        """The prompt has opened a section of thinking for the reply that was begun."""
+        if self._reply is not None:
+            self._blocks[self._reply].thinking.begin()
+
+    def finish_reply(self, note: str = "") -> None:
+        """End the reply, with a note under it. Nothing happens if none was begun."""
+        if self._reply is not None:
+            reply, self._reply = self._reply, None
+            self._changed(reply, self._blocks[reply].flow.height - 1)
+            if note:
+                self.add_notice(note)
+
+    def add_notice(self, text: str) -> None:
+        """Add a remark that is no part of the conversation, nor of `text`."""
+        self._remark(text, NOTICE)
+
+    def add_error(self, text: str) -> None:
+        """Add what went wrong and what to do about it, marked so that nobody takes it for a remark."""
+        self._remark(text, ERROR, "!")
+
+    def _remark(self, text: str, kind: int, mark: str = "") -> None:
+        block = self._add_block(copied=False)
+        block.mark = mark
+        block.flow.append([(text, kind)])
+        self._changed(len(self._blocks) - 1)
+
+    def cut(self, length: int) -> None:
+        """Take back all messages after the conversation's first so many, and the notices under them."""
+        while self._messages and self._messages[-1].place >= length:
+            first = self._messages.pop().first
+            del self._blocks[first:]
+            self._reply = None
+            self._changed(first)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._blocks.clear()
+        self._messages.clear()
+        self._reply = None
+        self._changed(0)
+
+    # What can be asked
+
+    @property
+    def text(self) -> str:
+        """All messages with their headings, as a person would copy them: no ghosts, no notices, no wrapping."""
+        return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
+
+    @property
+    def last_rounds(self) -> PackedRounds:
+        """The rounds of the last message, if it is a reply."""
+        return self.rounds_of(self._messages[-1].place if self._messages and self._messages[-1].is_reply else -1)
+
+    def rounds_of(self, place: int) -> PackedRounds:
+        """The rounds of the conversation's `place`th message; none if it is no reply."""
+        ends = [*(message.first for message in self._messages), len(self._blocks)][1:]
+        for message, end in zip(reversed(self._messages), reversed(ends), strict=True):
+            if message.place == place and message.is_reply:
+                return next((each.rounds for each in self._blocks[message.first : end] if each.rounds), PackedRounds())
+        return PackedRounds()
+
+    def token_at(self, x: int, y: int) -> Token | None:
+        """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
+        drawn = self._drawn_at(x, y)
+        return drawn[0].token_at(drawn[1]) if drawn else None
+
+    def fold_at(self, x: int, y: int) -> bool:
+        """Unfold what was thought, or fold it, by its heading at a cell of the content. False if there is none."""
+        drawn = self._drawn_at(x, y)
+        section = drawn[0].folds.get(drawn[1]) if drawn else None
+        if drawn and section:
+            section.folded = not section.folded
+            self._rewrite([drawn[0]])
+        return section is not None
+
+    def _drawn_at(self, x: int, y: int) -> tuple[Block, int] | None:
+        block = self._block_at(y) if 0 <= y < self._height else None
+        piece = block.flow.piece_at(y - block.top, x - block.indent) if block else None
+        return (block, piece) if block and piece is not None else None
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
+        if not self._blocks:
+            return None
+        first = min(selection.start.y, self._height - 1) if selection.start else 0
+        last = min(selection.end.y, self._height - 1) if selection.end else self._height - 1
+        parts = []
+        for block in self._blocks[index_at(self._blocks, first) : index_at(self._blocks, last) + 1]:
+            start, end = 0, None
+            if selection.start and block.top <= first:
+                start = block.flow.offset_at(first - block.top, selection.start.x - block.indent)
+            if selection.end and selection.end.y == last < block.top + block.flow.height:
+                end = block.flow.offset_at(last - block.top, selection.end.x - block.indent)
+            parts.append(block.flow.extract(start, end, skip=ASIDE))
+        return "\n".join(parts), "\n"
+
+    # How it is drawn
+
+    def render_line(self, y: int) -> Strip:
+        """Row `y` of the window."""
+        return next(self.rows(range(y, y + 1)))
+
+    def rows(self, lines: range) -> Iterator[Strip]:
+        """These rows of the window."""
+        top, selection = self.scroll_offset.y, self.text_selection
+        for row in range(top + lines.start, top + lines.stop):
+            span = None if selection is None else selection.get_span(row)
+            if row >= self._height:
+                yield Strip.blank(self.outer_size.width, self._style(TEXT))
+            elif span is not None:
+                yield self._draw(row, span)
+            else:
+                if (strip := self._strips.get(row)) is None:
+                    self._strips[row] = strip = self._draw(row, None)
+                yield strip
+
+    def _draw(self, row: int, span: tuple[int, int] | None) -> Strip:
+        block = self._block_at(row)
+        margin = (" " * block.indent, TEXT)
+        if block.mark and row == block.top:
+            margin = (f"{block.mark:>{block.indent - 1}} ", ERROR)
+        runs = [margin, *block.flow.runs(row - block.top)]
+        if self._reply is not None and block is self._blocks[self._reply] and row == block.top + block.flow.height - 1:
+            runs.append(("█", CURSOR))
+        segments = self._marked([Segment(text, self._style(kind)) for text, kind in runs], block, row - block.top)
+        if span is not None:
+            segments = list(restyled(segments, *span, self.selection_style))
+        strip = Strip(segments).adjust_cell_length(self.outer_size.width, self._style(TEXT))  # its scrollbar may hide
+        return strip.apply_offsets(0, row)
+
+    def _marked(self, segments: list[Segment], block: Block, row: int) -> list[Segment]:
+        """What is drawn in a row of a block, for who wants to mark something in it."""
+        return segments
+
+    def _style(self, kind: int) -> Style:
+        if kind & ~THOUGHT in ORIGINS and not self.show_colours:
+            kind = TEXT | kind & THOUGHT
+        if (style := self._styles_by_kind.get(kind)) is None:
+            if kind >= THOUGHT:
+                style = dimmed(self._style(kind - THOUGHT))
+            elif kind == TEXT:
+                style = self.rich_style
+            else:
+                style = self.get_component_rich_style(f"transcript--{KINDS[kind]}")
+            self._styles_by_kind[kind] = style
+        return style
+
+    def notify_style_update(self) -> None:
+        """Textual's call when styles have changed."""
+        super().notify_style_update()
+        self._styles_by_kind.clear()
+        self._strips.clear()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Textual's call when the selection has changed; selected rows are drawn without the cache."""
+        self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Show the scrollbar only above the end, where it tells something: following, it would cost half of a frame."""
+        visibility = "hidden" if round(new_value) >= self.max_scroll_y else "visible"
+        if self.styles.scrollbar_visibility != visibility:
+            self.styles.scrollbar_visibility = visibility
+            self._scroll_update(self.virtual_size)  # it has not been told while it was hidden
+        if visibility == "visible":
+            super().watch_scroll_y(old_value, new_value)
+        elif round(old_value) != round(new_value):
+            self.refresh()
+
+    def watch_show_colours(self) -> None:
+        """Draw again; where rows break does not depend on colour."""
+        self._strips.clear()
+
+    def watch_show_ghosts(self) -> None:
+        """Wrap those replies again in which ghosts appear or vanish."""
+        self._rewrite([block for block in self._blocks if any(round.count("rejected") for round in block.rounds)])
+
+    def watch_show_thinking(self) -> None:
+        """Unfold all, or fold all."""
+        thought = [block for block in self._blocks if block.thinking.sections]
+        for block in thought:
+            for section in block.thinking.sections:
+                section.folded = not self.show_thinking
+        self._rewrite(thought)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Wrap everything again if the width has changed, keeping the row on top of the window."""
+        width, self._width = self._width, self.scrollable_content_region.width
+        if width == self._width or not self._blocks:
+            self._changed(len(self._blocks))
+            return
+        row = min(self.scroll_offset.y, self._height - 1)
+        top = self._block_at(row)
+        offset, _ = top.flow.source(row - top.top)
+        for block in self._blocks:
+            block.flow.rewrap(self._text_width)
+        if not self._changed(0):
+            self.scroll_to(y=top.top + top.flow.row_of(offset), animate=False, force=True)
+
+    # The list of blocks
+
+    @property
+    def _text_width(self) -> int:
+        return self._width - INDENT - _MARGIN
+
+    @property
+    def _following(self) -> bool:
+        """The view is at the end. Where a person is heading counts, not where an animation has brought it so far."""
+        return round(self.scroll_target_y) >= self._end_y
+
+    def _rewrite(self, blocks: Sequence[Block]) -> None:
+        """Write these replies again, as ghosts and folds are to be seen now."""
+        for block in blocks:
+            block.rewrite(self._text_width, self.show_ghosts)
+        if blocks:
+            self._changed(self._blocks.index(blocks[0]))
+
+    def _begin(self, heading: str, *, is_reply: bool, place: int) -> int:
+        """Start a message with an empty row and its heading. Returns its first block."""
+        first = len(self._blocks)
+        self._messages.append(MessageStart(first, is_reply, place))
+        if self._blocks:
+            self._add_block()
+        self._add_block(indent=1).flow.append([(heading, HEADING)])
+        return first
+
+    def _add_block(self, *, indent: int = INDENT, copied: bool = True, rounds: PackedRounds | None = None) -> Block:
+        block = Block(Flow(self._text_width), indent, copied, rounds=PackedRounds() if rounds is None else rounds)
+        self._blocks.append(block)
+        return block
+
+    def _block_at(self, row: int) -> Block:
+        return self._blocks[index_at(self._blocks, row)]
+
+    def _changed(self, index: int, row: int = 0) -> bool:
+        """Take notice that all may differ from a row of a block on. Returns whether the view follows the end."""
+        following = self._following
+        top = self._blocks[index - 1].top + self._blocks[index - 1].flow.height if index else 0
+        first = top + row
+        for block in self._blocks[index:]:
+            block.top = top
+            top += block.flow.height
+        changed = max(top, self._height)
+        if changed - first < self._strips.maxsize:
+            for drawn in range(first, changed):
+                self._strips.discard(drawn)
+        else:
+            self._strips.clear()
+        self._height = top
+        size = Size(self._width, top)
+        if self.virtual_size != size:
+            # Assigning virtual_size would lay the whole screen out again for each new row.
+            self.set_reactive(Transcript.virtual_size, size)
+            if not following or self.show_vertical_scrollbar != (self.max_scroll_y > 0):
+                self._scroll_update(size)
+        if following and (self.scroll_y, self.scroll_target_y) != (self.max_scroll_y, self.max_scroll_y):
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+        self._end_y = self.max_scroll_y
+        self.refresh_lines(first, max(1, changed - first))  # where the view has moved it is drawn as a whole anyhow
+        return following

@@ -1,0 +1,1 @@
+"""Small widgets that the other rooms are built from."""

@@ -1,0 +1,109 @@
+"""A choice on one row: its name, and the choice that holds, with the neighbours a key away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import RenderResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from spectui.ui.widgets.slider import LABEL
+
+
+class ChoiceRow(Widget, can_focus=True):
+    """One of a few words. `Changed` is sent when a person turns it, not when it is assigned."""
+
+    HELP = """\
+## Switches
+
+Left and right, Enter, Space or a click turn to another choice; {switch.default} goes back to the default.
+"""
+    BINDING_GROUP_TITLE = "switches"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "turn(-1)", "Previous", id="switch.previous", show=False),
+        Binding("right,enter,space", "turn(1)", "Next", id="switch.next", show=False),
+        Binding("r,delete", "reset", "Default", id="switch.default", show=False, tooltip="Turn it back to its default"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"switch--label", "switch--arrow", "switch--value"}
+    DEFAULT_CSS = """
+    ChoiceRow {
+        height: 1;
+        width: 1fr;
+        pointer: pointer;
+        & > .switch--label { color: $foreground 75%; }
+        & > .switch--arrow { color: $primary; }
+        & > .switch--value { color: $foreground; text-style: bold; }
+        &:focus {
+            background: $primary 15%;
+            & > .switch--label { color: $foreground; text-style: bold; }
+        }
+        &.-idle > .switch--value { color: $foreground 45%; text-style: none; }
+    }
+    """
+
+    value: reactive[str] = reactive("")
+    """The choice that holds."""
+
+    class Changed(Message):
+        """A person has turned the switch."""
+
+        def __init__(self, switch: ChoiceRow, value: str) -> None:
+            super().__init__()
+            self.switch = switch
+            self.value = value
+
+        @property
+        def control(self) -> ChoiceRow:
+            """The switch."""
+            return self.switch
+
+    def __init__(
+        self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, id: str | None = None
+    ) -> None:
+        super().__init__(id=id)
+        self.key = key
+        self.label = label
+        self.choices = tuple(choices)
+        self.default = default
+        self.set_reactive(ChoiceRow.value, value)
+
+    def show_choices(self, choices: Sequence[str], value: str) -> None:
+        """Offer these, of which one holds; no message is sent."""
+        self.choices = tuple(choices)
+        self.value = value
+
+    def action_turn(self, places: int) -> None:
+        """Turn by a number of choices; after the last comes the first."""
+        self._turn_to(next_choice(self.choices, self.value, places))
+
+    def action_reset(self) -> None:
+        """Turn back to the default."""
+        self._turn_to(self.default)
+
+    def on_click(self, event: events.Click) -> None:
+        """Turn on; a click on the left arrow turns back."""
+        event.stop()
+        self.action_turn(-1 if event.x == LABEL + 1 else 1)
+
+    def _turn_to(self, value: str) -> None:
+        if value != self.value:
+            self.value = value
+            self.post_message(self.Changed(self, value))
+
+    def render(self) -> RenderResult:
+        """The row."""
+        label, arrow, word = (self.get_visual_style(f"switch--{part}") for part in ("label", "arrow", "value"))
+        return Content.assemble(
+            (f"{self.label[:LABEL]:<{LABEL}} ", label), ("‹ ", arrow), (self.value, word), (" ›", arrow)
+        )
+
+
+def next_choice(choices: Sequence[str], value: str, places: int = 1) -> str:
+    """The choice some places after this one, round and round."""
+    return choices[(choices.index(value) + places) % len(choices)]

@@ -1,0 +1,41 @@
+"""A widget that is nothing but rows of its own, without what Textual would do to each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+_Self = TypeVar("_Self", bound="DirectRenderWidget")
+
+
+class DirectRenderWidget(Widget):
+    """`render_line` gives rows as wide as the widget, and the same strip for the same row: what is known of a strip, up to
+    the terminal's sequences, is kept with it. No border, padding, opacity, tint or hatch is drawn.
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region."""
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        strips = []
+        for strip in self.rows(crop.line_range):
+            for each in filters:
+                strip = strip.apply_filter(each, background)
+            strips.append(strip.crop(*crop.column_span))
+        return strips
+
+    def refresh(self: _Self, *regions: Region, **how: Any) -> _Self:
+        """Have these regions of it drawn, or all. The screen takes note at once, and not by a message from the widget."""
+        if how or not self._is_mounted or self._closing:
+            return super().refresh(*regions, **how)
+        self._set_dirty(*regions)
+        self.screen._dirty_widgets.add(self)
+        self.screen.check_idle()
+        return self
+
+    def rows(self, lines: range) -> Iterable[Strip]:
+        """These lines of the widget."""
+        return map(self.render_line, lines)

@@ -1,0 +1,87 @@
+"""The top line: which model writes, which one drafts, and how full the context is."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+from textual.widget import Widget
+
+from spectui.ui.figures import MUTED, Figures, count, percent
+from spectui.ui.screen.session import Session, short_name
+from spectui.ui.widgets.line_widget import gauge
+
+BAR = 12
+NARROW = 100
+"""Columns below which a window has no room for the panel beside the chat."""
+
+
+class TitleLine(Widget):
+    """`target ⟵ drafted by draft` and the context's bar. Below 100 columns the line of figures tells the context."""
+
+    DEFAULT_CSS = """
+    TitleLine { height: 1; padding: 0 1; background: $panel; pointer: pointer; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._models: tuple[str, str] = ("", "")
+        self._figures = Figures()
+
+    def update_models(self, session: Session) -> None:
+        """Say which models these are."""
+        self._models = (short_name(session.setup.model), short_name(session.setup.draft))
+        self.refresh()
+
+    def update_figures(self, figures: Figures) -> None:
+        """Draw the context anew, if it has changed."""
+        changed = (figures.context, figures.n_ctx) != (self._figures.context, self._figures.n_ctx)
+        self._figures = figures
+        if changed:
+            self.refresh()
+
+    async def on_click(self) -> None:
+        """Choose other models."""
+        await self.screen.run_action("models")
+
+    def render(self) -> Content:
+        """The line."""
+        width = self.size.width
+        right = self._room() if self.app.size.width >= NARROW else Content("")
+        left = self._names(max(0, width - right.cell_length - 2))
+        return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
+
+    def _names(self, width: int) -> Content:
+        target, draft = self._models
+        if not target:
+            return Content.styled("spectui", "bold").truncate(width)
+        middle = "  ⟵ drafted by  " if draft else "  without a draft"
+        # Both ends of a name tell models apart, so it is the longer name that gives way.
+        if draft and cell_len(target + middle + draft) > width:
+            middle = "  ⟵  "
+        room = max(0, width - cell_len(middle))
+        if cell_len(target) + cell_len(draft) > room:
+            keep = max(room // 2, room - cell_len(draft)) if draft else room
+            target = shorten(target, keep)
+            draft = shorten(draft, max(0, room - cell_len(target)))
+        return Content.assemble((target, "bold"), (middle, MUTED), (draft, "bold")).truncate(width)
+
+    def _room(self) -> Content:
+        figures = self._figures
+        if figures.n_ctx is None:
+            return Content("")
+        return Content.assemble(
+            ("ctx ", MUTED),
+            f"{count(figures.context)} / {count(figures.n_ctx)} ",
+            gauge(figures.context_share, BAR),
+            f" {percent(figures.context_share):>5}",
+        )
+
+
+def shorten(name: str, width: int) -> str:
+    """A name in at most `width` cells, its middle left out."""
+    if cell_len(name) <= width:
+        return name
+    if width < 3:
+        return set_cell_size(name, width)
+    tail = (width - 1) // 2
+    return set_cell_size(name, width - 1 - tail) + "…" + name[-tail:]
