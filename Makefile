@@ -14,7 +14,7 @@ test: .venv/.installed-test
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=logical --maxprocesses=8 --dist=loadgroup --durations=10
 
 # What is made from the table of settings: the example file, and the README's reference (to be pasted there).
 docs: .venv/.installed-demo

@@ -19,6 +19,26 @@ settings.load_profile("spectui")
 DIRECTORIES = tuple(f"SPECTUI_{kind}_DIR" for kind in ("CONFIG", "DATA", "STATE", "CACHE"))
 
 
+def pytest_configure() -> None:
+    """Threads that wait for each other give their core to the tests of the other process, instead of spinning."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say what must stay in one process when pytest-xdist runs the tests in several.
+
+    Tests on SmolLM2 are one group: its draft is made once, and no two processes compute with it at a time. Other tests
+    that share a fixture of their module stay together, so that it is set up once.
+    """
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        shared = any(each[-1].scope == "module" for each in item._fixtureinfo.name2fixturedefs.values())
+        if any(getattr(value, "__module__", None) == "tests.smollm2" for value in vars(item.module).values()):
+            item.add_marker(pytest.mark.xdist_group("smollm2"))
+        elif shared:
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_directories(tmp_path_factory: pytest.TempPathFactory) -> None:
     """spectui's directories, in a temporary place, for this process and those it starts."""
