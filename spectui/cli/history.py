@@ -54,8 +54,6 @@ def show(name: str) -> None:
 @click.option("--force", is_flag=True, help="replace a file of that name")
 def export(name: str, kind: str, force: bool) -> None:
     """Write a conversation to a file in this directory, named after its title; prints the file's name."""
-    from pathlib import Path
-
     from spectui.store import export
     from spectui.store.database import database_file
     from spectui.store.library import open_conversation
@@ -63,7 +61,12 @@ def export(name: str, kind: str, force: bool) -> None:
     conversation = open_conversation(database_file(), name)
     try:
         click.echo(
-            export.save(conversation, Path.cwd(), export.file_name(conversation.title, f".{kind}"), replace=force)
+            export.save(
+                conversation,
+                export.working_directory(),
+                export.file_name(conversation.title, f".{kind}"),
+                replace=force,
+            )
         )
     except export.ExistsError as error:
         raise UsageError(f"{error} --force replaces it.") from error

@@ -92,6 +92,16 @@ def file_name(title: str, suffix: str = ".md") -> str:
     return stem + suffix
 
 
+def working_directory() -> Path:
+    """The directory that a person's exports go to. Raises ExportError if it was removed."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ExportError(
+            "The working directory was removed: start spectui in another one, and export from there."
+        ) from error
+
+
 def save(conversation: Conversation, directory: Path, name: str, *, replace: bool = False) -> Path:
     """Write it under a plain name in a directory, as JSON where the name ends so, else as Markdown; returns the file.
 

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import tomli
+from rich.errors import StyleSyntaxError
 from textual.color import Color, ColorParseError
+from textual.css.errors import StyleValueError
+from textual.css.styles import Styles
 from textual.theme import Theme
 
 DEFAULT_THEME = "spectui-dark"
@@ -32,7 +35,6 @@ _COLOURS = (
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SHARE = re.compile(r" (100|\d{1,2})%$")
-_STYLE_WORDS = frozenset(("bold", "dim", "italic", "none", "not", "reverse", "strike", "underline"))
 
 
 _File = tuple[int, Path]
@@ -138,11 +140,11 @@ def _theme(table: dict[str, Any]) -> Theme:
     for key, value in variables.items():
         if not _NAME.fullmatch(key):
             raise _ThemeError(f"{key!r} cannot be a variable's name")
-        # Textual writes the value into its style sheets, where one of the wrong sort is an error that ends the program.
-        if not key.endswith("-style"):
+        # Textual writes the value into its style sheets, where a wrong one is an error that ends the program.
+        if key.endswith("-style"):
+            _check_style(key, value)
+        else:
             _check_colour(key, _SHARE.sub("", value) if isinstance(value, str) else value)
-        elif not isinstance(value, str) or not value or set(value.split(" ")) - _STYLE_WORDS:
-            raise _ThemeError(f"{key!r} is not made of {', '.join(sorted(_STYLE_WORDS))}")
     return Theme(**table, variables=variables)
 
 
@@ -153,6 +155,16 @@ def _check_colour(key: str, value: object) -> None:
         Color.parse(value)
     except ColorParseError as error:
         raise _ThemeError(f"{key!r} is not a colour") from error
+
+
+def _check_style(key: str, value: object) -> None:
+    wrong = f"{key!r} is not a text style such as bold, italic or not underline"
+    if not isinstance(value, str):
+        raise _ThemeError(wrong)
+    try:
+        Styles().text_style = value  # Textual parses it here
+    except (StyleValueError, StyleSyntaxError) as error:
+        raise _ThemeError(wrong) from error
 
 
 def _shown(text: str) -> str:

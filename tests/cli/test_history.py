@@ -79,3 +79,15 @@ def test_export_writes_into_this_directory(tmp_path: Path, monkeypatch: pytest.M
     again = CliRunner().invoke(root, ["history", "export", summary.id])
     assert again.exit_code != 0 and "is there already. --force replaces it." in str(again.output) + str(again.exception)
     said("export", summary.id, "--force")
+
+
+def test_export_from_a_removed_directory_is_refused_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    (summary,) = library.summaries(database_file())
+    done = CliRunner().invoke(root, ["history", "export", summary.id])
+    assert done.exit_code == 1 and "The working directory was removed: " in done.output and done.output.count("\n") == 1

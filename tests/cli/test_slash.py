@@ -172,6 +172,14 @@ def test_without_history_there_is_no_list_and_an_export_all_the_same(tmp_path: P
     assert len(json.loads((tmp_path / "x.json").read_text())["messages"][1]["tokens"]) == 5
 
 
+def test_an_export_in_a_removed_directory_is_refused_with_a_sentence(tmp_path: Path):
+    here = tmp_path / "here"
+    here.mkdir()
+    chat = Chat("remove this directory", "/export", "and on", here=here)
+    assert chat.aside == "The working directory was removed: start spectui in another one, and export from there.\n"
+    assert chat.out.endswith("You said AND ON.\n")
+
+
 def test_knobs_are_kept_and_reset(monkeypatch: pytest.MonkeyPatch):
     saved: list[tuple[str, Knobs]] = []
     monkeypatch.setattr(KnownPresets, "save", lambda self, name, knobs: saved.append((name, knobs)))
@@ -248,7 +256,8 @@ def test_prompts_are_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_edit_that_cannot_be_sent_changes_nothing(tmp_path: Path):
-    chat = Chat("one", "/edit see @gone.txt", "two", interactive=True, here=tmp_path)
+    (tmp_path / "image.png").write_bytes(b"\xff")
+    chat = Chat("one", "/edit see @image.png", "two", interactive=True, here=tmp_path)
     assert [each.content for each in chat.engine.generates[-1]] == ["one", "You said ONE.", "two"]
 
 

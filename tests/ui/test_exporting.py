@@ -94,3 +94,16 @@ async def test_what_is_there_is_asked_about(
         await export(pilot, "../out.md")
         await wait_until(pilot, lambda: any("no plain file name" in each.message for each in app._notifications))
     assert not (tmp_path.parent / "out.md").exists()
+
+
+async def test_a_removed_directory_is_told_in_a_sentence(
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    async with window() as (app, pilot):
+        await said(pilot, engine)
+        here.rmdir()
+        await export(pilot)
+        await wait_until(pilot, lambda: any("directory was removed" in each.message for each in app._notifications))

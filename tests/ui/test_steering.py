@@ -137,6 +137,24 @@ async def test_a_preset_that_cannot_be_loaded_is_not_shown_as_if_it_were(
         )
 
 
+async def test_a_preset_that_is_renamed_in_the_file_while_it_is_in_use(
+    window: Window, engine: FakeEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[profiles.code]\ndraft-max = 5\n")
+    async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
+        preset = app.screen.query_one("#preset", ChoiceRow)
+        await pilot.press("alt+p")
+        await wait_until(pilot, lambda: preset.value == "code")
+        path.write_text("[profiles.python]\ndraft-max = 7\n")
+        await pilot.press("alt+6")
+        await wait_until(pilot, lambda: preset.value == NO_PRESET)
+        assert engine.knobs == Knobs(draft_max=5), "the knobs stay as they are"
+        preset.focus()
+        await pilot.press("right")
+        await wait_until(pilot, lambda: preset.value == "python" and engine.knobs == Knobs(draft_max=7))
+
+
 async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:
     async with window(keymap={"reset": "f12"}, size=(120, 40)) as (app, pilot):
         app.screen.turn("top_k", 3)

@@ -62,3 +62,13 @@ async def test_it_shows_name_and_choice_and_an_assignment_is_silent() -> None:
         await pilot.pause()
         assert switch.render_line(0).text.rstrip() == "drafter     ‹ suffix ›"
         assert app.seen == []
+
+
+async def test_a_value_that_is_no_choice_any_more_becomes_the_default() -> None:
+    app = SwitchApp("suffix")
+    async with app.run_test(size=(40, 3)) as pilot:
+        switch = app.query_one(ChoiceRow)
+        switch.show_choices(("auto", "model"), "suffix")
+        assert switch.value == "auto"
+        await pilot.press("tab", "right")
+        await wait_until(pilot, lambda: app.seen == ["model"])

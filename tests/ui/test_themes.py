@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.command import CommandList
 from textual.theme import Theme
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
 from spectui.knobs import Knobs
 from spectui.paths import shipped
@@ -74,6 +74,7 @@ def test_high_contrast_is_higher_and_mono_is_grey() -> None:
         GOOD + '[variables]\norigin-plain = "bold"', GOOD + '[variables]\n"a; b" = "red"',
         GOOD + '[variables]\nborder = "red; } * { display: none"', GOOD + '[variables]\nborder = "bold"',
         GOOD + '[variables]\nbutton-focus-text-style = "#ffffff"', GOOD + '[variables]\nlink-style = "sparkling"',
+        *(GOOD + f'[variables]\nlink-style = "{style}"' for style in ("not", "not not", "bold none", "not none", "")),
         "a=" + "[" * 5000, GOOD + "#" * MAX_BYTES, GOOD + 'accent = "\x1b[31m"', GOOD + 'accent = "auto 87%"',
         'name = "bad\\u001b[31m"\nprimary = "red"', GOOD + "accent = " + "9" * 5000,
     ],
@@ -118,6 +119,7 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
         (tmp_path / f"{number}.toml").write_text(
             f'name = "t{number}"\n{fields}[variables]\n"border" = "{colour}"\n"origin-plain" = "{colour} 50%"\n'
             f'"scrollbar" = "{colour} 10%"\n"link-style" = "bold not underline"\n"button-focus-text-style" = "none"\n'
+            '"block-cursor-blurred-text-style" = "blink overline uu"\n'
         )
     themes, problems = ThemeFiles([tmp_path]).news()
     assert problems == []
@@ -207,3 +209,16 @@ async def test_an_edited_theme_is_worn_at_once(engine: FakeEngine, tmp_path: Pat
         await wait_until(pilot, lambda: app._notifications)
         assert "stays as it was" in next(iter(app._notifications)).message
         assert is_red()
+
+
+async def test_a_style_that_textual_cannot_read_leaves_the_theme_while_a_list_is_open(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    theme = tmp_path / "mine.toml"
+    theme.write_text(GOOD)
+    app = SpectuiApp(engine, PAIR, Knobs(), theme="mine", theme_directories=(THEMES, tmp_path))
+    async with app.run_test() as pilot:
+        await pilot.press("alt+m")
+        await wait_until(pilot, lambda: app.screen.query(OptionList))
+        theme.write_text(GOOD + '[variables]\nblock-cursor-blurred-text-style = "not"\n')
+        await wait_until(pilot, lambda: any("stays as it was" in each.message for each in app._notifications))

@@ -68,7 +68,7 @@ def _export(chat: PlainChat, rest: str) -> None:
     conversation = as_kept(chat.session, chat.rounds_of)()
     name = rest or export.file_name(conversation.title)
     try:
-        file = export.save(conversation, Path.cwd(), name if Path(name).suffix else f"{name}.md")
+        file = export.save(conversation, export.working_directory(), name if Path(name).suffix else f"{name}.md")
     except export.ExistsError as error:
         raise UsageError(f"{error} /export NAME takes another name.") from error
     chat.tell(f"Written: {file}")

@@ -17,7 +17,6 @@ MOST_BYTES = 256 * 1024
 
 # Not behind a letter (an address is no path) and not behind a backslash.
 _NAMED = re.compile(r'(?<![\w\\@])@(?:"([^"\n]+)"|([^\s"@]+))')
-_PATH_LIKE = re.compile(r"[^()\[\]{}]*/[^()\[\]{}]*|[\w-]+\.[A-Za-z0-9]{1,4}")
 _ATTACHED = re.compile(r"\n\n(?=[^\n]+:\n```)")
 
 
@@ -70,22 +69,19 @@ class PasteFolds:
 
 
 def _attached(name: str) -> str:
-    """A file's text in a fence, under its name; "" for a word that is no path."""
+    """The text of an existing file in a fence, under its name; "" for anything else, such as `numba.njit`.
+
+    Raises AttachmentError if the file cannot be sent: it is unreadable, too large, or not text.
+    """
+    path = _file(name)
+    if path is None:
+        stripped = name.rstrip(".,;:!?)")
+        return _attached(stripped) if stripped != name else ""
     try:
-        path = Path(name).expanduser()
-        there = path.exists()
-        if not there and (stripped := name.rstrip(".,;:!?)")) != name:
-            return _attached(stripped)
-        if not there:
-            if _PATH_LIKE.fullmatch(name):
-                raise AttachmentError(f"There is no file {name}: write \\@ for a plain @.")
-            return ""
-        if not path.is_file():
-            raise AttachmentError(f"{name} is not a file, so it cannot be attached.")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise AttachmentError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    except OSError as error:
+        raise AttachmentError(f"{name} cannot be read: {error.strerror or error}.") from error
     if len(data) > MOST_BYTES:
         raise AttachmentError(f"{name} is larger than {MOST_BYTES // 1024} KiB: attach a part of it.")
     try:
@@ -97,3 +93,12 @@ def _attached(name: str) -> str:
     # Longer than any fence in the file, or the file could end it.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{printable(name)}:\n{fence}{printable(path.suffix[1:])}\n{printable(text).rstrip()}\n{fence}"
+
+
+def _file(name: str) -> Path | None:
+    """The regular file of this name; None if there is none, or nobody can tell."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long, an unknown ~user, a NUL
+        return None

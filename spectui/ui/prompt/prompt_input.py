@@ -31,8 +31,8 @@ class PromptInput(TextArea):
 tells them from Enter (kitty's keyboard protocol). **Up** in an empty box brings the last prompt back, and **Down** goes
 forward again. **{stop}** stops a reply.
 
-A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches a text file; **\\@** is a
-plain @. **{editor}** opens the prompt in $EDITOR.
+A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches that text file if it
+exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 """
 
     BINDING_GROUP_TITLE = "prompt"

@@ -57,7 +57,8 @@ class Exporting(ChatScreen):
             name += ".md"
         try:
             conversation = await asyncio.to_thread(as_kept(self.session, self.transcript.rounds_of))
-            file = await asyncio.to_thread(export.save, conversation, Path.cwd(), name, replace=replaces)
+            here = export.working_directory()
+            file = await asyncio.to_thread(export.save, conversation, here, name, replace=replaces)
         except export.ExistsError as error:
 
             def replace(yes: bool | None) -> None:

@@ -74,9 +74,9 @@ Left and right, Enter, Space or a click turn to another choice; {switch.default}
         self.set_reactive(ChoiceRow.value, value)
 
     def show_choices(self, choices: Sequence[str], value: str) -> None:
-        """Offer these, of which one holds; no message is sent."""
+        """Offer these choices and show `value`, or the default if `value` is not among them. Sends no message."""
         self.choices = tuple(choices)
-        self.value = value
+        self.value = value if value in self.choices else self.default
 
     def action_turn(self, places: int) -> None:
         """Turn by a number of choices; after the last comes the first."""
