@@ -1,20 +1,38 @@
-"""Files that nobody would miss: what was found out on this machine, and what models wrote lately."""
+"""Writing a file atomically: it has its old content or all of the new, also when the disk is full or spectui is killed."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def keep(file: Path, data: bytes) -> None:
-    """Write it, whole or not at all, and for its owner alone. A disk that fails costs the file, and nothing else."""
-    part = file.with_suffix(f".{os.getpid()}.part")
+@contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """Yield an empty temporary file in the directory of `file`, only for its owner; afterwards it replaces `file`.
+
+    Where the block raises, the temporary file is deleted and `file` stays as it was. A symbolic link is replaced, not
+    followed. Raises OSError. The temporary name ends in `.<process id>.part`, so a later process can tell what a killed one
+    left behind.
+    """
+    # The file's own name may be as long as a name can be.
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name[:60]}.", suffix=f".{os.getpid()}.part")
+    os.close(handle)
+    part = Path(name)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(data)
+        yield part
         part.replace(file)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
-            part.unlink()
+            part.unlink(missing_ok=True)
+        raise
+
+
+def write_atomic(file: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Write `data`, with these permissions; makes the directory where it is missing. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with replacing(file) as part:
+        part.write_bytes(data)
+        part.chmod(mode)

@@ -6,13 +6,12 @@ A preset saved in the chat is what `-P NAME` chooses on the command line, and th
 from __future__ import annotations
 
 import dataclasses
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from spectui import config
+from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, title
 
@@ -83,15 +82,6 @@ def _where(profile: Any, key: str) -> tuple[str, Any]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write the file whole or not at all; a link stays a link."""
+    """Write the file atomically, with the permissions that it has; a symbolic link stays one."""
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomic(path, text.encode(), mode=path.stat().st_mode & 0o777 if path.exists() else 0o644)

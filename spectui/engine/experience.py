@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 
-from spectui import atomic
+from spectui.atomic import write_atomic
 from spectui.speculation.policies.experience import Experience
 
 
@@ -21,5 +22,6 @@ def recall(file: Path) -> Experience | None:
 
 
 def keep(file: Path, experience: Experience) -> None:
-    """For the next process."""
-    atomic.keep(file, json.dumps(experience._asdict()).encode())
+    """Write it for the next process. Where the disk fails, the next process begins without it."""
+    with suppress(OSError):
+        write_atomic(file, json.dumps(experience._asdict()).encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spectui import paths
-from spectui.atomic import keep
+from spectui.atomic import write_atomic
 from spectui.llama.context import Context
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 
@@ -90,7 +91,8 @@ def profile(
     finally:
         target.truncate(0)  # as in _speed
     if not cancelled() and not measured.noisy:
-        keep(file, json.dumps(asdict(measured)).encode())
+        with suppress(OSError):  # it is measured again the next time
+            write_atomic(file, json.dumps(asdict(measured)).encode())
     return measured
 
 

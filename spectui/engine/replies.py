@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from spectui import paths
-from spectui.atomic import keep
+from spectui.atomic import write_atomic
 from spectui.speculation.drafters.suffix import SuffixAutomaton
 
 MOST = 32_768
@@ -38,7 +39,8 @@ class Replies:
             self.automaton.clear()
             self._extend(latest)
         kept = [*self._read(), *reply, _BREAK][-MOST:]
-        keep(self._file, np.array(kept, "<i4").tobytes())
+        with suppress(OSError):
+            write_atomic(self._file, np.array(kept, "<i4").tobytes())
 
     def _extend(self, tokens: Iterable[int]) -> None:
         for token in tokens:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from spectui.atomic import write_atomic
 from spectui.gguf_files.header import Cancelled, GgufHeader, Vocabulary, is_later_part, read_head
 from spectui.text import safe
 
@@ -127,11 +128,8 @@ class ModelCatalogue:
             for path, (size, changed, head) in known.items()
             if os.path.exists(path)
         ]
-        beginning = self._cache.with_suffix(f".{os.getpid()}.tmp")
-        with suppress(OSError):  # it will be read again the next time
-            self._cache.parent.mkdir(parents=True, exist_ok=True)
-            beginning.write_text(json.dumps({"version": _VERSION, "heads": rows}), "utf-8")
-            beginning.replace(self._cache)
+        with suppress(OSError):  # the headers are read again the next time
+            write_atomic(self._cache, json.dumps({"version": _VERSION, "heads": rows}).encode())
 
 
 def _restored(row: dict[str, Any]) -> GgufHeader:

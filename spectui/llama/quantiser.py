@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.llama import library
 from spectui.llama.library import first_error, forget_errors, llama
@@ -39,7 +40,6 @@ def quantise(
     if throughout:
         params.pure = True
         params.output_tensor_type = params.token_embedding_type = _Q4_0
-    part = destination.with_name(f"{destination.name}.{os.getpid()}.part")
     forget_errors()
 
     def watch(line: str) -> None:
@@ -48,12 +48,11 @@ def quantise(
         if found:
             progress(int(found.group(1)) / int(found.group(2)))
 
-    with library.listening(watch):
-        code = llama.llama_model_quantize(os.fsencode(source), os.fsencode(part), ctypes.byref(params))
-    if code:
-        part.unlink(missing_ok=True)
-        raise SpectuiError(f"{source.name} could not be quantised as {kind}: {first_error() or f'code {code}'}.")
     try:
-        part.replace(destination)
+        with replacing(destination) as part, library.listening(watch):
+            code = llama.llama_model_quantize(os.fsencode(source), os.fsencode(part), ctypes.byref(params))
+            if code:
+                reason = first_error() or f"code {code}"
+                raise SpectuiError(f"{source.name} could not be quantised as {kind}: {reason}.")
     except OSError as error:
         raise SpectuiError(f"{source.name} could not be kept as {kind}: {error.strerror}.") from error

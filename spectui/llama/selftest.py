@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui import paths
+from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
@@ -61,8 +62,7 @@ def run(force: bool = False) -> Verdict:
     if not verdict.ok:
         return verdict  # a full disk or a machine out of memory looks the same, and passes
     try:
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        remembered.write_text(json.dumps(verdict.__dict__), encoding="utf-8")
+        write_atomic(remembered, json.dumps(verdict.__dict__).encode())
     except OSError as error:
         verdict.lines.append(f"the verdict could not be kept: {error.strerror}")
     return verdict

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spectui.atomic import write_atomic
 from spectui.knobs import Setup, specs
 from spectui.store.records import setup_of
 from spectui.text import safe
@@ -103,9 +104,7 @@ class Run:
                 "when": time.time(),
                 "born": _born(os.getpid()),
             }
-            new = self._home / (_MARKER + ".new")
-            new.write_text(json.dumps(doing), encoding="utf-8")
-            new.replace(self._home / _MARKER)
+            write_atomic(self._home / _MARKER, json.dumps(doing).encode())
         except OSError:
             pass  # it would only have told of a crash
 
@@ -137,7 +136,7 @@ def take_crash(directory: Path) -> Crash | None:
         log = directory / f"died-{home.name}-{int(time.time())}.log"
         try:
             if doing and (home / _LOG).exists():
-                (home / _LOG).replace(log)
+                (home / _LOG).rename(log)
             shutil.rmtree(home, ignore_errors=True)
             if doing:
                 crashes.append(_crash(doing, log))

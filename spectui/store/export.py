@@ -7,12 +7,12 @@ import json
 import math
 import os
 import re
-import tempfile
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import Conversation, Reply, StoredMessage
@@ -24,8 +24,8 @@ LONGEST_NAME = 60
 """Characters of a proposed file name."""
 
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System"}
-# What some file system gives a meaning to: separators, drives, streams, wildcards, and control characters.
-_UNFIT = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
+# What some file system gives a meaning to: separators, drives, streams, wildcards. `safe` finds the other control characters.
+_UNFIT = re.compile(r'[\n\t/\\:*?"<>|]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -118,25 +118,29 @@ def save(conversation: Conversation, directory: Path, name: str, *, replace: boo
     file = directory / name
     text = document(conversation) if file.suffix.lower() == ".json" else markdown(conversation)
     data = text.encode("utf-8", "replace")
-    part: str | Path | None = None
     try:
         if replace:
-            # Complete before it has its name, which may be a link: that is replaced, not followed.
-            handle, part = tempfile.mkstemp(dir=directory, prefix=".spectui-")
+            with replacing(file) as part:
+                part.write_bytes(data)
         else:
-            handle, part = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), file
-        with open(handle, "wb") as out:
-            out.write(data)
-        if replace:
-            os.replace(part, file)
+            _write_new(file, data)
     except FileExistsError as error:
         raise ExistsError(f"{file} is there already.") from error
     except OSError as error:
-        if part is not None:  # half of it is no export
-            with suppress(OSError):
-                os.unlink(part)
         raise ExportError(f"{file} cannot be written: {error.strerror or error}.") from error
     return file
+
+
+def _write_new(file: Path, data: bytes) -> None:
+    """Write a file that does not exist yet; where that fails halfway, delete it. Raises OSError."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        try:
+            out.write(data)
+            out.flush()
+        except OSError:
+            with suppress(OSError):
+                file.unlink()
+            raise
 
 
 def _message(message: StoredMessage) -> dict[str, Any]:

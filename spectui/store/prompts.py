@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from spectui import paths
+from spectui.atomic import write_atomic
 from spectui.text import safe
 
 MOST = 1000
@@ -72,11 +73,8 @@ class PromptHistory:
 
     def _rewrite(self, lines: list[bytes]) -> None:
         assert self._file is not None
-        part = self._file.with_suffix(f".{os.getpid()}.part")
         with suppress(OSError):
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.writelines(line + b"\n" for line in lines)
-            part.replace(self._file)
+            write_atomic(self._file, b"".join(line + b"\n" for line in lines))
 
 
 def is_of(prompt: str | None, message: str) -> bool:
