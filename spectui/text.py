@@ -1,23 +1,38 @@
-"""From token bytes to text that may be shown: UTF-8 put together over tokens, control characters left out."""
+"""Text that may be shown on a terminal: UTF-8 decoded across tokens, without control characters.
+
+Everything that comes from a model, a file, a device or the clipboard passes one of these functions before it is shown.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
 
-# C0 and C1 controls but newline and tab, the line separators that terminals and widgets act on, and the marks that turn
-# the direction of text around: none of them may reach a terminal out of a model. Lone surrogates, as JSON may hold them,
-# can be encoded for nobody.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+# C0 and C1 controls except newline and tab; the line separators that terminals and widgets act on; the marks that change
+# the direction of text; lone surrogates, which JSON may hold and UTF-8 cannot encode.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_UNSAFE = re.compile(f"[{_CONTROLS}]")
+_UNSAFE_IN_A_LINE = re.compile(f"[\n\t{_CONTROLS}]")
 
 
 def safe(text: str) -> str:
-    """The text with nothing in it but printable characters, newline and tab."""
-    return _UNSAFE.sub("", text)
+    """The text without the characters that could act on a terminal; newline and tab stay."""
+    # `isprintable` is the faster check, and false for each character of the set.
+    return text if text.isprintable() else _UNSAFE.sub("", text)
+
+
+def printable(text: str) -> str:
+    """`safe`, with the line ends of other systems turned into newlines first: for pasted text and text files."""
+    return safe(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with a "?" for each character that `safe` would delete, for newline and for tab."""
+    return _UNSAFE_IN_A_LINE.sub("?", text)
 
 
 class TextStream:
-    """Bytes in, safe text out; a character split over tokens comes out with the token that completes it."""
+    """Decodes a model's tokens: bytes in, safe text out. A character split over tokens appears with its last token."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spectui.text import TextStream, safe
+from spectui.text import TextStream, one_line, printable, safe
 
 BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 nasty = st.one_of(
@@ -61,7 +61,13 @@ def test_every_c0_c1_and_bidi_character_is_left_out_and_nothing_else():
     controls = [chr(code) for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"]
     assert safe("".join([*controls, *BIDI])) == ""
     kept = "a\n\tä€漢字🙂é\u0301\u200d️ \xa0"
-    assert safe(kept) == kept
+    assert safe(kept) == printable(kept) == kept
+    assert one_line("".join([*controls, *BIDI])) == "?" * (len(controls) + len(BIDI))
+    assert one_line(kept) == kept.replace("\n\t", "??")
+
+
+def test_the_line_ends_of_other_systems_become_newlines():
+    assert printable("a\r\nb\rc\n\x1b") == "a\nb\nc\n"
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))

@@ -15,6 +15,7 @@ import click
 import spectui
 from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
+from spectui.text import one_line
 
 COMMANDS = ("chat", "config", "costs", "devices", "doctor", "forget", "history", "run")
 """Each has a module of its name here."""
@@ -72,7 +73,7 @@ def complain(message: str, code: int) -> int:
     """Say it in one line of printable text: a message may quote what stood in a file or a model."""
     line = " ".join(message.split())
     with suppress(OSError):  # a stderr that is closed can't be told so
-        click.echo("spectui: " + "".join(sign if sign.isprintable() else "?" for sign in line), err=True)
+        click.echo(f"spectui: {one_line(line)}", err=True)
     return code
 
 

@@ -10,6 +10,7 @@ import click
 from spectui import paths
 from spectui.cli.options import Command, Group, configuration, setting_options
 from spectui.errors import SpectuiError
+from spectui.text import one_line
 
 
 @click.group("config", cls=Group, invoke_without_command=True)
@@ -62,4 +63,4 @@ def init() -> None:
 def _shown(value: Any) -> str:
     """An empty text or a missing path is a dash, so that the columns stay columns. Values and profiles' names come from a
     file: what a terminal would act on is shown as ?."""
-    return "-" if value in (None, "") else "".join(sign if sign.isprintable() else "?" for sign in str(value))
+    return "-" if value in (None, "") else one_line(str(value))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from spectui.engine.events import Prompt
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics, ratio
-from spectui.ui.transcript.wrap import clean
+from spectui.text import printable as printable
 
 UNKNOWN = "–"
 MUTED = "$foreground 60%"
@@ -27,8 +27,6 @@ STATES = {
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STEPS = "▁▂▃▄▅▆▇█"
-# Left-to-right and right-to-left overrides could make a file name read as another one.
-_BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,3 @@ def bar(part: float | None, width: int) -> tuple[str, str]:
 def step(value: float) -> str:
     """One cell that is `value` in 0..1 high."""
     return _STEPS[min(7, max(0, round(value * 7)))]
-
-
-def printable(text: str) -> str:
-    """Text that can do nothing to a terminal and reads as what it is: printable characters, newlines and tabs."""
-    return clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_BIDI)

@@ -17,6 +17,8 @@ from textual.css.errors import StyleValueError
 from textual.css.styles import Styles
 from textual.theme import Theme
 
+from spectui.text import one_line
+
 DEFAULT_THEME = "spectui-dark"
 
 ORIGIN_DEFAULTS: dict[str, str] = {
@@ -169,4 +171,4 @@ def _check_style(key: str, value: object) -> None:
 
 def _shown(text: str) -> str:
     """A name or message out of a file, on one line and without control characters."""
-    return "".join(character if character.isprintable() else "?" for character in text)[:200]
+    return one_line(text)[:200]

@@ -31,7 +31,7 @@ from spectui.store.database import StoreError
 from spectui.store.journal import Journal
 from spectui.store.packing import PackedError, pack, unpack
 from spectui.store.prompts import PromptHistory
-from spectui.text import TextStream, safe
+from spectui.text import TextStream, one_line, safe
 from spectui.ui.figures import printable
 from spectui.ui.prompt.attachments import AttachmentError, PasteFolds
 from spectui.ui.themes import ThemeFiles
@@ -98,7 +98,7 @@ def theme(data: bytes) -> None:
     directory.mkdir(exist_ok=True)
     (directory / "any.toml").write_bytes(data)
     themes, problems = ThemeFiles([directory]).news()
-    assert len(themes) + len(problems) == 1 and all(problem.isprintable() for problem in problems)
+    assert len(themes) + len(problems) == 1 and all(problem == one_line(problem) for problem in problems)
     for each in themes:
         each.to_color_system().generate()
 

@@ -11,19 +11,16 @@ Spaces at a row's end hang over the edge and are not drawn.
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Set
 
 from rich.cells import get_character_cell_size, split_graphemes
 
+from spectui.text import safe
+
 TAB = 4
 """Columns between tab stops, counted from the row's start."""
-
-# C0 and C1 controls but \n and \t would steer the terminal (escape sequences, clipboard, title); lone surrogates cannot
-# be encoded for it; U+2028 and U+2029 would break a row behind our back.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _WIDE = (
     *(0x1100, 0x1160, 0x2E80, 0xA4D0, 0xAC00, 0xD7A4, 0xF900, 0xFB00, 0xFE30, 0xFE70, 0xFF00, 0xFF61, 0xFFE0, 0xFFE7),
@@ -36,11 +33,6 @@ _NOT_LAST = frozenset("（［｛「『【〔〈《([{‘“")
 
 Grapheme = tuple[int, int, int]
 """Start and end in the text, and width in cells; a tab's width depends on its column and is given as -1."""
-
-
-def clean(text: str) -> str:
-    """The text without the control characters that could reach the terminal; newline and tab stay."""
-    return text if text.isprintable() else _UNSAFE.sub("", text)
 
 
 class Flow:
@@ -70,7 +62,7 @@ class Flow:
         fresh: list[str] = []
         end = len(self.text)
         for text, kind in pieces:
-            text = clean(text)
+            text = safe(text)
             fresh.append(text)
             end += len(text)
             self._ends.append(end)
