@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 from spectui.cli.slash import COMMANDS
@@ -123,6 +122,7 @@ class PlainChat:
                 return text if line or text.strip() else None
 
     def _obey(self, line: str) -> None:
+        self._stops = 0
         try:
             if line.startswith("//"):
                 self.ask(self.with_files(line[1:]))
@@ -136,6 +136,10 @@ class PlainChat:
         except SpectuiError as error:
             self._failed = True
             self.say(str(error))
+        except KeyboardInterrupt:
+            if self._stops > 1:  # the engine did not stop at the first
+                raise
+            self.say("stopped")
 
     # What is asked of the engine
 
@@ -359,8 +363,6 @@ def chat(
     interactive: bool,
 ) -> int:
     """Chat over the standard streams. Returns the exit code."""
-    if conversation is not None:
-        setup = replace(setup, system=conversation.system)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # A reply may hold signs that the terminal's encoding lacks.
         cast("TextIOWrapper", stream).reconfigure(errors="replace")

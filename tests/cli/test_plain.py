@@ -86,6 +86,15 @@ class Known(ModelCatalogue):
         yield from HEADS
 
 
+class Slow(Known):
+    """Looks for models until a person presses Ctrl+C."""
+
+    def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
+        yield HEADS[0]
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("the command goes on")
+
+
 class KnownPresets:
     """One preset."""
 
@@ -114,12 +123,13 @@ class Chat:
         offer: Conversation | None = None,
         devices: tuple[Device, ...] = (CPU,),
         here: Path | None = None,
+        shelf: ModelCatalogue | None = None,
     ) -> None:
         self.engine = AnsweringEngine(devices)
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             self.engine, Session(setup, journal), read=io.StringIO("\n".join(lines) + "\n"), out=out, aside=aside,
-            interactive=interactive, shelf=Known(), presets=KnownPresets(), crash=crash, offer=offer,
+            interactive=interactive, shelf=shelf or Known(), presets=KnownPresets(), crash=crash, offer=offer,
         )  # fmt: skip
         before = Path.cwd()
         os.chdir(here or before)
@@ -249,6 +259,21 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat():
     assert chat.aside == "stopped\n"
     assert chat.engine.stops == 1
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_stops_a_command_and_not_the_chat():
+    chat = Chat("/models", "after", shelf=Slow())
+    assert (chat.aside, chat.out) == ("stopped\n", "You said AFTER.\n")
+
+
+def test_a_new_chat_after_continue_has_the_usual_system_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path))
+    written(database_file()).close()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.scripted", "chat", "--plain", "-m", "target.gguf", "--continue"],
+        input="/system\n/new\n/system\n", capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout == "System prompt: Be brief.\nSystem prompt: none\n"
 
 
 def test_what_is_said_is_kept(tmp_path: Path):
