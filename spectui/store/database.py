@@ -39,6 +39,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 """What brings the tables from one `user_version` to the next."""
 
 
+NEWER = "The conversations were written by a newer spectui: update this one to read them."
+
+
 class StoreError(SpectuiError):
     """The conversations on disk cannot be read or changed."""
 
@@ -135,7 +138,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     with transaction(connection):
         version = _version(connection)  # another spectui may have been quicker
         if version > len(MIGRATIONS):
-            raise StoreError("The conversations were written by a newer spectui: update this one to read them.")
+            raise StoreError(NEWER)
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
@@ -182,11 +185,59 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[sqlite3.Connection]:
-    """A connection for a moment. What goes wrong becomes a StoreError with its sentence."""
-    try:
+def reading(file: Path) -> Iterator[sqlite3.Connection]:
+    """A read-only connection of its own, in one transaction: all statements see the same commit, and no writer waits.
+
+    A file of an earlier spectui is migrated first. Raises StoreError.
+    """
+    with as_store_errors(file):
+        if not _is_current(file):
+            connect(file).close()
+        with closing(_connect_read_only(file)) as connection:
+            connection.execute("BEGIN")
+            _check_schema(connection)
+            yield connection
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of its own to change an existing file, in no transaction yet. Raises StoreError."""
+    with as_store_errors(file):
+        _require(file)
         with closing(connect(file)) as connection:
             yield connection
+
+
+def _is_current(file: Path) -> bool:
+    """Whether the tables are of this version. Raises StoreError for those of a later one."""
+    _require(file)
+    with closing(_connect_read_only(file)) as connection:
+        version = _version(connection)
+    if version > len(MIGRATIONS):
+        raise StoreError(NEWER)
+    return version == len(MIGRATIONS)
+
+
+def _connect_read_only(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None)
+    try:
+        harden(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require(file: Path) -> None:
+    if not file.exists():
+        raise StoreError(f"There are no conversations yet: {file} does not exist.")
+
+
+@contextmanager
+def as_store_errors(file: Path) -> Iterator[None]:
+    """Turn what goes wrong into a StoreError with a sentence for the person."""
+    try:
+        yield
     except StoreError:
         raise
     except FAULTS as error:

@@ -1,7 +1,11 @@
-"""Reading the conversations back, and what a person may do to them: rename, delete, go on from an earlier message.
+"""Reading conversations back, and what a person may do to them: rename, delete, branch from an earlier message.
 
-Texts are made safe to show on their way out, and what is of another kind than spectui writes there, as SQLite allows, is
-made one that a reader can take. Every function opens the file for a moment; all raise StoreError.
+Each function reads the disk, waits up to `database.BUSY_S` seconds for another process, and may decode many rounds: call it
+from a worker thread, never from the UI thread. It opens a connection of its own, so any thread may call it at any time. What
+it reads is of one commit. All raise StoreError.
+
+Texts are made safe to show. SQLite can hold values of another type than spectui writes, in a damaged file: they are read as
+empty or unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from spectui.store.database import StoreError, opened, transaction
+from spectui.store.database import StoreError, reading, transaction, writing
 from spectui.store.packed import PackedRounds
 from spectui.store.packing import PackedError, unpack
 from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
@@ -24,111 +28,138 @@ _COLUMNS = "id, title, created, updated, target"
 
 
 def summaries(file: Path, words: str = "") -> list[Summary]:
-    """The conversations, the latest first; with `words`, those that have them in the title or in a message."""
+    """The conversations, the latest first; with `words`, those that have them in the title or in a message.
+
+    Call it from a worker thread: a search reads every message.
+    """
     if not file.exists():
         return []
-    pattern = "%" + words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-    with opened(file) as connection:
-        rows = connection.execute(
-            f"SELECT {_COLUMNS}, (SELECT count(*) FROM message WHERE conversation = conversation.id) FROM conversation"
-            " WHERE title LIKE ?1 ESCAPE '\\' OR id IN"
-            " (SELECT conversation FROM message WHERE text LIKE ?1 ESCAPE '\\') ORDER BY updated DESC, id",
-            (pattern,),
-        ).fetchall()
-    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _time(row[3]), _line(row[4]), row[5]) for row in rows]
+    with reading(file) as connection:
+        return _summaries(connection, words)
 
 
 def last(file: Path) -> Conversation | None:
-    """The conversation that something was last said in; None if there is none."""
-    newest = next(iter(summaries(file)), None)
-    return open_conversation(file, newest.id) if newest is not None else None
+    """The conversation that was written to last; None if there is none. Call it from a worker thread."""
+    if not file.exists():
+        return None
+    with reading(file) as connection:
+        newest = next(iter(_summaries(connection, "")), None)
+        return _conversation(connection, newest.id) if newest is not None else None
 
 
 def open_conversation(file: Path, name: str) -> Conversation:
-    """The conversation of this id, or of the only one that begins so."""
-    with opened(file) as connection:
-        identity = _identity(connection, name)
-        row = connection.execute(
-            f"SELECT {_COLUMNS}, system, head FROM conversation WHERE id = ?", (identity,)
-        ).fetchone()
-        # UNION, not UNION ALL: parents that run in a circle, as a damaged file may have them, end.
-        path = connection.execute(
-            "WITH RECURSIVE path (id) AS (SELECT ?1 UNION SELECT parent FROM message JOIN path USING (id))"
-            " SELECT message.id, parent, role, text, created FROM message JOIN path USING (id) WHERE conversation = ?2",
-            (row[6], identity),
-        ).fetchall()
-        by_id = {each[0]: each for each in path}
-        ordered: list[StoredMessage] = []
-        at: int | None = row[6]
-        while at in by_id:
-            each = by_id.pop(at)
-            at = each[1]
-            ordered.append(_message(each, _reply(connection, each[0])))
-    return Conversation(
-        identity, _line(row[1]), _time(row[2]), _time(row[3]), _text(row[5]), _line(row[4]), tuple(reversed(ordered))
-    )
+    """The conversation of this id, or of the only one that begins so.
+
+    Call it from a worker thread: it decodes every round. Whoever needs figures or texts of the rounds (`reply.rounds` keeps
+    them packed, and any thread may iterate it) derives them in that thread too.
+    """
+    with reading(file) as connection:
+        return _conversation(connection, _identity(connection, name))
 
 
 def ends(file: Path, name: str) -> list[StoredMessage]:
-    """The last message of each branch of a conversation, the latest first, without its reply's rounds."""
-    with opened(file) as connection:
-        identity = _identity(connection, name)
+    """The last message of each branch of a conversation, the latest first, without its reply's rounds.
+
+    Call it from a worker thread.
+    """
+    with reading(file) as connection:
         rows = connection.execute(
             "SELECT id, parent, role, substr(text, 1, 500), created FROM message WHERE conversation = ?1 AND NOT EXISTS"
             " (SELECT 1 FROM message AS next WHERE next.conversation = ?1 AND next.parent = message.id)"
             " ORDER BY created DESC, id",
-            (identity,),
+            (_identity(connection, name),),
         ).fetchall()
     return [_message(row) for row in rows]
 
 
 def prompts(file: Path, name: str) -> list[str]:
-    """What a person said in a conversation, in all of its branches."""
-    with opened(file) as connection:
-        rows = connection.execute(
-            "SELECT text FROM message WHERE conversation = ? AND role = 'user'", (_identity(connection, name),)
-        ).fetchall()
-    return [_text(row[0]) for row in rows]
+    """What a person said in a conversation, in all of its branches. Call it from a worker thread."""
+    with reading(file) as connection:
+        return _prompts(connection, _identity(connection, name))
 
 
 def rename(file: Path, name: str, title: str) -> None:
-    """Give a conversation another title."""
-    with opened(file) as connection, transaction(connection):
+    """Give a conversation another title. Call it from a worker thread."""
+    with writing(file) as connection, transaction(connection):
         connection.execute("UPDATE conversation SET title = ? WHERE id = ?", (title, _identity(connection, name)))
 
 
-def delete(file: Path, name: str) -> None:
-    """Forget a conversation, whole; what it said is overwritten on disk."""
-    with opened(file) as connection:
+def delete(file: Path, name: str) -> list[str]:
+    """Delete a conversation and overwrite it on disk; returns the prompts that were in it. Call it from a worker thread."""
+    with writing(file) as connection:
         with transaction(connection):
             identity = _identity(connection, name)
+            said = _prompts(connection, identity)
             of = "(SELECT id FROM message WHERE conversation = ?)"
             connection.execute(f"DELETE FROM chunk WHERE message IN {of}", (identity,))
             connection.execute(f"DELETE FROM reply WHERE message IN {of}", (identity,))
             connection.execute("DELETE FROM message WHERE conversation = ?", (identity,))
             connection.execute("DELETE FROM conversation WHERE id = ?", (identity,))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return said
 
 
 def branch(file: Path, name: str, message: int) -> Conversation:
-    """Go on from an earlier message: the conversation along the path that ends there. Nothing is lost."""
-    with opened(file) as connection, transaction(connection):
+    """Make the path that ends at an earlier message the conversation's current one, and return it. Nothing is deleted.
+
+    Call it from a worker thread: it decodes every round.
+    """
+    with writing(file) as connection, transaction(connection):
         identity = _identity(connection, name)
         if not connection.execute(
             "SELECT 1 FROM message WHERE id = ? AND conversation = ?", (message, identity)
         ).fetchone():
             raise StoreError(f"The conversation {identity} has no such message.")
         connection.execute("UPDATE conversation SET head = ? WHERE id = ?", (message, identity))
-    return open_conversation(file, name)
+    return open_conversation(file, identity)
 
 
 def _identity(connection: sqlite3.Connection, name: str) -> str:
+    """The full id of the only conversation whose id begins with `name`."""
     rows = connection.execute("SELECT id FROM conversation WHERE substr(id, 1, ?) = ?", (len(name), name)).fetchall()
     if not name or len(rows) != 1:
         raise StoreError(
             f"{len(rows) or 'No'} conversations have an id that begins with {name!r}: spectui history lists them."
         )
     return str(rows[0][0])
+
+
+def _summaries(connection: sqlite3.Connection, words: str) -> list[Summary]:
+    pattern = "%" + words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}, (SELECT count(*) FROM message WHERE conversation = conversation.id) FROM conversation"
+        " WHERE title LIKE ?1 ESCAPE '\\' OR id IN"
+        " (SELECT conversation FROM message WHERE text LIKE ?1 ESCAPE '\\') ORDER BY updated DESC, id",
+        (pattern,),
+    ).fetchall()
+    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _time(row[3]), _line(row[4]), row[5]) for row in rows]
+
+
+def _conversation(connection: sqlite3.Connection, identity: str) -> Conversation:
+    row = connection.execute(f"SELECT {_COLUMNS}, system, head FROM conversation WHERE id = ?", (identity,)).fetchone()
+    # UNION, not UNION ALL: in a damaged file, parents may form a circle.
+    path = connection.execute(
+        "WITH RECURSIVE path (id) AS (SELECT ?1 UNION SELECT parent FROM message JOIN path USING (id))"
+        " SELECT message.id, parent, role, text, created FROM message JOIN path USING (id) WHERE conversation = ?2",
+        (row[6], identity),
+    ).fetchall()
+    by_id = {each[0]: each for each in path}
+    ordered: list[StoredMessage] = []
+    at: int | None = row[6]
+    while at in by_id:
+        each = by_id.pop(at)
+        at = each[1]
+        ordered.append(_message(each, _reply(connection, each[0])))
+    return Conversation(
+        identity, _line(row[1]), _time(row[2]), _time(row[3]), _text(row[5]), _line(row[4]), tuple(reversed(ordered))
+    )
+
+
+def _prompts(connection: sqlite3.Connection, identity: str) -> list[str]:
+    rows = connection.execute(
+        "SELECT text FROM message WHERE conversation = ? AND role = 'user'", (identity,)
+    ).fetchall()
+    return [_text(row[0]) for row in rows]
 
 
 def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
@@ -141,7 +172,7 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     try:
         rounds = PackedRounds(round for (packed,) in chunks for round in unpack(packed))
     except PackedError:
-        rounds = PackedRounds()  # the text stands in the message; only its colours and figures are lost
+        rounds = PackedRounds()  # the message has the text; only its colours and figures are lost
     stop = row[1] if isinstance(row[1], str) else None
     prompt_tokens = row[2] if isinstance(row[2], int) else None
     try:
@@ -153,7 +184,7 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
 
 
 def _message(row: Sequence[Any], reply: Reply | None = None) -> StoredMessage:
-    """Of its id, parent, role, text and time."""
+    """A message of its row: id, parent, role, text, created."""
     parent = row[1] if isinstance(row[1], int) else None
     role = "assistant" if row[2] == "assistant" else "user"
     return StoredMessage(row[0], parent, role, _text(row[3]), _time(row[4]), reply)

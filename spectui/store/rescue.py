@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from spectui.store.database import FAULTS, StoreError, harden, opened, reject_foreign_schema, set_aside, transaction
+from spectui.store.database import (
+    FAULTS,
+    StoreError,
+    as_store_errors,
+    connect,
+    harden,
+    reject_foreign_schema,
+    set_aside,
+    transaction,
+)
 
 PATIENCE_S = 10.0
 """A damaged tree may run in circles: what has not come over by then stays behind."""
@@ -61,7 +70,7 @@ def begin_anew(file: Path) -> Rescued:
         rescued.aside = set_aside(file)
     except OSError as error:
         raise StoreError(f"The conversations' damaged file {file} cannot be set aside: {error.strerror}.") from error
-    with opened(file) as connection:
+    with as_store_errors(file), closing(connect(file)) as connection:
         rescue(rescued, connection)
     return rescued
 
