@@ -13,6 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
+from spectui.chat.attachments import PasteFolds
+from spectui.chat.editor import edited
+from spectui.chat.figures import count, size
+from spectui.chat.session import Session, note_of, short_name
 from spectui.cli.slash import COMMANDS
 from spectui.cli.slash.command import Command
 from spectui.config import nearest
@@ -26,11 +30,8 @@ from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.packed import PackedRounds
 from spectui.store.records import Conversation, Summary
-from spectui.ui.figures import count, printable, size
-from spectui.ui.prompt.attachments import PasteFolds
-from spectui.ui.prompt.editor import edited
+from spectui.text import printable
 from spectui.ui.screen.continuation import renumbered
-from spectui.ui.screen.session import Session, note_of, short_name
 
 if TYPE_CHECKING:
     from io import TextIOWrapper

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from spectui.chat.comparison import Comparison
+from spectui.chat.estimates import advice, payoff
+from spectui.chat.figures import UNKNOWN, Figures, count, decimal, milliseconds, percent, size
 from spectui.gguf_files.compatibility import match
 from spectui.gguf_files.header import GgufHeader
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dashboard.estimates import advice, payoff
+from spectui.text import printable
 from spectui.ui.dashboard.why import why_no_drafts
-from spectui.ui.figures import UNKNOWN, Figures, count, decimal, milliseconds, percent, printable, size
-from spectui.ui.screen.comparison import Comparison
 
 
 def told(statistics: Statistics) -> str:

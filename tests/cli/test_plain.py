@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from spectui.chat.session import Session
 from spectui.cli.plain import PlainChat
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
@@ -26,7 +27,6 @@ from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.records import Conversation
-from spectui.ui.screen.session import Session
 from tests.fake_engine import CPU, FakeEngine
 from tests.store.kept import written
 from tests.terminal import Terminal

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from jinja2 import TemplateError
 
 from spectui import config
+from spectui.chat.attachments import AttachmentError, PasteFolds
 from spectui.engine.replies import Replies
 from spectui.errors import UsageError
 from spectui.gguf_files import check as files
@@ -31,9 +32,7 @@ from spectui.store.database import StoreError
 from spectui.store.journal import Journal
 from spectui.store.packing import PackedError, pack, unpack
 from spectui.store.prompts import PromptHistory
-from spectui.text import TextStream, one_line, safe
-from spectui.ui.figures import printable
-from spectui.ui.prompt.attachments import AttachmentError, PasteFolds
+from spectui.text import TextStream, one_line, printable, safe
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
 from tests.store.kept import exchange, some_rounds, written

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+from spectui.chat.session import Session
 from spectui.engine.events import Event, Message, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.store import journal
 from spectui.store.journal import Journal
-from spectui.ui.screen.session import Session
 from tests.fake_engine import FakeEngine
 
 Answer = Callable[[tuple[Message, ...], Callable[[Event], None]], None]

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from spectui.chat.comparison import Comparison
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.compare_page import told
-from spectui.ui.screen.comparison import Comparison
 from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine

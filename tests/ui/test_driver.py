@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
-from spectui.ui.figures import printable
+from spectui.text import printable
 from spectui.ui.textual_patches.driver import InputParser
 from tests.terminal import Terminal
 from tests.test_chat_in_a_terminal import leave, open_window

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.chat.session import Session
 from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
@@ -19,7 +20,6 @@ from spectui.store import database
 from spectui.store.journal import Known, RoundsToAppend
 from spectui.store.packed import CHUNK, PackedRounds, same
 from spectui.store.records import Conversation, Reply, StoredMessage
-from spectui.ui.screen.session import Session
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 from textual.pilot import Pilot
 
+from spectui.chat.estimates import advice, payoff
+from spectui.chat.figures import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
@@ -14,7 +16,6 @@ from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.dashboard.dashboard import lines
-from spectui.ui.dashboard.estimates import advice, payoff
 from spectui.ui.dashboard.history import STEPS, History
 from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page import Page
@@ -24,7 +25,6 @@ from spectui.ui.dashboard.positions import PlacesPage, break_even, histogram
 from spectui.ui.dashboard.rounds import RoundsPage, detail, stacks
 from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.dashboard.why import why_no_drafts
-from spectui.ui.figures import Figures
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import Line, cells
 from tests.fake_engine import CPU, GPU, FakeEngine

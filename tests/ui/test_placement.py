@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spectui.chat.device_choice import chosen, pick
 from spectui.engine.events import Device
 from spectui.knobs import Setup
-from spectui.ui.dashboard.placement import chosen, pick
 from tests.fake_engine import CPU, GPU
 
 GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")

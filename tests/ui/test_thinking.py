@@ -12,11 +12,11 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 
+from spectui.chat.thinking import Thinking
 from spectui.engine.events import Message
 from spectui.store.database import connect
 from spectui.store.journal import Journal, Known
 from spectui.store.library import last
-from spectui.ui.transcript.thinking import Thinking
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, ask, wait_until

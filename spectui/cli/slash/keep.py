@@ -6,13 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectui.chat.snapshot import as_kept
 from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export, library
 from spectui.store.journal import TITLE
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Summary
-from spectui.ui.screen.snapshot import as_kept
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spectui.chat.comparison import OTHERWISE
+from spectui.chat.figures import count, duration
 from spectui.cli.slash.command import Command
 from spectui.cli.text_report import compared, of_token, told, worth
 from spectui.errors import UsageError
-from spectui.ui.figures import count, duration
-from spectui.ui.screen.comparison import OTHERWISE
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat

@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectui.chat.device_choice import Role, chosen, pick, selectable
+from spectui.chat.figures import size
 from spectui.cli.slash.command import Command, numbered
 from spectui.cli.text_report import described
 from spectui.config import convert, nearest
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.store.crash import safe_setup
-from spectui.ui.dashboard.placement import Role, chosen, pick, selectable
-from spectui.ui.figures import size
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat

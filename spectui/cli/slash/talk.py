@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from spectui.chat.prose import code_blocks
 from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import library
 from spectui.store.records import StoredMessage
-from spectui.ui.figures import printable
-from spectui.ui.transcript.prose import code_blocks
+from spectui.text import printable
 
 if TYPE_CHECKING:
     from spectui.cli.plain import PlainChat

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textwrap import shorten
 
+from spectui.chat.comparison import Comparison
+from spectui.chat.figures import UNKNOWN, count, decimal, duration
 from spectui.ui.dashboard.page import Page
-from spectui.ui.figures import UNKNOWN, count, decimal, duration
 from spectui.ui.keys import key_of
-from spectui.ui.screen.comparison import Comparison
 from spectui.ui.transcript.inspector import quoted
 from spectui.ui.widgets.line_widget import Line, labelled, wrapped
 

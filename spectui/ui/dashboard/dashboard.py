@@ -5,12 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
-from spectui.speculation.records import Round
-from spectui.ui.dashboard.digits import big
-from spectui.ui.dashboard.estimates import payoff
-from spectui.ui.dashboard.page import Page
-from spectui.ui.dashboard.why import why_no_drafts
-from spectui.ui.figures import (
+from spectui.chat.estimates import payoff
+from spectui.chat.figures import (
     STATES,
     UNKNOWN,
     Figures,
@@ -19,11 +15,15 @@ from spectui.ui.figures import (
     duration,
     milliseconds,
     percent,
-    printable,
     share,
-    step,
     verdict,
 )
+from spectui.speculation.records import Round
+from spectui.text import printable
+from spectui.ui.dashboard.digits import big
+from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.why import why_no_drafts
+from spectui.ui.figures import step
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
 
 FULL_HEIGHT = 24

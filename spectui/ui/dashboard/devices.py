@@ -12,12 +12,14 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from spectui.chat.device_choice import Role, chosen, selectable
+from spectui.chat.figures import UNKNOWN, decimal, percent
 from spectui.engine.events import Device
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.dashboard.placement import Role, chosen, selectable
-from spectui.ui.figures import MUTED, UNKNOWN, decimal, percent, printable
+from spectui.text import printable
+from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")

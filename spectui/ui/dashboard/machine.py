@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from spectui.chat.figures import UNKNOWN, count, percent
 from spectui.engine.events import Device, ModelInfo
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
+from spectui.text import printable
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.plot import columns
-from spectui.ui.figures import UNKNOWN, count, percent, printable
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
 
 MINUTES = 2

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
 
+from spectui.chat.figures import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.speculation.records import Round
@@ -23,7 +24,6 @@ from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.dashboard.positions import PlacesPage
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dashboard.trends import TrendsPage
-from spectui.ui.figures import Figures
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow

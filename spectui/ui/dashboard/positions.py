@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spectui.ui.dashboard.estimates import Advice, Payoff, advice, payoff
+from spectui.chat.estimates import Advice, Payoff, advice, payoff
+from spectui.chat.figures import UNKNOWN, Figures, decimal, milliseconds, share, verdict
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.plot import columns
-from spectui.ui.figures import UNKNOWN, Figures, decimal, milliseconds, share, verdict
 from spectui.ui.keys import key_of
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import MUTED, STATES, Figures, decimal, percent, share
+from spectui.chat.figures import STATES, Figures, decimal, percent, share
+from spectui.ui.figures import MUTED
 
 
 class StatusLine(Widget):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from spectui.chat.figures import UNKNOWN, decimal, share
 from spectui.speculation.records import Round
 from spectui.ui.dashboard.history import History
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
-from spectui.ui.figures import UNKNOWN, decimal, share
 from spectui.ui.widgets.line_widget import Line
 
 AXIS = 5

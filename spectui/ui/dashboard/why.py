@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from spectui.chat.figures import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
-from spectui.ui.figures import Figures
 
 _LATELY = 8
 """Rounds that are looked at: one without a draft needs no explanation."""

@@ -13,9 +13,9 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Collapsible, Label, Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
+from spectui.chat.prose import code_blocks, parts
 from spectui.engine.events import Message
-from spectui.ui.figures import printable
-from spectui.ui.transcript.prose import code_blocks, parts
+from spectui.text import printable
 from spectui.ui.widgets.actions import ActionLine
 
 LONGEST = 200_000

@@ -15,8 +15,9 @@ from textual.widgets.option_list import Option
 
 from spectui.engine.events import Message
 from spectui.store.records import StoredMessage
+from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
-from spectui.ui.figures import MUTED, printable
+from spectui.ui.figures import MUTED
 from spectui.ui.widgets.actions import ActionLine
 
 _SHOWN = 200  # characters of a message: more than a line has

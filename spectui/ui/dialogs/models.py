@@ -16,12 +16,14 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
+from spectui.chat.figures import UNKNOWN, count, size
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, match
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
+from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
-from spectui.ui.figures import MUTED, UNKNOWN, count, printable, size
+from spectui.ui.figures import MUTED
 from spectui.ui.widgets.title_line import shorten
 
 MOST_SHOWN = 500

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Label, TextArea
 
-from spectui.ui.figures import printable
+from spectui.text import printable
 from spectui.ui.widgets.actions import ActionLine
 
 

@@ -15,10 +15,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from spectui.chat.attachments import AttachmentError, PasteFolds
+from spectui.chat.editor import EditorError, edited
 from spectui.store.prompts import PromptHistory, is_of
-from spectui.ui.figures import printable
-from spectui.ui.prompt.attachments import AttachmentError, PasteFolds
-from spectui.ui.prompt.editor import EditorError, edited
+from spectui.text import printable
 
 
 class PromptInput(TextArea):

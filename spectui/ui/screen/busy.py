@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.ui.screen.session import State
+from spectui.chat.session import State
 
 
 def why_not_now(state: State) -> str:

@@ -13,6 +13,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from spectui.chat.session import Session, note_of
 from spectui.engine.events import (
     Devices,
     Event,
@@ -30,15 +31,14 @@ from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.telemetry.monitor import Monitor
+from spectui.text import printable
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dashboard.status import StatusLine
-from spectui.ui.figures import printable
 from spectui.ui.keys import key_of, spoken
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.busy import why_not_now
 from spectui.ui.screen.panel_screen import PanelScreen
-from spectui.ui.screen.session import Session, note_of
 from spectui.ui.textual_patches.compositor import ChangesCompositor
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.transcript.inspectable import InspectableTranscript

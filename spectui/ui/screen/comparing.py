@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from spectui.chat.comparison import OTHERWISE
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.keys import spoken
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.comparison import OTHERWISE
 
 
 class Comparing(ChatScreen):

@@ -19,9 +19,10 @@ from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Summary
+from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.figures import MUTED, printable
+from spectui.ui.figures import MUTED
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.resuming import Resuming
 

@@ -12,7 +12,7 @@ from spectui.engine.events import Event, RoundDone
 from spectui.errors import SpectuiError
 from spectui.store import library
 from spectui.store.records import Conversation, StoredMessage
-from spectui.ui.figures import printable
+from spectui.text import printable
 from spectui.ui.keys import spoken
 from spectui.ui.screen.continuation import renumbered
 from spectui.ui.screen.resuming import Resuming

@@ -9,12 +9,12 @@ from typing import ClassVar
 from textual import work
 from textual.binding import Binding, BindingType
 
+from spectui.chat.snapshot import as_kept
 from spectui.errors import SpectuiError
 from spectui.store import export
+from spectui.text import printable
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.figures import printable
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.snapshot import as_kept
 
 
 class ExportScreen(LineScreen):

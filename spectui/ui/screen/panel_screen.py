@@ -9,17 +9,17 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from spectui.chat.device_choice import pick
+from spectui.chat.session import Session
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import NO_PRESET, PAGES, SidePanel, turned
-from spectui.ui.dashboard.placement import pick
 from spectui.ui.keys import spoken
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.presets import PresetStore, SaveScreen
-from spectui.ui.screen.session import Session
 from spectui.ui.widgets.choice_row import ChoiceRow, next_choice
 from spectui.ui.widgets.slider import Slider
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from spectui.ui.figures import printable
+from spectui.text import printable
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.transcript import Transcript
 
@@ -44,8 +44,8 @@ class Reading(ChatScreen):
 
     def action_copy_code(self) -> None:
         """Copy the last code block of the last reply that is finished."""
+        from spectui.chat.prose import code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
-        from spectui.ui.transcript.prose import code_blocks
 
         replies = [each.content for each in self.session.messages if each.role == "assistant"]
         blocks = code_blocks(printable(replies[-1])) if replies else []

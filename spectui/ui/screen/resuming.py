@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from spectui.chat.session import note_of, short_name
 from spectui.engine.events import Event, Loaded
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
@@ -17,10 +18,9 @@ from spectui.store.crash import Crash, safe_setup
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation, Reply
 from spectui.telemetry.monitor import Monitor
-from spectui.ui.figures import printable
+from spectui.text import printable
 from spectui.ui.keys import key_of, spoken
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.session import note_of, short_name
 from spectui.ui.widgets.loading import LoadingLine
 
 CUT_OFF = "spectui ended here, before the reply did"

@@ -24,7 +24,7 @@ from textual.drivers._writer_thread import MAX_QUEUED_WRITES
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from spectui.ui.figures import printable
+from spectui.text import printable
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code of a program whose terminal has gone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spectui.ui.figures import Figures, count
+from spectui.chat.figures import Figures, count
 from spectui.ui.widgets.line_widget import Line, LineWidget
 
 ORIGINS = ("accepted", "correction", "bonus", "plain")

@@ -15,7 +15,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from spectui.ui.figures import bar, printable
+from spectui.text import printable
+from spectui.ui.figures import bar
 
 Line = list[tuple[str, str]]
 """(text, component class without its prefix) pieces of a line."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
+from spectui.chat.figures import percent, size
 from spectui.engine.events import Loading
-from spectui.ui.figures import MUTED, percent, printable, size
+from spectui.text import printable
+from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
 BAR = 20

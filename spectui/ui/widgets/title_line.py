@@ -6,8 +6,9 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.ui.figures import MUTED, Figures, count, percent
-from spectui.ui.screen.session import Session, short_name
+from spectui.chat.figures import Figures, count, percent
+from spectui.chat.session import Session, short_name
+from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
 BAR = 12

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.ui.figures import printable
+from spectui.text import printable
 
 
 class EditorError(SpectuiError):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from spectui.chat.session import Session
 from spectui.store import library
 from spectui.store.database import StoreError
 from spectui.store.packed import PackedRounds
 from spectui.store.records import Conversation, Reply, StoredMessage
 from spectui.text import safe
-from spectui.ui.screen.session import Session
 
 
 def as_kept(session: Session, rounds_of: Callable[[int], PackedRounds]) -> Callable[[], Conversation]:

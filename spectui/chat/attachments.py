@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.ui.figures import printable
+from spectui.text import printable
 
 FOLD_LINES, FOLD_LENGTH = 8, 1000
 """A paste of more lines, or of more characters, is folded."""

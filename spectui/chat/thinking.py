@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spectui.chat.figures import count, decimal
 from spectui.speculation.records import Round
-from spectui.ui.figures import count, decimal
 
 MARK = re.compile(r"<(/?)think(?:ing)?>")
 _TAIL = 32

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from spectui.chat.comparison import Comparison, decodes_alike
+from spectui.chat.figures import Figures
 from spectui.engine.events import (
     Device,
     Devices,
@@ -28,8 +30,7 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
-from spectui.ui.figures import Figures, printable
-from spectui.ui.screen.comparison import Comparison, decodes_alike
+from spectui.text import printable
 
 State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "failed"]
 
