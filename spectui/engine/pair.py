@@ -10,7 +10,7 @@ from typing import Any
 
 from spectui.engine import draft_copy, experience, placement
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
-from spectui.engine.profile import Profile, kept, profile
+from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, state_file, target_costs
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, alike, check_file
@@ -23,12 +23,10 @@ from spectui.llama.context_memory import scores_bytes
 from spectui.llama.devices import list_devices, selected
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.library import build_key
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.vocabulary import VocabularyError
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 from spectui.speculation.policies.economics import Economics
 from spectui.speculation.strategy import Strategy
 
@@ -98,18 +96,19 @@ class Pair:
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
         """Measure what passes cost, and from that make the strategy."""
         assert self.target is not None and self.memory is not None
-        found: Profile | None = None
+        found, drafting = TargetCosts(), DraftCosts()
         self.remarks["target"] = ""
         strict = setup.strict == "on"
         short = placement.target_flash(setup, long=False)
-        draft_key = (*placement.draft_key(setup, extra_buffers), self.draft.path if self.draft is not None else "")
-        # What is measured, is measured of the memory for short texts.
-        key = (build_key(), placement.target_key(setup, extra_buffers), placement.memory_key(setup, short), draft_key)
+        # Costs are measured with the context for short texts.
+        target_key = placement.target_costs_key(setup, extra_buffers, short)
+        draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path) if self.draft is not None else ()
         if strict or setup.no_profile == "off":
             try:
-                found = profile(
-                    self.memory, self.draft_memory, key, self.progress("costs"), self._interrupt.is_set, strict
-                )
+                stopped = self._interrupt.is_set
+                found = target_costs(self.memory, target_key, self.progress("costs"), stopped, strict)
+                if self.draft_memory is not None:
+                    drafting = draft_costs(self.draft_memory, draft_key, stopped)
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             told = [_rounds_alike(found, strict)]
@@ -118,15 +117,15 @@ class Pair:
             self.remarks["target"] = "; ".join(filter(None, told))
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
-        verify, draft = found.costs() if found else (VerifyCost(), DraftCost())
+        verify, draft = found.model(), drafting.model(found.drift)
         self._other_kappa = 0.0
         if self._flash_attn != short:
             verify.kappa, self._other_kappa = 0.0, verify.kappa
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
-        self.experience = kept("experience", key)
+        self.experience = state_file("experience", (target_key, draft_key))
         self.strategy = Strategy(self.drafter, Economics(verify, draft), past, experience.recall(self.experience))
-        if strict and found is not None:
+        if strict:
             self.strategy.longest = found.equal_up_to - 1
 
     def _verdict(self) -> selftest.Verdict:
@@ -363,7 +362,7 @@ class Pair:
         self._loaded.pop("draft", None)
 
 
-def _rounds_alike(found: Profile, strict: bool) -> str:
+def _rounds_alike(found: TargetCosts, strict: bool) -> str:
     """Up to which size of pass the logits were found equal."""
     if found.tried < 2:
         return ""
@@ -373,7 +372,7 @@ def _rounds_alike(found: Profile, strict: bool) -> str:
     return f"{found_so}; strict makes none longer" if strict else found_so
 
 
-def _attends_dearly(found: Profile) -> str:
+def _attends_dearly(found: TargetCosts) -> str:
     """What a short conversation pays for flash attention; "" where that is little."""
     single = found.verify.get(1, 0.0)
     times = 1 + found.kappa * _BEHIND / single if single else 1.0

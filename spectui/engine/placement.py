@@ -9,12 +9,15 @@ from typing import Any
 from spectui.engine.events import Message
 from spectui.errors import UsageError
 from spectui.knobs import Setup
-from spectui.llama.devices import list_devices
+from spectui.llama.devices import gpu_key, list_devices
+from spectui.llama.library import build_key
 
 
-def _file(path: str | None) -> tuple[str, int]:
+def _file(path: str | None) -> tuple[str, int, int]:
+    """What identifies a model file: path, bytes, time of the last change in ns."""
     path = os.path.expanduser(path or "")
-    return path, os.stat(path).st_mtime_ns
+    status = os.stat(path)
+    return path, status.st_size, status.st_mtime_ns
 
 
 def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
@@ -117,6 +120,20 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
         setup.requantise_draft,
         extra_buffers,
     )
+
+
+def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
+    """What the costs of the target's passes depend on: nothing of the draft, and not the size of the context."""
+    context = (setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
+    return (build_key(), gpu_key(), target_key(setup, extra_buffers), context)
+
+
+def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, ...]:
+    """What the costs of the draft's passes depend on: nothing of the target. `copy`: the file that was really loaded."""
+    cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
+    context = (setup.ubatch, threads(setup.threads_draft or setup.threads), *cells)
+    model = (*_file(setup.draft), copy, setup.device_draft, setup.gpu_layers_draft, extra_buffers)
+    return (build_key(), gpu_key(), model, context)
 
 
 def shares(text: str) -> list[float]:

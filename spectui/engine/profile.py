@@ -1,6 +1,7 @@
-"""What passes cost on this machine, and up to which size they compute the same logits: measured once at load.
+"""What passes of each model cost on this machine, and up to which size the target's compute the same logits.
 
-Kept on disk per build, model, device, threads and cell types; whatever is not of this build and file is measured anew.
+Measured once and kept on disk: a table for the target and another for the draft, each under a key of what it depends on
+(`placement.target_costs_key`, `placement.draft_costs_key`), so that another draft keeps the target's table.
 """
 
 from __future__ import annotations
@@ -40,125 +41,185 @@ _LOOK_BACK = 16, 48
 """Size of the passes that tell what attention costs, and the context that they have."""
 
 _VISIBLE = 1.2
-"""So many times as long as with an empty context such a pass must take: less is told from a hiccup by the rounds alone."""
+"""Attention's cost is measured where such a pass takes at least this many times as long as with an empty context. Smaller
+differences could be noise, so the rounds measure them."""
+
+_NOISY = 1.5
+"""Passes of one size are noisy where the slowest fifth takes this many times as long as the fastest one."""
 
 
 @dataclass
-class Profile:
-    """Seconds per pass size with an empty context, seconds per drafted token, and what was found of the logits.
-
-    `equal_up_to`: the largest size tried whose logits equal those of single passes, with all smaller ones; `tried`: the
-    largest size tried.
-    """
+class TargetCosts:
+    """Seconds per pass size with an empty context, and up to which size the logits are equal."""
 
     verify: dict[int, float] = field(default_factory=dict)
+    """Tokens in a pass -> seconds. Empty: nothing is known."""
     kappa: float = 0.0
     """Seconds more for each row and token of context; 0 where a short context does not show it."""
-    draft_first: float = 0.0
-    draft_next: float = 0.0
     equal_up_to: int = 1
+    """The largest size tried whose logits equal those of single passes, with all smaller ones."""
     tried: int = 1
+    """The largest size whose logits were compared."""
     noisy: bool = False
-    """Passes of one size took very different times: something else runs, so it is not worth keeping."""
-    speed: float | None = 1.0
-    """How much longer passes take now than when they were measured; None if that was not looked at."""
+    """Something else used the machine during the measurement, so the table is not kept."""
+    drift: float | None = 1.0
+    """Time of a pass now / its measured time; None if the context was not free to look."""
 
-    def costs(self) -> tuple[VerifyCost, DraftCost]:
+    def model(self) -> VerifyCost:
         """For the policy to start from."""
-        return VerifyCost(self.verify, self.speed, self.kappa), DraftCost(self.draft_first, self.draft_next)
+        return VerifyCost(self.verify, self.drift if self.verify else None, self.kappa)
+
+    @property
+    def sound(self) -> bool:
+        """Could these numbers have been measured?"""
+        numbers = [*self.verify.values(), self.kappa]
+        positive = self.verify.get(1, 0) > 0 and all(0 <= number < _LONGEST_S for number in numbers)
+        return positive and 1 <= self.equal_up_to <= self.tried
 
 
-def profile(
-    target: Context,
-    draft: Context | None,
-    key: tuple[Any, ...],
-    progress: Callable[[float], None],
-    cancelled: Callable[[], bool],
-    must: bool = False,
-) -> Profile:
-    """The remembered profile of `key`, or a new one, or nothing where the target's memory holds a conversation.
+@dataclass
+class DraftCosts:
+    """Seconds per drafted token: the first of a round, which also evaluates the target's last tokens, and each further one."""
 
-    `must`: measure all the same; the conversation is then evaluated anew.
+    first: float = 0.0
+    """0: unknown."""
+    next: float = 0.0
+    noisy: bool = False
+    drift: float | None = 1.0
+    """As the target's."""
+
+    def model(self, target_drift: float | None) -> DraftCost:
+        """For the policy to start from, which multiplies it by the target's drift."""
+        scale = (self.drift or 1.0) / (target_drift or 1.0)
+        return DraftCost(self.first * scale, self.next * scale)
+
+    @property
+    def sound(self) -> bool:
+        """Could these numbers have been measured?"""
+        return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
+
+
+_LONGEST_S = 1e4
+
+Key = tuple[Any, ...]
+Cancelled = Callable[[], bool]
+
+
+def target_costs(
+    target: Context, key: Key, progress: Callable[[float], None], cancelled: Cancelled, must: bool = False
+) -> TargetCosts:
+    """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
+
+    `must`: measure all the same; the conversation is then evaluated anew. Raises Interrupted.
     """
-    file = kept("profile", key)
-    remembered = _read(file)
-    if remembered is not None:
-        return replace(remembered, speed=_speed(target, remembered, cancelled))
-    if target.tokens and not must:
-        return Profile()  # measuring would cost the conversation its cells; the rounds will tell
+    file = state_file("target-costs", key)
     try:
-        measured = _measure(target, draft, progress, cancelled)
+        stored = _read(file)
+        found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
+        if found.sound:
+            return replace(found, drift=_drift(target, found.verify[1], cancelled))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pass  # there is none, or it is damaged
+    if target.tokens and not must:
+        return TargetCosts()  # to measure would discard the conversation's cells; the rounds measure instead
+    try:
+        found = _measure_target(target, progress, cancelled)
     finally:
-        target.truncate(0)  # as in _speed
-    if not cancelled() and not measured.noisy:
-        with suppress(OSError):  # it is measured again the next time
-            write_atomic(file, json.dumps(asdict(measured)).encode())
-    return measured
+        target.truncate(0)  # also what an interrupted pass left
+    if not cancelled() and not found.noisy:
+        _store(file, found)
+    return found
 
 
-def kept(what: str, key: tuple[Any, ...]) -> Path:
-    """The file of what was found out about the models of `key`, whether or not there is one."""
+def draft_costs(draft: Context, key: Key, cancelled: Cancelled) -> DraftCosts:
+    """The same for a draft. Raises Interrupted."""
+    file = state_file("draft-costs", key)
+    try:
+        found = DraftCosts(**_read(file))
+        if found.sound:
+            return replace(found, drift=_drift(draft, found.next, cancelled))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pass  # as above
+    if draft.tokens:
+        return DraftCosts()
+    try:
+        found = _measure_draft(draft, cancelled)
+    finally:
+        draft.truncate(0)
+    if not cancelled() and not found.noisy:
+        _store(file, found)
+    return found
+
+
+def state_file(what: str, key: Key) -> Path:
+    """The file for what was found out about the models of `key`, whether or not there is one."""
     return paths.state_directory() / f"{what}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
 
 
-def _read(file: Path) -> Profile | None:
-    """The profile in the file; None if there is none or it is damaged."""
-    try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-        verify = {int(n): float(seconds) for n, seconds in raw.pop("verify").items()}
-        found = Profile(verify=verify, kappa=float(raw.pop("kappa")), **raw)
-        numbers = [*verify.values(), found.kappa, found.draft_first, found.draft_next]
-        sound = 1 in verify and all(0 <= number < 1e4 for number in numbers) and 1 <= found.equal_up_to <= found.tried
-        sound = sound and verify[1] > 0
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return found if sound else None
+def _read(file: Path) -> dict[str, Any]:
+    """Raises OSError without the file, ValueError where it is damaged."""
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(stored, dict):
+        raise ValueError(file)
+    return stored
 
 
-def _speed(target: Context, remembered: Profile, cancelled: Callable[[], bool]) -> float | None:
-    """How fast the machine is today: a few single passes against those that were measured once."""
-    if target.tokens:
+def _store(file: Path, found: TargetCosts | DraftCosts) -> None:
+    """Where the disk fails, the next process measures again."""
+    with suppress(OSError):
+        write_atomic(file, json.dumps(asdict(found)).encode())
+
+
+def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | None:
+    """How much longer a single pass takes now than `measured`; None where the context holds a conversation."""
+    if context.tokens:
         return None
     seconds: list[float] = []
     try:
         while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
             begun = perf_counter()
-            target.evaluate([5], 1)
+            context.evaluate([5], 1)
             seconds.append(perf_counter() - begun)
     finally:
-        target.truncate(0)  # also of what a stopped pass leaves, which is no conversation
+        context.truncate(0)  # also what an interrupted pass left
     # The first pass sets things up.
-    return min(seconds[1:]) / remembered.verify[1] if len(seconds) > 1 else None
+    return min(seconds[1:]) / measured if len(seconds) > 1 else None
 
 
-def _measure(
-    target: Context, draft: Context | None, progress: Callable[[float], None], cancelled: Callable[[], bool]
-) -> Profile:
+def _is_noisy(seconds: list[float]) -> bool:
+    """Did passes of one size take very different times?"""
+    return bool(np.quantile(seconds, 0.8) > _NOISY * min(seconds))
+
+
+def _measure_draft(draft: Context, cancelled: Cancelled) -> DraftCosts:
+    """A few passes over one token and over two: after a draft that was accepted whole, a round begins with two."""
     started = perf_counter()
-    found = Profile()
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for n in (1, 1, 1, 1, 1, 2, 2, 2):
+        draft.truncate(0)
+        begun = perf_counter()
+        draft.evaluate([5, 2][:n], 1)
+        seconds[n].append(perf_counter() - begun)
+        if cancelled() or (seconds[2] and perf_counter() - started > BOUND_S / 3):
+            break
+    single = seconds[1][1:] or seconds[1]  # the first pass sets things up
+    if not seconds[2]:
+        return DraftCosts(min(single), min(single))
+    return DraftCosts((min(single) + min(seconds[2])) / 2, min(single), noisy=_is_noisy(single))
+
+
+def _measure_target(target: Context, progress: Callable[[float], None], cancelled: Cancelled) -> TargetCosts:
+    started = perf_counter()
+    found = TargetCosts()
 
     def over(more: float = 0.0) -> bool:
         return cancelled() or perf_counter() - started + more > BOUND_S
 
-    def timed(context: Context, n: int, rows: int) -> float:
-        context.truncate(0)
-        begun = perf_counter()
-        context.evaluate(tokens[:n], rows)
-        return perf_counter() - begun
-
     # Any tokens do: the kernels do the same work for each.
     tokens = [(7 * n + 5) % target.n_vocab for n in range(max(map(max, SIZES)))]
     largest = min(target.rows, target.n_ctx)
-    timed(target, 1, 1)  # the first pass sets things up
-    if draft is not None:
-        for n, rounds in ((1, 4), (2, 2)):
-            seconds = min(timed(draft, n, 1) for _ in range(rounds + 1))
-            if n == 1:
-                found.draft_next = found.draft_first = seconds
-            else:
-                # A round's first drafted token catches up on one token of the target's, or on two after a full draft.
-                found.draft_first = (found.draft_first + seconds) / 2
-        draft.truncate(0)
+    target.truncate(0)
+    target.evaluate(tokens[:1], 1)  # the first pass sets things up
 
     # Single passes tell T(1) and give the rows that larger passes are compared with.
     target.truncate(0)
@@ -172,7 +233,7 @@ def _measure(
             break
         progress(0.4 * n / _SINGLES)
     found.verify[1] = float(np.median(seconds_of_one))
-    found.noisy = bool(np.quantile(seconds_of_one, 0.8) > 1.5 * min(seconds_of_one))
+    found.noisy = _is_noisy(seconds_of_one)
 
     # The lower of two looks at each size, because what disturbs only adds. In turns: a pass of another size than the last
     # one's costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
@@ -186,7 +247,7 @@ def _measure(
         rows = target.evaluate(tokens[:n], n)
         seconds = perf_counter() - begun
         if n in EQUAL_SIZES and n <= len(singles) and n not in alike:
-            alike[n] = all(np.array_equal(rows[place], singles[place]) for place in range(n))
+            alike[n] = all(np.array_equal(rows[index], singles[index]) for index in range(n))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
     n, context = _LOOK_BACK

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 from spectui.errors import UsageError
 from spectui.llama.library import symbol
 from spectui.llama.records import Device
 
 _KINDS = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
+
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+"""Environment variables that choose among the GPUs, so that one name may mean different cards."""
 
 
 class _Properties(ctypes.Structure):
@@ -48,6 +55,30 @@ def list_devices() -> tuple[Device, ...]:
             )
         )
     return tuple(devices)
+
+
+def gpu_key() -> tuple[Any, ...]:
+    """What identifies the GPUs: names, sizes, driver, and which of them are visible. () on a machine without one."""
+    gpus = [(device.name, device.description, device.total) for device in list_devices() if device.kind != "cpu"]
+    if not gpus:
+        return ()
+    return (*gpus, _driver(), *(os.environ.get(name, "") for name in _VISIBLE))
+
+
+@cache
+def _driver() -> tuple[str, str]:
+    """The versions of NVIDIA's driver ("" without one) and of the system, which brings the other drivers."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        try:
+            version = pynvml.nvmlSystemGetDriverVersion()
+        finally:
+            pynvml.nvmlShutdown()
+    except (pynvml.NVMLError, OSError):
+        version = ""
+    return str(version), platform.release()
 
 
 def selected(names: str, devices: Sequence[Device]) -> list[Device] | None:

@@ -10,7 +10,7 @@ import pytest
 from spectui.engine import pair as pair_module
 from spectui.engine import placement
 from spectui.engine.events import Event, Message, Prompt
-from spectui.engine.profile import Profile
+from spectui.engine.profile import TargetCosts
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library
@@ -171,7 +171,7 @@ def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, st
 def test_a_person_is_told_where_flash_attention_is_dear(
     changed: dict[str, str], kappa: float, told: str, monkeypatch: pytest.MonkeyPatch, session: Session
 ):
-    monkeypatch.setattr(pair_module, "profile", lambda *_: Profile({1: 0.01, 2: 0.015}, kappa=kappa))
+    monkeypatch.setattr(pair_module, "target_costs", lambda *_: TargetCosts({1: 0.01, 2: 0.015}, kappa=kappa))
     loaded = session.load(replace(alone(), no_profile="off", **changed))  # type: ignore[arg-type]
     assert loaded.target.remark.split(", but ")[0] == told
 
@@ -179,11 +179,11 @@ def test_a_person_is_told_where_flash_attention_is_dear(
 def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPatch, session: Session):
     keys = []
 
-    def measured(target: object, draft: object, key: object, *_: object) -> Profile:
+    def measured(target: object, key: object, *_: object) -> TargetCosts:
         keys.append(key)
-        return Profile({1: 0.01, 2: 0.015}, kappa=1e-5)
+        return TargetCosts({1: 0.01, 2: 0.015}, kappa=1e-5)
 
-    monkeypatch.setattr(pair_module, "profile", measured)
+    monkeypatch.setattr(pair_module, "target_costs", measured)
     setup = replace(alone(), no_profile="off")
     session.load(setup)
     assert session.economics.verify.kappa == 1e-5

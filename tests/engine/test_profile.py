@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from spectui.engine import profile as room
-from spectui.engine.profile import Profile, profile
+from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.speculation.evaluator import Interrupted
 from tests.toys import ToyModel
 
@@ -38,8 +38,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measured(target: Target, key: tuple[Any, ...] = ("build", "model"), draft: ToyModel | None = None) -> Profile:
-    return profile(target, draft, key, lambda _: None, lambda: False)  # type: ignore[arg-type]
+def measured(target: Target, key: tuple[Any, ...] = ("build", "model")) -> TargetCosts:
+    return target_costs(target, key, lambda _: None, lambda: False)  # type: ignore[arg-type]
+
+
+def measured_draft(draft: ToyModel, key: tuple[Any, ...] = ("build", "draft")) -> DraftCosts:
+    return draft_costs(draft, key, lambda: False)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -60,15 +64,25 @@ def test_it_finds_up_to_which_size_the_logits_are_equal(exact: int, up_to: int):
 
 @pytest.mark.usefixtures("quiet")
 def test_it_is_measured_once_per_build_and_model():
-    draft = ToyModel(2)
-    first = measured(Target(), draft=draft)
-    assert first.draft_next > 0
+    first = measured(Target())
     again = Target()
-    assert replace(measured(again, draft=draft), speed=1.0) == first
+    assert replace(measured(again), drift=1.0) == first
     assert len(again.passes) == 4 and not again.tokens  # a few looks at how fast the machine is today
     other = Target()
-    measured(other, ("another build", "model"), draft)
-    assert other.passes
+    measured(other, ("another build", "model"))
+    assert len(other.passes) > 4
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_draft_is_measured_once_too():
+    first = measured_draft(ToyModel(2))
+    assert 0 < first.next <= first.first
+    again = ToyModel(2)
+    assert replace(measured_draft(again), drift=1.0) == first
+    assert again.passes == [1] * 4 and not again.tokens
+    other = ToyModel(2)
+    measured_draft(other, ("build", "another"))
+    assert 2 in other.passes
 
 
 @pytest.mark.usefixtures("quiet")
@@ -83,11 +97,12 @@ def test_it_is_measured_once_per_build_and_model():
         lambda text: json.dumps(json.loads(text) | {"verify": {"1": "NaN"}}),
         lambda text: json.dumps(json.loads(text) | {"equal_up_to": 99}),
         lambda text: json.dumps(json.loads(text) | {"surplus": 1}),
+        lambda text: json.dumps(json.loads(text) | {"kappa": "much"}),
     ],
 )
 def test_a_damaged_file_is_made_anew(state: Path, damage: Any):
     first = measured(Target())
-    [file] = state.glob("profile-*.json")
+    [file] = state.glob("target-costs-*.json")
     sound = file.read_text()
     file.write_text(damage(sound))
     again = Target()
@@ -115,7 +130,7 @@ def test_what_was_measured_while_the_machine_was_busy_is_not_kept(
     state: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], noisy: bool
 ):
     assert measured(Clocked(cycle(seconds), monkeypatch)).noisy == noisy
-    assert bool(list(state.glob("profile-*.json"))) != noisy
+    assert bool(list(state.glob("target-costs-*.json"))) != noisy
 
 
 def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: pytest.MonkeyPatch):
@@ -147,7 +162,7 @@ class Stepped(Target):
 
 def test_a_step_among_the_small_sizes_is_known_before_the_time_is_up(monkeypatch: pytest.MonkeyPatch):
     target = Stepped(monkeypatch)
-    verify, _ = measured(target).costs()
+    verify = measured(target).model()
     assert target.now <= room.BOUND_S + 0.3
     assert verify(3, 0) > verify(4, 0) > verify(2, 0)
 
@@ -169,7 +184,7 @@ class Attentive(Target):
 def test_what_attention_costs_is_measured_where_a_short_context_shows_it(monkeypatch: pytest.MonkeyPatch):
     dear = measured(Attentive(23e-6, monkeypatch))
     assert dear.kappa == pytest.approx(23e-6)
-    verify, _ = dear.costs()
+    verify = dear.model()
     assert verify(16, 1500) == pytest.approx(0.008 + 16 * 0.0014 + 16 * 1500 * 23e-6)
     assert measured(Attentive(23e-6, monkeypatch)).kappa == dear.kappa, "it is kept"
     cheap = measured(Attentive(2e-6, monkeypatch), key=("build", "another"))
@@ -187,7 +202,7 @@ def test_the_machine_is_looked_at_again_each_time(monkeypatch: pytest.MonkeyPatc
     """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
     first = measured(Clocked(repeat(0.01), monkeypatch))
     again = measured(Clocked(repeat(0.01 * slower), monkeypatch))
-    verify, _ = again.costs()
+    verify = again.model()
     assert again.verify == first.verify
     assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
 
@@ -208,14 +223,50 @@ def test_stopped_it_leaves_nothing_and_is_measured_the_next_time():
     with pytest.raises(Interrupted):
         measured(target)
     assert target.tokens == []
-    assert profile(Target(), None, ("build", "model"), lambda _: None, lambda: False).verify  # type: ignore[arg-type]
+    assert measured(Target()).verify
 
 
 @pytest.mark.usefixtures("quiet")
 def test_a_conversation_in_memory_is_not_thrown_away_for_it():
     target = Target()
     target.evaluate([1, 2, 3], 1)
-    assert measured(target) == Profile()
+    assert measured(target) == TargetCosts()
     measured(Target())
-    assert measured(target).speed is None
+    assert measured(target).drift is None
     assert target.tokens == [1, 2, 3]
+
+
+class TimedDraft(ToyModel):
+    """A draft whose passes take `seconds` and half of that more for a second token."""
+
+    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(2)
+        self.now = 0.0
+        self._seconds = seconds
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += self._seconds * (0.5 + 0.5 * len(tokens))
+        return super().evaluate(tokens, rows)
+
+
+def test_a_draft_begins_its_rounds_with_one_token_or_two(monkeypatch: pytest.MonkeyPatch):
+    found = measured_draft(TimedDraft(0.002, monkeypatch))
+    assert (found.first, found.next) == pytest.approx((0.0025, 0.002))
+
+
+@pytest.mark.parametrize("target_drift", [1.0, 2.0, None])
+def test_a_drafts_costs_are_at_the_speed_of_the_targets(monkeypatch: pytest.MonkeyPatch, target_drift: float | None):
+    """Whoever asks multiplies them by the target's drift, so a machine that slows both down must not count twice."""
+    measured_draft(TimedDraft(0.002, monkeypatch))
+    today = measured_draft(TimedDraft(0.004, monkeypatch))
+    assert today.drift == pytest.approx(2.0)
+    assert today.model(target_drift).next * (target_drift or 1.0) == pytest.approx(0.004)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_draft_in_use_is_not_emptied_to_measure_it():
+    draft = ToyModel(2)
+    draft.evaluate([1, 2, 3], 1)
+    assert measured_draft(draft) == DraftCosts()
+    assert draft.tokens == [1, 2, 3]

@@ -1,0 +1,113 @@
+"""Under which key the costs of the two models are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine import placement
+from spectui.engine.events import Event, Loading
+from spectui.engine.session import Session
+from spectui.knobs import Setup
+from spectui.llama import devices
+from spectui.llama.records import Device
+from spectui.paths import state_directory
+from tests.smollm2 import setup
+
+CARD = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30, "0000:c1:00.0")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Setup:
+    for name in ("target.gguf", "draft.gguf", "other.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF")
+    return Setup(model=str(tmp_path / "target.gguf"), draft=str(tmp_path / "draft.gguf"), threads=2)
+
+
+def keys(setup: Setup) -> tuple[object, object]:
+    flash = placement.target_flash(setup, long=False)
+    return placement.target_costs_key(setup, True, flash), placement.draft_costs_key(setup, True, setup.draft or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "target", "draft"),
+    [
+        ({"draft": "other.gguf"}, False, True),
+        ({"model": "other.gguf"}, True, False),
+        ({"threads": 1}, True, True),
+        ({"threads_draft": 1}, False, True),
+        ({"cache_type_k": "q8_0"}, True, False),
+        ({"cache_type_v_draft": "q8_0"}, False, True),
+        ({"flash_attn": "off"}, True, False),
+        ({"flash_attn": "on"}, True, True),
+        ({"gpu_layers": 3}, True, False),
+        ({"gpu_layers_draft": 3}, False, True),
+        ({"ctx_size": 512}, False, False),
+        ({"remember": "on"}, False, False),
+    ],
+)
+def test_each_models_costs_are_kept_under_what_they_depend_on(
+    models: Setup, changed: dict[str, object], target: bool, draft: bool
+):
+    directory = Path(models.model or "").parent
+    files = {key: str(directory / value) for key, value in changed.items() if key in ("model", "draft")}  # type: ignore[operator]
+    other = replace(models, **(changed | files))  # type: ignore[arg-type]
+    assert [one != two for one, two in zip(keys(models), keys(other), strict=True)] == [target, draft]
+
+
+def test_a_file_that_was_written_anew_is_another_model(models: Setup):
+    before = keys(models)
+    Path(models.model or "").write_bytes(b"GGUF, and more")
+    after = keys(models)
+    assert before[0] != after[0] and before[1] == after[1]
+
+
+def test_as_many_threads_as_there_are_cores_is_a_number(models: Setup, monkeypatch: pytest.MonkeyPatch):
+    """A process that may use fewer cores must not believe what was measured on more."""
+    automatic = replace(models, threads=0)
+    monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 8)
+    eight = keys(automatic)
+    monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 1)
+    assert all(one != other for one, other in zip(eight, keys(automatic), strict=True))
+
+
+@pytest.mark.parametrize("change", ["card", "driver", "visible", "none"])
+def test_costs_of_another_gpu_are_not_believed(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
+    monkeypatch.setattr(devices, "list_devices", lambda: (CARD,))
+    monkeypatch.setattr(devices, "_driver", lambda: ("580.65", "6.12"))
+    before = keys(models)
+    if change == "card":
+        monkeypatch.setattr(devices, "list_devices", lambda: (CARD._replace(description="NVIDIA T4"),))
+    elif change == "driver":
+        monkeypatch.setattr(devices, "_driver", lambda: ("590.10", "6.12"))
+    elif change == "visible":
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    else:  # its free memory is not what it is
+        monkeypatch.setattr(devices, "list_devices", lambda: (CARD._replace(free=1),))
+    changed = change != "none"
+    assert [one != two for one, two in zip(before, keys(models), strict=True)] == [changed, changed]
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_another_draft_leaves_the_targets_costs_as_they_are(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("spectui.engine.profile._NOISY", float("inf"))  # however busy the machine is, they are kept
+    events: list[Event] = []
+    session = Session(events.append)
+    pair = replace(setup(), no_profile="off", requantise_draft="off")
+    try:
+        session.load(pair)
+        assert measures_the_target(events)
+        events.clear()
+        session.load(replace(pair, draft=pair.model))
+        assert session.economics.verify.known and session.economics.draft.next > 0
+        assert not measures_the_target(events)
+    finally:
+        session.close()
+    assert len(list(state_directory().glob("target-costs-*"))) == 1
+    assert len(list(state_directory().glob("draft-costs-*"))) == 2
+
+
+def measures_the_target(events: list[Event]) -> bool:
+    return any(isinstance(event, Loading) and event.what == "costs" for event in events)
