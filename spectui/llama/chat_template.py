@@ -12,7 +12,7 @@ _CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{{ '<|im_start|>assistant\n' }}"
 )
-"""For models without a template, as llama.cpp does."""
+"""For models without a template, as in llama.cpp."""
 
 
 class ChatTemplate:
@@ -26,25 +26,29 @@ class ChatTemplate:
 
         self._model = model
         self.from_file = model.template is not None
+        self._bos = model.token_text(llama.llama_vocab_bos(model.vocab))
         self._names = {
             "eos_token": model.token_text(llama.llama_vocab_eos(model.vocab)),
-            "bos_token": model.token_text(llama.llama_vocab_bos(model.vocab)),
+            "bos_token": self._bos,
             "add_generation_prompt": True,
             "raise_exception": _raise,
             "strftime_now": Jinja2ChatFormatter.strftime_now,
-            # Asked for by name in many templates, to be found empty.
+            # Many templates read these names and expect them to be empty.
             **dict.fromkeys(("tools", "tool_choice", "functions", "function_call")),
         }
         try:
             self._environment = BoundedEnvironment([Jinja2ChatFormatter.IgnoreGenerationTags])
             self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
             self._template = self._environment.compiled(model.template or _CHATML)
-        except Exception as error:  # the template is somebody's program: whatever it raises is its own fault
-            raise SpectuiError(f"The model's chat template cannot be read: {_words(error)}.") from error
+        except Exception as error:  # the template is a program from anywhere and may raise anything
+            raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
 
     def text(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The prompt for these (role, content) messages, ending where the reply begins, or goes on: a last message of the
-        assistant is a reply that was stopped. Raises SpectuiError."""
+        """The prompt for these (role, content) messages, as the template writes it.
+
+        It ends where the reply begins. A last message of the assistant is a reply that was stopped: the prompt ends with it.
+        Raises SpectuiError.
+        """
         if messages and messages[-1][0] == "assistant":
             return self.text(messages[:-1]) + messages[-1][1]
         rows = [{"role": role, "content": content} for role, content in messages]
@@ -52,23 +56,29 @@ class ChatTemplate:
             return self._environment.rendered(self._template, messages=rows, **self._names)
         except Exception as error:  # as above
             raise SpectuiError(
-                f"The model's chat template does not take this conversation: {_words(error)}."
+                f"The model's chat template does not take this conversation: {_one_line(error)}."
             ) from error
 
     def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
-        """The same prompt in the model's tokens: at least one. Raises SpectuiError."""
-        tokens = self._model.tokenize(self.text(messages), special=True)
-        if not tokens:
+        """The same prompt in the model's tokens: at least one. Raises SpectuiError.
+
+        The vocabulary decides whether the prompt begins with the BOS token, not the template: llama-server strips the
+        template's BOS and adds the vocabulary's (`common_chat_template_direct_apply`). Unlike llama-server, nothing adds
+        an EOS token: the reply goes on where the prompt ends.
+        """
+        text = self.text(messages)
+        if not text:
             raise SpectuiError(
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."
             )
-        return tokens
+        bos = self._model.added_bos
+        return [*bos, *self._model.tokenize(text.removeprefix(self._bos) if bos else text, special=True)]
 
 
 def _raise(message: str) -> None:
     raise ValueError(message)
 
 
-def _words(error: Exception) -> str:
-    """What it says, on one line; a template can raise words of its own, so what a terminal would act on is left out."""
+def _one_line(error: Exception) -> str:
+    """The error's text on one line. A template can raise any text, so control characters are left out."""
     return " ".join(safe(str(error)).split()).rstrip(".") or type(error).__name__

@@ -155,9 +155,18 @@ class Model:
         text = llama.llama_model_chat_template(self.handle, None)
         return text.decode("utf-8", "replace") if text else None
 
-    def tokenize(self, text: str, *, special: bool, add_special: bool = False) -> list[int]:
-        """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name. Raises TextError."""
-        return self._tokenizer.tokenize(text, special=special, add_special=add_special)
+    @property
+    def added_bos(self) -> list[int]:
+        """The BOS token, where the vocabulary asks to begin every text with it; else nothing."""
+        bos = llama.llama_vocab_bos(self.vocab)
+        return [bos] if llama.llama_vocab_get_add_bos(self.vocab) and bos >= 0 else []
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        """The text's tokens, without BOS and EOS. `special`: read names such as <|im_end|> as the tokens they name.
+
+        Raises TextError.
+        """
+        return self._tokenizer.tokenize(text, special=special)
 
     def piece(self, token: int) -> bytes:
         """The token's bytes; empty for control tokens. Raises TextError."""

@@ -27,8 +27,7 @@ class TokenBytes:
             for token, word in enumerate(self.words)
             if not word and llama.llama_vocab_get_attr(vocab, token) & _CONTROL
         }
-        bos = llama.llama_vocab_bos(vocab)
-        self.opening: Sequence[int] = [bos] if llama.llama_vocab_get_add_bos(vocab) and bos >= 0 else []
+        self.opening: Sequence[int] = model.added_bos
         self.ends: Sequence[int] = _ends(model)
         # Tokenizers of the Llama 2 kind put a space before every text: "x" comes back as " x".
         leads = b"".join(self.words[token] for token in self._tokens("x")) == b" x"

@@ -45,39 +45,39 @@ class Tokenizer:
         if self._lacks is not None and self._lacks.nothing:
             self._lacks = None
 
-    def tokenize(self, text: str, *, special: bool, add_special: bool) -> list[int]:
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
         """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name. Raises TextError."""
         data = text.encode("utf-8", "replace")
         if self._lacks is not None and (sign := self._lacks.first(data.decode(), special)):
             raise TextError(f"The model's vocabulary has no token for {sign!r}: write without it.")
         if len(text) <= SHALLOW:
-            return self._tokens(data, special, add_special)
+            return self._tokens(data, special)
         longest = max(len(run) for form in _RUNS for run in form.findall(text))
         if longest > LONGEST_RUN:
             raise TextError(
                 f"{longest} characters in a row, with no space between them, are more than the tokenizer can take: "
                 "break them up, or leave them out."
             )
-        return self._deeply(data, special, add_special)
+        return self._deeply(data, special)
 
-    def _deeply(self, data: bytes, special: bool, add_special: bool) -> list[int]:
+    def _deeply(self, data: bytes, special: bool) -> list[int]:
         """In a thread with a deep stack. It computes nothing in parallel, so the worker's threads stay warm."""
         with ThreadPoolExecutor(1) as pool:
             with _one_at_a_time:
                 usual = threading.stack_size(DEEP_STACK)
                 try:
-                    tokens = pool.submit(self._tokens, data, special, add_special)  # which starts the thread
+                    tokens = pool.submit(self._tokens, data, special)  # which starts the thread
                 except RuntimeError as error:
                     raise TextError("There is no memory left to read so long a text with: shorten it.") from error
                 finally:
                     threading.stack_size(usual)
             return tokens.result()
 
-    def _tokens(self, data: bytes, special: bool, add_special: bool) -> list[int]:
+    def _tokens(self, data: bytes, special: bool) -> list[int]:
         room = len(data) + 16
         for _ in range(2):  # the first answer may be how much room is needed
             tokens = (llama.llama_token * room)()
-            n = llama.llama_tokenize(self._vocab, data, len(data), tokens, room, add_special, special)
+            n = llama.llama_tokenize(self._vocab, data, len(data), tokens, room, False, special)
             if n >= 0:
                 return list(tokens[:n])
             room = min(-n, 8 * room)

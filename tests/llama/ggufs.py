@@ -31,6 +31,7 @@ def write_model(
     keys: Callable[[gguf.GGUFWriter], None] = lambda _: None,
     template: str | None = None,
     numbers: Mapping[str, int] | None = None,
+    add_bos: bool = False,
 ) -> Path:
     """A llama of one layer, with a byte-level BPE vocabulary; `numbers` are keys of type uint32. Returns the path."""
     words = list(tokens) if tokens is not None else [*WORDS, *byte_names()]
@@ -51,7 +52,7 @@ def write_model(
     given = {"tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2, **(numbers or {})}
     for key, number in given.items():
         writer.add_uint32(key, number)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(add_bos)
     if template is not None:
         writer.add_chat_template(template)
     for key, text in (strings or {}).items():

@@ -1,0 +1,72 @@
+"""llama.cpp's own server, where it is built: what it makes of a conversation is what spectui must make of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.error import URLError
+
+import pytest
+
+PROGRAM = Path.home() / ".cache" / "spectui-peers" / "bin" / "llama-server"
+
+needs_llama_server = pytest.mark.skipif(not PROGRAM.exists(), reason=f"llama-server is not built ({PROGRAM})")
+
+_PATIENCE_S = 120.0
+
+
+class LlamaServer:
+    """A running server."""
+
+    def __init__(self, port: int) -> None:
+        self._address = f"http://127.0.0.1:{port}"
+
+    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The tokens of its prompt for these (role, content) messages, as its chat endpoint makes them."""
+        rows = [{"role": role, "content": content} for role, content in messages]
+        prompt = self._ask("/apply-template", {"messages": rows})["prompt"]
+        found = self._ask("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
+        return [int(token) for token in found["tokens"]]
+
+    def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(
+            self._address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    def is_ready(self) -> bool:
+        """Has it loaded its model?"""
+        try:
+            with urllib.request.urlopen(f"{self._address}/health", timeout=_PATIENCE_S):
+                return True
+        except (URLError, OSError):
+            return False
+
+
+@contextmanager
+def llama_server(model: Path) -> Iterator[LlamaServer]:
+    """A server with this model."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [PROGRAM, "-m", model, "--port", str(port), "-c", "256", "-t", "1", "--no-warmup", "-fit", "off"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = LlamaServer(port)
+    given_up = monotonic() + _PATIENCE_S
+    try:
+        while not server.is_ready():
+            assert process.poll() is None, f"llama-server ended with {process.returncode}"
+            assert monotonic() < given_up, "llama-server does not answer"
+        yield server
+    finally:
+        process.kill()
+        process.wait()
