@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 from spectui import paths
@@ -21,9 +22,14 @@ from spectui.errors import SpectuiError
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 BATCHES = (1, 2, 8)
 
-REBUILD = (
-    "CC=clang CXX=clang++ pip install --force-reinstall --no-binary :all: --no-cache-dir --no-deps llama-cpp-python"
-)
+
+def rebuild_command() -> str:
+    """A shell command that compiles the version of llama-cpp-python that spectui needs, with a compiler that works."""
+    needed = next(line for line in metadata.requires("spectui") or () if line.startswith("llama-cpp-python"))
+    return (
+        "CC=clang CXX=clang++ pip install --force-reinstall --no-binary llama-cpp-python --no-cache-dir --no-deps "
+        f"'{needed}'"
+    )
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,11 @@ class Verdict:
         if self.ok:
             return (
                 "This build of llama.cpp dies in its fast CPU kernels (compilers such as GCC 12 break AMX), so spectui "
-                f"runs without them, at up to half the speed. Rebuild it with clang or GCC 13: {REBUILD}"
+                f"runs without them, at up to half the speed. Rebuild it with clang or GCC 13: {rebuild_command()}"
             )
-        return f"This build of llama.cpp dies on this CPU even without its fast kernels. Rebuild it: {REBUILD}"
+        return (
+            f"This build of llama.cpp dies on this CPU even without its fast kernels. Rebuild it: {rebuild_command()}"
+        )
 
 
 def run(force: bool = False) -> Verdict:
@@ -118,10 +126,11 @@ def main(scratch: str, mode: str) -> None:
     for kind in QUANTISATIONS:
         copy = source.with_name(f"{kind}.gguf")
         quantise(source, copy, kind)
-        model = Model(str(copy), extra_buffers=mode == "fast")
+        # On no device but the CPU, whose kernels are tried here: llama.cpp puts a model on a GPU where there is one.
+        model = Model(str(copy), on_devices=[], extra_buffers=mode == "fast")
         context = Context(model, Interrupt(), n_ctx=64, rows=max(BATCHES))
         for size in BATCHES:
-            context.evaluate([place % VOCABULARY for place in range(size)], rows=size)
+            context.evaluate([token % VOCABULARY for token in range(size)], rows=size)
         context.close()
         model.close()
         print(kind, flush=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,8 +68,32 @@ def test_a_child_that_dies_turns_the_fast_kernels_off_and_says_how_to_rebuild(mo
         "without the fast kernels: works (Q8_0)",
     ]
     assert "dies in its fast CPU kernels" in verdict.advice
-    assert selftest.REBUILD in verdict.advice
+    assert selftest.rebuild_command() in verdict.advice
     assert [command[-1] for command in started.commands] == ["fast", "plain"]
+
+
+def test_the_rebuild_command_names_the_version_that_spectui_needs(monkeypatch: pytest.MonkeyPatch):
+    """Struct layouts are bound to a version: the newest one may crash."""
+    pinned = re.search(r'"(llama-cpp-python==[\d.]+)"', (paths.PACKAGE.parent / "pyproject.toml").read_text())
+    assert pinned is not None
+    children(monkeypatch, FAILS, FAILS)
+    command = shlex.split(selftest.run().advice.split("Rebuild it: ")[1])
+    assert command[-1] == pinned[1]
+    assert command[:4] == ["CC=clang", "CXX=clang++", "pip", "install"]
+
+
+def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[object] = []
+    load = library.llama.llama_model_load_from_file
+
+    def loads(path: bytes, params: object) -> object:
+        asked.append(ctypes.cast(params.devices, ctypes.POINTER(ctypes.c_void_p))[0])  # type: ignore[attr-defined]
+        return load(path, params)
+
+    monkeypatch.setattr(library.llama, "llama_model_load_from_file", loads)
+    selftest.main(str(tmp_path), "plain")
+    # A list of devices that ends at once. Reading one that is not there fails: NULL means all devices.
+    assert asked == [None] * len(QUANTISATIONS)
 
 
 def test_one_that_dies_both_ways_is_not_ok(monkeypatch: pytest.MonkeyPatch):
