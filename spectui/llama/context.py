@@ -88,7 +88,9 @@ class Context:
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         """Append tokens; the logits after each of the last `rows`, float32 [rows, n_vocab], valid until the next call.
 
-        Raises Interrupted, or EvaluationError; the memory then holds what it held before.
+        Returns when the tokens are computed, also on a device that computes while Python goes on: otherwise whoever measures
+        the time, reports progress or stops the reply would be ahead of the device. Raises Interrupted, or EvaluationError; the
+        context then holds what it held before.
         """
         before = len(self.tokens)
         forget_errors()
@@ -97,7 +99,10 @@ class Context:
         certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
         try:
             for start in range(0, certain, self.slice):
+                if self._interrupt.is_set():  # a GPU's pass does not ask
+                    raise Interrupted
                 self._decode(tokens[start : min(start + self.slice, certain)], 0)
+                llama.llama_synchronize(self._context)
             if saves:
                 self._checkpoint = _Checkpoint(self._context, len(self.tokens))
             if certain < len(tokens):
@@ -109,8 +114,9 @@ class Context:
             raise
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
-        """Those of the last pass."""
+        """The logits of the last pass, once it is computed."""
         if not rows:
+            llama.llama_synchronize(self._context)
             return np.empty((0, self.n_vocab), np.float32)
         address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
         if not address:

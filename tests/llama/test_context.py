@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import gguf
@@ -264,4 +264,57 @@ def test_a_sliding_window_that_lost_its_cells_is_emptied(gemma: Model, monkeypat
     assert context.tokens == []
     assert held(context) == 0
     assert context.evaluate([9], rows=1).shape == (1, gemma.n_vocab)
+    context.close()
+
+
+class Calls:
+    """The names of the llama.cpp functions that are called, in order; the functions themselves run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.names: list[str] = []
+        self.hook: Callable[[], None] = lambda: None
+        for name in names:
+            monkeypatch.setattr(llama, name, self._noted(name, getattr(llama, name)))
+
+    def _noted(self, name: str, function: Callable[..., object]) -> Callable[..., object]:
+        def noted(*arguments: object) -> object:
+            self.names.append(name)
+            self.hook()
+            return function(*arguments)
+
+        return noted
+
+
+WAITING = ("llama_synchronize", "llama_get_logits")
+
+
+@pytest.mark.parametrize(("length", "rows"), [(1, 1), (5, 0), (9, 4), (32, 0), (150, 1), (150, 0)])
+def test_an_evaluation_ends_when_the_device_has_computed_it(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch, length: int, rows: int
+):
+    """A GPU computes while Python goes on: whoever stops the time at the end of a prompt must not stop it before."""
+    context = opened(tiny)
+    calls = Calls(monkeypatch, "llama_decode", *WAITING)
+    context.evaluate([n % VOCABULARY for n in range(length)], rows)
+    passes = [n for n, name in enumerate(calls.names) if name == "llama_decode"]
+    assert len(passes) == -(-length // 32)
+    assert all(calls.names[n + 1] in WAITING for n in passes)
+    context.close()
+
+
+def test_many_tokens_are_stopped_between_chunks_where_a_pass_cannot_be(tiny: Model, monkeypatch: pytest.MonkeyPatch):
+    """On a GPU nothing asks within a pass; a draft that reads a long text within a round must be stopped all the same."""
+    monkeypatch.setattr("spectui.llama.context._ABORT", llama.ggml_abort_callback())
+    interrupt = Interrupt()
+    context = opened(tiny, interrupt=interrupt)
+    context.evaluate([1, 2, 3], 0)
+    calls = Calls(monkeypatch, "llama_decode")
+    calls.hook = interrupt.set
+    with pytest.raises(Interrupted):
+        context.evaluate([n % VOCABULARY for n in range(150)], 1)
+    assert calls.names == ["llama_decode"]
+    assert context.tokens == [1, 2, 3] and held(context) == 3
+    interrupt.clear()
+    calls.hook = lambda: None
+    assert context.evaluate([4], 1).shape == (1, VOCABULARY)
     context.close()
