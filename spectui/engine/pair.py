@@ -260,7 +260,7 @@ class Pair:
                 return Model(
                     path,
                     "draft",
-                    on_devices=selected(setup.device_draft, list_devices()),
+                    on_devices=selected(setup.device_draft, list_devices(), "--device-draft"),
                     gpu_layers=setup.gpu_layers_draft,
                     extra_buffers=extra_buffers,
                     alike=known,

@@ -81,10 +81,10 @@ def _driver() -> tuple[str, str]:
     return str(version), platform.release()
 
 
-def selected(names: str, devices: Sequence[Device]) -> list[Device] | None:
+def selected(names: str, devices: Sequence[Device], flag: str = "--device") -> list[Device] | None:
     """The GPUs that "CUDA0,CUDA1" means; [] for "none" or "CPU" (no offload), None for "" (llama.cpp decides).
 
-    Raises UsageError if there is no such device.
+    `flag` is what the names were given with. Raises UsageError if there is no such device.
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
@@ -97,7 +97,8 @@ def selected(names: str, devices: Sequence[Device]) -> list[Device] | None:
             raise UsageError(f"{name} stands alone among devices: name GPUs, or {name} without them, not {names!r}.")
         if name.lower() not in by_name:
             known = ", ".join(device.name for device in devices)
-            raise UsageError(f"There is no device {name!r}; this machine has {known} (see spectui devices).")
+            way_on = "name one of them, or leave" if by_name else "leave"
+            raise UsageError(f"There is no device {name!r}, only {known}: {way_on} {flag} out to go on without it.")
     return [by_name[name.lower()] for name in wanted]
 
 

@@ -29,12 +29,20 @@ def test_names_in_the_order_given_in_any_case():
 
 
 @pytest.mark.parametrize("name", ["CUDA7", "CUDA0,nope", "\x1b[31m"])
-def test_an_unknown_device_is_a_usage_error_that_names_what_there_is(name: str):
+def test_an_unknown_device_gets_the_names_of_those_there_are(name: str):
     with pytest.raises(UsageError) as caught:
         selected(name, ALL)
-    message = str(caught.value)
-    assert f"There is no device {name.split(',')[-1]!r}; this machine has CUDA0, CUDA1, CPU" in message
-    assert "\x1b" not in message
+    assert str(caught.value) == (
+        f"There is no device {name.split(',')[-1]!r}, only CUDA0, CUDA1, CPU: "
+        "name one of them, or leave --device out to go on without it."
+    )
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_device_that_is_named_on_a_machine_without_gpus_gets_a_way_to_go_on():
+    with pytest.raises(UsageError) as caught:
+        selected("CUDA1", [CPU], "--device-draft")
+    assert str(caught.value) == ("There is no device 'CUDA1', only CPU: leave --device-draft out to go on without it.")
 
 
 @pytest.mark.parametrize("names", ["CUDA0,CPU", "none,CUDA0", "cpu,none"])
