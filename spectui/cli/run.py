@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from io import TextIOWrapper
 
     from spectui.engine.events import Event
+    from spectui.engine.worker import Worker
     from spectui.speculation.records import Round, Token
+
+Result = TypeVar("Result")
+
+DRAIN_S = 0.02
+"""How often the engine's events are looked for."""
 
 
 @click.command("run", cls=Command)
@@ -63,33 +70,38 @@ def command(
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
-    from spectui.engine.session import Session
     from spectui.engine.verify import verify
+    from spectui.engine.worker import Worker
 
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
-    session = Session(printer)
-    session.knobs = settings.knobs
+    # In the engine's thread, so that this one sees Ctrl+C while llama.cpp computes.
+    worker = Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
+    verdict = None
     try:
-        with stopping(session.stop) as stopped:
-            loaded = session.load(setup)
+        with stopping(worker.stop) as stopped:
+            loaded = outcome(worker, worker.call(lambda session: session.load(setup)), printer)
+            if stopped:
+                ctx.exit(INTERRUPTED)
             messages.append(Message("user", question))
-            finished = session.generate(messages)
-            verdict = verify(session, messages, finished, printer.rounds) if check and not stopped else None
+            finished = outcome(worker, worker.call(lambda session: session.generate(messages)), printer)
+            if check and not stopped:
+                verification = worker.call(lambda session: verify(session, messages, finished, printer.rounds))
+                verdict = outcome(worker, verification, printer)
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # loading was what was stopped, and the error only says so
         raise
     finally:
-        session.close()
+        worker.close()
         printer.end()
     if as_json:
         click.echo(json.dumps(report(loaded, printer.rounds, finished), ensure_ascii=False, allow_nan=False))
     else:
         click.echo(f"\n{summary(finished)}", err=True)
-    if verdict is not None:
+    if verdict is not None and not stopped:
         speed = f" Measured speed-up: {verdict.speed_up:.2f}x." if verdict.speed_up else ""
         click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
     if stopped:
@@ -146,6 +158,21 @@ class Printer:
         if self._colours and token.origin == "correction" and token.text.strip():
             return click.style(token.text, fg=208, underline=True)
         return token.text
+
+
+def outcome(worker: Worker, future: Future[Result], take: Callable[[Event], None]) -> Result:
+    """The future's result, or what it raises; meanwhile `take` gets the worker's events."""
+    from spectui.engine.events import LoadFailed
+
+    done = False
+    while not done:
+        done = bool(wait([future], DRAIN_S).done)
+        while worker.events:
+            event = worker.events.popleft()
+            if isinstance(event, LoadFailed):
+                raise SpectuiError(event.message)
+            take(event)
+    return future.result()
 
 
 @contextmanager

@@ -8,8 +8,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message
 from spectui.errors import SpectuiError
@@ -24,6 +25,8 @@ _NICE = 5
 
 Watch = Callable[[str, Setup], None]
 """Is told, in the worker's thread, what begins with which set-up: "loading draft", "decoding"; "": nothing goes on."""
+
+Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +71,22 @@ class Worker:
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation. Ends in Finished or Failed."""
         self._post(lambda session: self._generate(session, tuple(messages)))
+
+    def call(self, function: Callable[[Session], Result]) -> Future[Result]:
+        """Call `function` with the session, in the engine's thread. The future has what it returns or raises.
+
+        Events come up the deque as usual; a LoadFailed in place of a result: llama.cpp could not be loaded.
+        """
+        future: Future[Result] = Future()
+
+        def command(session: Session) -> None:
+            try:
+                future.set_result(function(session))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._post(command)
+        return future
 
     def stop(self) -> None:
         """End what is being done, and what is asked for but not begun."""

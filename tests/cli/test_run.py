@@ -6,8 +6,11 @@ import io
 import json
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import monotonic
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,10 +19,12 @@ import spectui.engine.session
 from spectui.cli import root
 from spectui.cli.run import Printer, stopping
 from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Notice, RoundDone
-from spectui.errors import SpectuiError
+from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
+from spectui.llama.interrupt import Interrupt
 from spectui.speculation.records import StopReason, Token
 from tests.cli.test_report import LOADED, a_round, finished
+from tests.engine.waiting import PATIENCE
 
 
 class ScriptedSession:
@@ -29,29 +34,37 @@ class ScriptedSession:
     interrupt_reply = False
     messages: Sequence[Message] = ()
     knobs = Knobs()
+    threads: set[str]
 
-    def __init__(self, on_event: Callable[[Event], None]) -> None:
+    def __init__(self, on_event: Callable[[Event], None], interrupt: Interrupt) -> None:
         self._emit = on_event
-        self._stopped = False
+        self._interrupt = interrupt
+        type(self).threads = {threading.current_thread().name}
 
-    def stop(self) -> None:
-        self._stopped = True
+    def _interrupted(self) -> None:
+        """Ctrl+C, and a pass that goes on until it is seen."""
+        os.kill(os.getpid(), signal.SIGINT)
+        given_up = monotonic() + PATIENCE
+        while not self._interrupt.is_set() and monotonic() < given_up:
+            pass
 
     def load(self, setup: Setup) -> Loaded:
+        self.threads.add(threading.current_thread().name)
         self._emit(Loading("target", 0.5))
         if self.interrupt_loading:
-            os.kill(os.getpid(), signal.SIGINT)
+            self._interrupted()
             raise SpectuiError("Loading was cancelled.")
         self._emit(LOADED)
         self._emit(Notice("something in passing"))
         return LOADED
 
     def generate(self, messages: Sequence[Message]) -> Finished:
+        self.threads.add(threading.current_thread().name)
         type(self).messages = messages
         self._emit(RoundDone(a_round(), 9))
         if self.interrupt_reply:
-            os.kill(os.getpid(), signal.SIGINT)
-        reason = StopReason.CANCELLED if self._stopped else StopReason.EOS
+            self._interrupted()
+        reason = StopReason.CANCELLED if self._interrupt.is_set() else StopReason.EOS
         return finished(a_round())._replace(reason=reason)
 
     def close(self) -> None:
@@ -78,6 +91,28 @@ def test_text_goes_to_stdout_and_figures_to_stderr(session: type[ScriptedSession
     assert result.stderr.endswith("accept    = 50.000%\n")
     assert session.messages == [Message("system", "Be brief."), Message("user", "Question?\n")]
     assert result.exit_code == 0
+
+
+def test_the_engine_computes_in_a_thread_of_its_own(session: type[ScriptedSession]) -> None:
+    """Python sees Ctrl+C in the main thread alone, and there only between two calls of llama.cpp."""
+    assert run("-p", "x").exit_code == 0
+    assert session.threads == {"spectui-engine"}
+
+
+def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spectui.engine.session", None)
+    result = run("-p", "x")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("spectui: llama.cpp could not be loaded")
+
+
+def test_an_error_keeps_its_kind(session: type[ScriptedSession], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> Loaded:
+        raise UsageError("There is no device 'CUDA0'.")
+
+    monkeypatch.setattr(session, "load", refused)
+    result = run("-p", "x")
+    assert (result.exit_code, result.stderr) == (2, "spectui: There is no device 'CUDA0'.\n")
 
 
 def test_json_is_one_object_and_no_text(session: type[ScriptedSession]) -> None:
