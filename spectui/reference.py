@@ -1,15 +1,21 @@
-"""The table of settings as people read it: `config.example.toml` and the README's reference.
+"""The table of settings as people read it: `config.example.toml`, the tables of docs/settings.md, and the help of flags.
 
-`python -m spectui.reference` prints the README's table, `python -m spectui.reference example` the file. Tests hold
-both to the settings.
+`make docs` writes both files (`tests/docs.py`); a test fails when they are stale.
 """
 
 from __future__ import annotations
 
-import sys
-
 from spectui.config import SECTIONS, Setting, settings
 from spectui.knobs import title
+
+HEADINGS = {
+    "models": "Models",
+    "devices": "Devices and memory",
+    "speculation": "Speculation",
+    "sampling": "Sampling",
+    "ui": "Interface",
+}
+"""The headings of the sections, in the help and in the documentation."""
 
 HEAD = """\
 # spectui's settings. Every line that is commented out shows a default: remove the # to change it.
@@ -43,17 +49,26 @@ def example() -> str:
     return "".join(lines).rstrip("\n") + "\n" + TAIL
 
 
-def table() -> str:
-    """The README's reference: a Markdown table with a row for each setting."""
-    rows = ["| setting | flags | default | what it is |", "| --- | --- | --- | --- |"]
-    for row in settings():
-        flags = " ".join(f"`{flag}`" for flag in row.spec.flags)
-        rows.append(f"| `{title(row.key)}` | {flags} | `{literal(row)}` | {explanation(row)} |")
-    return "\n".join(rows) + "\n"
+def tables() -> str:
+    """A heading and a Markdown table for each section, with a row for each setting."""
+    parts = []
+    for section in SECTIONS:
+        rows = [
+            f"### {HEADINGS[section]}",
+            "",
+            "| setting | flags | default | what it is |",
+            "| --- | --- | --- | --- |",
+        ]
+        for row in settings():
+            if row.spec.section == section:
+                flags = " ".join(f"`{flag}`" for flag in row.spec.flags)
+                rows.append(f"| `{title(row.key)}` | {flags} | `{literal(row)}` | {explanation(row)} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
 
 
 def explanation(row: Setting) -> str:
-    """A setting's help and what it may be."""
+    """A setting's help, with its choices or its range."""
     spec = row.spec
     if spec.choices:
         return f"{spec.help}: {', '.join(spec.choices)}"
@@ -66,7 +81,3 @@ def explanation(row: Setting) -> str:
 def literal(row: Setting) -> str:
     """A setting's default as TOML writes it."""
     return f'"{row.default or ""}"' if row.kind is str else str(row.default)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(example() if sys.argv[1:] == ["example"] else table())

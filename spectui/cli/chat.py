@@ -13,7 +13,7 @@ import click
 
 from spectui import paths
 from spectui.cli.hub import fetched, hub_options
-from spectui.cli.options import Command, configuration, setting_options
+from spectui.cli.options import Command, configuration, setting_options, unused_flags
 from spectui.errors import SpectuiError, UsageError
 from spectui.presets import Presets
 
@@ -108,7 +108,7 @@ def command(
             theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
             keymap=keys,
             monitor=Monitor(),
-            notices=unmapped,
+            notices=[*unused_flags(), *unmapped],
             journal=journal,
             conversation=kept,
             crash=crash,

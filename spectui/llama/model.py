@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 20
 """Of a token."""
 
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
-_SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
+_SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
 
 class LoadCancelled(SpectuiError):

@@ -84,7 +84,7 @@ def test_every_flag_of_the_table_exists(flag: str) -> None:
         ("run --draft 16", "--draft takes the draft model's file; for drafts of 16 tokens write --draft-max 16."),
         ("run -p x --p-min 2", "flag --p-min: p-min must be between 0 and 1, not 2."),
         ("run -p x -c many", "flag -c: ctx-size must be a whole number, not 'many'."),
-        ("run -p x -sm columns", "flag -sm: split-mode is one of none, layer, row, not 'columns'."),
+        ("run -p x -sm columns", "flag -sm: split-mode is one of none, layer, row, tensor, not 'columns'."),
         ("run -p x -P none", "There is no profile 'none', because there is no"),
         ("run -p x --config missing.toml", "The configuration file missing.toml cannot be read: No such file"),
         ("run -p", "Option '-p' requires an argument."),
@@ -133,7 +133,7 @@ def test_init_writes_the_example_once(tmp_path: Path, monkeypatch: pytest.Monkey
     target.write_text("# mine", encoding="utf-8")
     again = invoke("config", "init")
     assert (again.exit_code, target.read_text(encoding="utf-8")) == (1, "# mine")
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("config",), ("run", "-h")])
