@@ -16,12 +16,11 @@ test: .venv/.installed-test
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses=logical --maxprocesses=8 --dist=loadgroup --durations=10
 
-# What is made from the table of settings: the example file, and the README's reference (to be pasted there).
+# What is generated in docs/ and config.example.toml: settings, keys, commands after a slash.
 docs: .venv/.installed-demo
-	$(BIN)/python -m spectui.reference example > config.example.toml
-	$(BIN)/python -m spectui.reference
+	$(BIN)/python -m tests.docs
 
-# The README's pictures and the steps of its tour.
+# The pictures in docs/.
 pictures: .venv/.installed-test
 	$(BIN)/python -m tests.pictures
 

@@ -18,10 +18,10 @@ from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, Spec, check, setting, title
 
 LARGEST_FILE = 1_000_000
-"""Bytes. Whatever is larger was not written by a person."""
+"""Bytes. A larger file was not written by a person."""
 
 LONGEST_QUOTED = 60
-"""Characters of a wrong value in a sentence about it."""
+"""A message quotes at most this many characters of a wrong value."""
 
 SYNONYMS = {
     "gpu_layers": {"all": "-1", "auto": "-1"},
@@ -33,7 +33,7 @@ SYNONYMS = {
 
 @dataclass(frozen=True)
 class UiSettings:
-    """What is set of the user interface. `keys` maps a binding's id to the keys that call it."""
+    """Settings of the user interface. `keys` maps a binding's id to the keys that call it."""
 
     theme: str = setting(
         "", "the theme's name (empty: spectui's own dark one)", "--theme", metavar="NAME", section="ui"
@@ -42,14 +42,14 @@ class UiSettings:
         "off", "keep nothing of the chat on disk", "--no-history", choices=("off", "on"), bare="on", section="ui"
     )
     models_dir: str = setting(
-        "", "where the model picker looks besides the usual caches: directories, with commas", "--models-dir",
+        "", "directories that the list of models shows besides the usual caches, with commas", "--models-dir",
         metavar="DIRS", section="ui",
     )  # fmt: skip
     keys: Mapping[str, str] = field(default_factory=dict)
 
 
 class Setting(NamedTuple):
-    """One row of the table: a setting, the dataclass that holds it, and what is known of it."""
+    """One row of the table: a setting, the dataclass that holds it, its default and its spec."""
 
     owner: type
     key: str
@@ -83,7 +83,7 @@ Layer = dict[str, tuple[Any, str]]
 
 
 class Configuration(NamedTuple):
-    """The effective settings. `origins` says of each key which flag, variable, profile or file gave it."""
+    """The effective settings. `origins` names the flag, variable, profile or file that gave each key its value."""
 
     knobs: Knobs
     setup: Setup
@@ -138,7 +138,7 @@ def convert(key: str, value: Any, origin: str) -> Any:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """How a sentence about an unknown `name` ends: with the closest of `names`, or with a full stop."""
+    """The end of a sentence about an unknown `name`: the closest of `names` as a question, or a full stop."""
     from difflib import get_close_matches
 
     found = get_close_matches(name, list(names), 1)
@@ -169,7 +169,7 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
 
 
 def _quoted(value: object) -> str:
-    """A value as it stands in a sentence."""
+    """A value, quoted for a sentence."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no number of more than 4300 digits
@@ -178,7 +178,7 @@ def _quoted(value: object) -> str:
 
 
 def _encodable(text: str) -> bool:
-    """Python keeps bytes of a flag or a variable that it could not decode as lone surrogates."""
+    """Python keeps undecodable bytes of flags and variables as lone surrogates, which cannot be encoded."""
     return not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
@@ -213,7 +213,7 @@ def _environment(environ: Mapping[str, str]) -> Layer:
 
 
 def _file_layers(path: Path | None, profile: str | None) -> list[Layer]:
-    """The file's own layer and, if one is chosen, its profile's. Profiles that aren't chosen are checked too."""
+    """The layer of the file and that of the chosen profile, if any. All profiles are checked."""
     chosen = path or paths.config_file()
     if path is None and not chosen.exists():
         if profile:
@@ -289,12 +289,12 @@ def _put(layer: Layer, name: str, value: Any, members: tuple[str, ...], where: s
     if key in layer:
         raise UsageError(f"{where}: {title(key)} is given twice.")
     value = convert(key, value, where)
-    # A path in a file means the same wherever spectui is started, so it starts at the file's own directory.
+    # Relative to the file's directory, so that a path means the same wherever spectui is started.
     layer[key] = (_rooted(SETTINGS[key].spec, value, base.absolute()), origin)
 
 
 def _rooted(spec: Spec, value: Any, base: Path | str) -> Any:
-    """`value` with each path in it starting at `base`, if it has paths."""
+    """`value` with its paths, if it has any, made relative to `base`."""
     if spec.metavar == "DIRS":
         parts = (part.strip() for part in value.split(","))
         return ",".join(str(Path(base, os.path.expanduser(part))) for part in parts if part)

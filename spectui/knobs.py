@@ -1,9 +1,9 @@
 """Every setting, in one place: what a value is called, its range, its default and its flags.
 
 Two frozen dataclasses. `Knobs` act on the next round of a running reply; `Setup` acts when models are loaded. Each field
-carries a `Spec`, and the command line, the environment, the configuration file, the sliders and the README's reference are
-made from those: a knob is added here and nowhere else. Names and defaults of the flags are llama.cpp's, old and new, so
-that a line written for llama-server can be pasted.
+carries a `Spec`. The command line, the environment, the configuration file, the sliders and docs/settings.md are made from
+the specs, so a knob is added here and nowhere else. The flags have llama.cpp's names, old and new, so that a line written
+for llama-server can be pasted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spectui.errors import UsageError
 
 @dataclass(frozen=True)
 class Spec:
-    """What is known of one setting besides its value."""
+    """Everything about one setting except its value."""
 
     help: str
     flags: tuple[str, ...]
@@ -103,14 +103,14 @@ class Knobs:
 
 @dataclass(frozen=True)
 class Setup:
-    """What is fixed while a pair of models is loaded."""
+    """Settings that are fixed while a pair of models is loaded."""
 
     model: str | None = setting(
         None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models"
     )
     draft: str | None = setting(
-        None, "the draft model, a GGUF file, best of the same vocabulary", "-md", "--model-draft", "--draft", "--draft-model",
-        "--spec-draft-model", metavar="FILE", section="models",
+        None, "the draft model, a GGUF file, preferably with the target's vocabulary", "-md", "--model-draft", "--draft",
+        "--draft-model", "--spec-draft-model", metavar="FILE", section="models",
     )  # fmt: skip
     ctx_size: int = setting(
         4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=2**31 - 1,
@@ -140,7 +140,7 @@ class Setup:
         "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,...", section="devices"
     )
     split_mode: str = setting(
-        "layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=("none", "layer", "row"),
+        "layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=("none", "layer", "row", "tensor"),
         section="devices",
     )  # fmt: skip
     main_gpu: int = setting(
@@ -179,23 +179,23 @@ class Setup:
         512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536, section="devices"
     )
     no_repack: str = setting(
-        "off", "keep the weights as they are in the file, without the faster kernels for repacked ones", "-nr", "--no-repack",
+        "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack",
         choices=("off", "on"), bare="on", section="devices",
     )  # fmt: skip
     requantise_draft: str = setting(
-        "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget clears it)",
+        "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes it)",
         "--requantise-draft", "--requantize-draft", choices=("auto", "off"), section="speculation",
     )  # fmt: skip
     strict: str = setting(
-        "off", "the text is plain decoding's bit for bit: only passes whose logits do not depend on their size", "--strict",
-        choices=("off", "on"), bare="on", section="speculation",
+        "off", "make the text plain decoding's bit for bit: use only passes whose logits do not depend on their size",
+        "--strict", choices=("off", "on"), bare="on", section="speculation",
     )  # fmt: skip
     no_profile: str = setting(
-        "off", "do not measure at load what passes cost; the rounds will tell", "--no-profile", choices=("off", "on"),
-        bare="on", section="speculation",
+        "off", "do not measure at load what passes cost; measure it in the rounds of replies", "--no-profile",
+        choices=("off", "on"), bare="on", section="speculation",
     )  # fmt: skip
     remember: str = setting(
-        "off", "draft also from past replies of other conversations, kept on disk (spectui forget clears them)", "--remember",
+        "off", "draft also from past replies of other conversations, kept on disk (spectui forget deletes them)", "--remember",
         choices=("off", "on"), bare="on", section="speculation",
     )  # fmt: skip
     system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")
@@ -224,7 +224,7 @@ def title(key: str) -> str:
 
 
 def check(key: str, value: Any, spec: Spec) -> None:
-    """Raise UsageError if a value is outside its range or is none of its choices."""
+    """Raise UsageError if a value is outside its range or is not one of its choices."""
     if spec.choices and value not in spec.choices:
         raise UsageError(f"{title(key)} is one of {', '.join(spec.choices)}, not {value!r}.")
     if isinstance(value, bool | str) or value is None or spec.low is None or spec.high is None:
@@ -234,5 +234,5 @@ def check(key: str, value: Any, spec: Spec) -> None:
 
 
 def _written(value: float) -> str:
-    """A number, even one with more digits than a float can have."""
+    """A number as text, even if it has more digits than a float can hold."""
     return f"{value:g}" if isinstance(value, float) or abs(value) < 10**9 else "so large a number"

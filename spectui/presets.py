@@ -1,6 +1,6 @@
-"""Presets: the live knobs under a name, as profiles of the configuration file, which keeps its comments.
+"""Presets: knobs saved under a name, as profiles of the configuration file. The file's comments are kept.
 
-A preset saved in the chat is what `-P NAME` chooses on the command line, and the other way round.
+`-P NAME` on the command line chooses a preset that was saved in the chat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PresetError(SpectuiError):
 
 
 class Presets:
-    """The profiles of one configuration file, whether or not it exists yet."""
+    """The profiles of one configuration file, which may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class Presets:
         return [name for name, table in tables.items() if isinstance(table, dict)] if isinstance(tables, dict) else []
 
     def load(self, name: str) -> Mapping[str, Any]:
-        """The live knobs that a profile sets, by key. Raises UsageError if there is none of this name or it is wrong."""
+        """The knobs that a profile sets, by key. Raises UsageError if there is no such profile or it is not valid."""
         chosen = config.load(path=self._path, profile=name, environ={})
         return {
             field.name: getattr(chosen.knobs, field.name)
@@ -43,9 +43,10 @@ class Presets:
         }
 
     def save(self, name: str, knobs: Knobs) -> None:
-        """Write all live knobs into the profile of this name; what else stands in the file stays as it is.
+        """Write all knobs into the profile of this name. The rest of the file stays as it is.
 
-        Raises PresetError if the name or the file is none, UsageError if what is in the file is no configuration.
+        Raises PresetError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
+        configuration.
         """
         import tomlkit
         from tomlkit.exceptions import TOMLKitError
@@ -62,7 +63,7 @@ class Presets:
             profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
             profile = profiles.setdefault(name, tomlkit.table())
             for field in dataclasses.fields(Knobs):
-                # A profile may also hold sections, and names with _ for -: what is set there is set where it stands.
+                # A profile may have sections, and names with _ for -: change a value where it already is.
                 key, holder = _where(profile, field.name)
                 holder[key] = getattr(knobs, field.name)
             _replace(self._path, tomlkit.dumps(document))
@@ -73,7 +74,7 @@ class Presets:
 
 
 def _where(profile: Any, key: str) -> tuple[str, Any]:
-    """Under which name, and in which table of a profile, a knob is set; or would be."""
+    """(name, table) of a knob in a profile: where it is set, or where it should be added."""
     for holder in (profile, *(profile[name] for name in config.SECTIONS if name in profile)):
         for spelled in (title(key), key):
             if spelled in holder:

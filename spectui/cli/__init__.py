@@ -1,5 +1,5 @@
-"""The command line. A command is imported when it is asked for, and Textual, llama_cpp and numpy inside the commands that
-use them: help is quick, and so is the window's start.
+"""The command line. Each command is imported when it is called, and imports Textual, llama_cpp and numpy only if it uses
+them, so that help is quick and the window opens early.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.text import one_line
 
 COMMANDS = ("chat", "config", "costs", "devices", "doctor", "forget", "history", "run")
-"""Each has a module of its name here."""
+"""Each has a module of this name here."""
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""
 
 
 class Root(Group):
-    """The group. Whatever a person can cause ends in one line on stderr and an exit code, never in a traceback."""
+    """The program's group. Every error that a person can cause ends in one line on stderr and an exit code, not a traceback."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run, and exit the process. Commands return nothing and exit through click's context."""
@@ -49,7 +49,7 @@ class Root(Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # click would end with 1; the reader has gone, which is nobody's mistake.
+            # click would exit with 1, but a reader that went away is no error.
             ctx.exit(silence())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -70,15 +70,15 @@ class Root(Group):
 
 
 def complain(message: str, code: int) -> int:
-    """Say it in one line of printable text: a message may quote what stood in a file or a model."""
+    """Print a message as one line of printable text: it may quote a file or a model. Returns `code`."""
     line = " ".join(message.split())
-    with suppress(OSError):  # a stderr that is closed can't be told so
+    with suppress(OSError):  # stderr may be closed
         click.echo(f"spectui: {one_line(line)}", err=True)
     return code
 
 
 def silence() -> int:
-    """Let what is still buffered go nowhere, or Python complains at its end that the pipe is closed."""
+    """Discard what is still buffered: Python would report the closed pipe at exit. Returns the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
 

@@ -1,4 +1,4 @@
-"""`spectui config`: which settings are in force and why, where the file is, and a file to begin with."""
+"""`spectui config`: the settings in force and their origins, the path of the file, and a file to start with."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def path() -> None:
 def init() -> None:
     """Write a configuration file that explains every setting.
 
-    A file that is there already is left alone.
+    Never replaces an existing file.
     """
     target = paths.config_file()
     text = paths.shipped("config.example.toml").read_text(encoding="utf-8")
@@ -54,13 +54,13 @@ def init() -> None:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SpectuiError(f"{target} is there already and was left alone: edit it, or move it away first.") from None
+        raise SpectuiError(f"{target} exists already and was not changed: edit it, or move it away first.") from None
     except OSError as error:
         raise SpectuiError(f"{target} cannot be written: {error.strerror}.") from None
     click.echo(f"Wrote {target}")
 
 
 def _shown(value: Any) -> str:
-    """An empty text or a missing path is a dash, so that the columns stay columns. Values and profiles' names come from a
-    file: what a terminal would act on is shown as ?."""
+    """The text of a value on one line: a dash for an empty one, so that columns stay columns. Control characters, which values
+    and names from a file may hold, are shown as ?."""
     return "-" if value in (None, "") else one_line(str(value))

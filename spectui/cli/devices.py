@@ -1,4 +1,4 @@
-"""`spectui devices`: what models can be put on."""
+"""`spectui devices`: the devices that models can run on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`-hf USER/REPO[:QUANT]`: models from the Hugging Face hub, by its own client, into its own cache.
 
-The client shows how far a download is. Nothing of it is imported, and nothing asks the network, unless a flag is given.
+The client shows the progress of a download. Without these flags it is not imported, and nothing uses the network.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 
 USUAL_QUANT = "Q4_K_M"
-"""Taken where none is named, as llama.cpp does."""
+"""The default quantisation, as in llama.cpp."""
 
-PLAIN_BYTES = 50 * 10**9
-"""Of a file: the hub has no plain download for larger ones."""
+LARGEST_PLAIN = 50 * 10**9
+"""Bytes of the largest file that the hub offers as a plain download."""
 
 NO_CLIENT = "{flag} needs the hub's client: pip install 'spectui[hub]'."
 
@@ -35,14 +35,14 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Stopped(SpectuiError):
-    """A person ended a download."""
+class DownloadStopped(SpectuiError):
+    """A person stopped a download."""
 
     exit_code = INTERRUPTED
 
 
-class Named(NamedTuple):
-    """A repository, and the quantisation wanted of it, "" for the usual one."""
+class HubModel(NamedTuple):
+    """A repository, and the wanted quantisation ("" for the default)."""
 
     repository: str
     quant: str
@@ -62,7 +62,7 @@ def hub_options(function: Decorated) -> Decorated:
 
 
 def fetched(settings: Configuration, target: str | None, draft: str | None) -> Setup:
-    """The set-up with what the two flags name, fetched where it is not there yet. Raises SpectuiError with a sentence."""
+    """The set-up with the models that the two flags name, downloaded if needed. Raises SpectuiError with a sentence."""
     setup = settings.setup
     for value, key, flag in ((target, "model", "-hf"), (draft, "draft", "-hfd")):
         if value is None:
@@ -75,16 +75,16 @@ def fetched(settings: Configuration, target: str | None, draft: str | None) -> S
     return setup
 
 
-def named(value: str, flag: str) -> Named:
-    """What the flag names. Raises UsageError."""
+def named(value: str, flag: str) -> HubModel:
+    """The model that a flag's value names. Raises UsageError."""
     found = _NAME.fullmatch(value)
     if found is None or ".." in value:
         raise UsageError(f"{flag} takes USER/REPO or USER/REPO:QUANT, not {value!r}.")
-    return Named(found[1], found[2] or "")
+    return HubModel(found[1], found[2] or "")
 
 
-def fetch(model: Named, flag: str) -> Path:
-    """The model's file, its first one where it is split, fetched into the hub's cache where it is not there yet."""
+def fetch(model: HubModel, flag: str) -> Path:
+    """The model's file, or its first part, downloaded into the hub's cache if needed."""
     try:
         import huggingface_hub as hub
     except ImportError:
@@ -95,31 +95,31 @@ def fetch(model: Named, flag: str) -> Path:
         first, *_ = [_download(hub, model.repository, file) for file in chosen]
         return first
     except KeyboardInterrupt:
-        raise Stopped(f"Fetching {chosen[0]} was stopped; the same command goes on with it.") from None
+        raise DownloadStopped(f"The download of {chosen[0]} was stopped; the same command continues it.") from None
     except Exception as error:
         raise SpectuiError(
-            f"{chosen[0]} could not be fetched ({_said(error)}); the same command goes on where this ended."
+            f"{chosen[0]} could not be fetched ({_said(error)}); the same command continues where this one stopped."
         ) from error
 
 
 def _download(hub: Any, repository: str, file: str) -> Path:
-    """The file in the hub's cache, gone on with where an earlier attempt ended. Raises what the client does.
+    """The file in the hub's cache, continued from where an earlier attempt stopped. Raises what the client raises.
 
-    The client forgets what it had of a file when it is interrupted: since 2.0, and where it goes by Xet. So the blob is fetched
-    here. Left to it are the links to that, and what it has its own ways for: no network, more than a plain download may have.
+    Since its version 2.0, and with Xet, the client drops a partial file when it is interrupted. So the blob is downloaded
+    here. The client still makes the links to it, and handles a missing network and files too large for a plain download.
     """
     try:
         url = hub.hf_hub_url(repository, file)
         known = hub.get_hf_file_metadata(url)
     except Exception:
         known = None
-    if known is not None and known.etag and 0 < (known.size or 0) <= PLAIN_BYTES:
+    if known is not None and known.etag and 0 < (known.size or 0) <= LARGEST_PLAIN:
         _fetch_blob(repository, file, url, known.etag, known.size)
     return Path(hub.hf_hub_download(repository, file))
 
 
 def _fetch_blob(repository: str, file: str, url: str, etag: str, size: int) -> None:
-    """Put the blob into the cache, where the client looks for it, if it is not there yet."""
+    """Download the blob to where the client looks for it, unless it is there."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import WeakFileLock, build_hf_headers
@@ -141,8 +141,8 @@ def _fetch_blob(repository: str, file: str, url: str, etag: str, size: int) -> N
         part.replace(blob)
 
 
-def choose(files: Sequence[str], model: Named) -> list[str]:
-    """The files to fetch: one, or the parts of one in order. Raises SpectuiError with what there is instead."""
+def choose(files: Sequence[str], model: HubModel) -> list[str]:
+    """The files to download: one, or the parts of one in order. Raises SpectuiError that names what the repository has."""
     models = sorted(
         file
         for file in files
@@ -155,7 +155,7 @@ def choose(files: Sequence[str], model: Named) -> list[str]:
     if not found and model.quant:
         others = dict.fromkeys(each[1].upper() for file in models for each in _QUANT.finditer(Path(file).name))
         raise SpectuiError(f"{model.repository} has no {model.quant}; it has {', '.join(others) or ', '.join(models)}.")
-    # The shortest, since a repository may also have variants of one quantisation.
+    # The shortest name, because a repository may also have variants of one quantisation.
     first = min(found, key=len) if found else models[0]
     if _part(first) is None:
         return [first]
@@ -169,14 +169,14 @@ def _part(file: str) -> int | None:
 
 
 def _files(hub: Any, repository: str) -> list[str]:
-    """The repository's files; without a network, those of its files that are here already."""
+    """The repository's files; without a network, those that are in the cache."""
     from huggingface_hub import errors
 
     try:
-        # Not list_repo_files, which without a network tries for half a minute.
+        # list_repo_files would try for half a minute if there is no network.
         return [each.rfilename for each in hub.model_info(repository).siblings or ()]
     except errors.GatedRepoError:
-        raise SpectuiError(f"{repository} is given only to those who agree to its terms: do so at its page on the hub, "
+        raise SpectuiError(f"{repository} is only for those who agree to its terms: do so at its page on the hub, "
                            "then run hf auth login.") from None  # fmt: skip
     except errors.RepositoryNotFoundError:
         raise SpectuiError(f"The hub has no repository {repository} that you may see: check its name.") from None

@@ -1,4 +1,4 @@
-"""What `spectui run` tells about a reply: the `spectui.run/1` object, and llama-speculative's last lines."""
+"""What `spectui run` says about a reply: the `spectui.run/1` object, and the last lines of llama-speculative."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[
 
 
 def summary(finished: Finished) -> str:
-    """The end of llama-speculative's output: the same lines and widths, a dash for what is unknown."""
+    """The last lines of llama-speculative's output, with the same widths; a dash for what is unknown."""
     figures = finished.statistics
     lines = [
         _timing("encoded", finished.prompt_tokens, finished.prompt_s),
@@ -47,7 +47,7 @@ def summary(finished: Finished) -> str:
         f"accept    = {'-' if figures.acceptance is None else f'{100 * figures.acceptance:.3f}%'}",
     ]
     if figures.ignored:
-        # llama.cpp does not count these; without the line its n_accept / n_drafted would seem not to fit.
+        # llama.cpp does not count these. Without this line n_accept / n_drafted would not match the acceptance.
         lines.insert(-2, f"n_ignored = {figures.ignored}")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Figures, tokens and models in words, for a chat in lines."""
+"""Figures, tokens and models as sentences, for the plain chat."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from spectui.text import printable
 from spectui.ui.dashboard.why import why_no_drafts
 
 
-def told(statistics: Statistics) -> str:
-    """How fast it was, and how much of what was drafted was taken."""
+def summary_line(statistics: Statistics) -> str:
+    """How fast it was, and the share of drafted tokens that was accepted."""
     return (
         f"{count(statistics.emitted)} tokens at {decimal(statistics.tokens_per_s)} a second, "
         f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
@@ -25,18 +25,18 @@ def told(statistics: Statistics) -> str:
     )
 
 
-def worth(figures: Figures) -> Iterator[str]:
-    """Whether drafting pays, as far as the latest rounds tell, and why nothing is drafted if nothing is."""
+def payoff_lines(figures: Figures) -> Iterator[str]:
+    """Whether drafting pays, estimated from the latest rounds, or why nothing is drafted."""
     if why := why_no_drafts(figures):
         yield f"No drafts: {why}."
     elif figures.reply.drafted and (paid := payoff(figures.rounds)) is not None:
         yield (f"Drafting is estimated to make it {paid.pays:.2f} times as fast: {decimal(paid.tokens)} tokens a round, which"
                f" takes {decimal(paid.passes)} plain passes.")  # fmt: skip
     if (suggested := advice(figures.rounds, figures.reply)) is not None:
-        yield f"The draft-max that promises most is {suggested.best}."
+        yield f"The best draft-max by this estimate is {suggested.best}."
 
 
-def compared(comparison: Comparison) -> Iterator[str]:
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """The measured speed-up, and whether the text is the same."""
     fast, plain = comparison.with_drafts, comparison.plain
     times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}"
@@ -55,8 +55,8 @@ def compared(comparison: Comparison) -> Iterator[str]:
         yield f"It ended early: {printable(comparison.problem)}"
 
 
-def of_token(token: Token, round: Round, name: str) -> Iterator[str]:
-    """Where a token came from, what was likely there, and what its round took."""
+def token_lines(token: Token, round: Round, name: str) -> Iterator[str]:
+    """Where a token came from, its probabilities, the likeliest tokens there, and the times of its round."""
     place = next(place for place, each in enumerate(round.tokens) if each is token)
     origin = f"{token.origin}, drafted by {token.source}" if token.origin == "accepted" else token.origin
     if token.origin == "correction":
@@ -71,7 +71,7 @@ def of_token(token: Token, round: Round, name: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A token's text so that its spaces and line ends are heard."""
+    """A token's text in quotes, so that a screen reader reads its spaces and line ends."""
     return json.dumps(printable(text), ensure_ascii=False)
 
 
@@ -79,8 +79,8 @@ def _chance(p: float | None) -> str:
     return "unknown" if p is None else f"{p:.3f}"
 
 
-def described(head: GgufHeader, heads: list[GgufHeader]) -> str:
-    """What is known of a model, and which of these models can draft for it, by their numbers from 1."""
+def model_line(head: GgufHeader, heads: list[GgufHeader]) -> str:
+    """A model's properties, and the numbers (from 1) of those that can draft for it."""
     what = [head.architecture, head.parameters, head.quantisation, size(head.size)]
     known = f"{head.name}: {', '.join(each for each in what if each)}"
     if head.problem:

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import spectui.engine.session
 from spectui.cli import root
-from spectui.cli.hub import Named, choose, named
+from spectui.cli.hub import HubModel, choose, named
 from spectui.errors import SpectuiError, UsageError
 from tests.terminal import Terminal
 
@@ -120,7 +120,7 @@ def test_all_parts_of_a_split_model_are_fetched_and_the_first_is_loaded(monkeypa
     ],
 )
 def test_which_file(quant: str, files: Sequence[str], chosen: str):
-    assert choose(files, Named("user/repo", quant)) == [chosen]
+    assert choose(files, HubModel("user/repo", quant)) == [chosen]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_which_file(quant: str, files: Sequence[str], chosen: str):
 )
 def test_no_such_file(quant: str, files: Sequence[str], says: str):
     with pytest.raises(SpectuiError, match=says):
-        choose(files, Named("user/repo", quant))
+        choose(files, HubModel("user/repo", quant))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_download_that_ends_early_says_that_it_can_be_gone_on_with(
     done = CliRunner().invoke(root, ["run", "-p", "hello", "-hf", "user/big-GGUF"], prog_name="spectui")
     said = done.output
     assert done.exit_code == code
-    assert "the same command goes on" in said and said.count("\n") == 1
+    assert "the same command continues" in said and said.count("\n") == 1
 
 
 def test_a_file_and_a_repository_for_one_model(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):

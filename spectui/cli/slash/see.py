@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spectui.chat.comparison import OTHERWISE
 from spectui.chat.figures import count, duration
 from spectui.cli.slash.command import Command
-from spectui.cli.text_report import compared, of_token, told, worth
+from spectui.cli.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def _stats(chat: PlainChat, rest: str) -> None:
     figures = chat.session.figures()
     chat.tell(f"{chat.pair}; context {count(figures.context)} of {count(figures.n_ctx)} tokens.")
-    chat.tell(f"Last reply: {told(figures.reply)}; first token after {duration(figures.first_token_s)}.")
-    chat.tell(f"This chat: {told(figures.chat)}.")
-    for line in worth(figures):
+    chat.tell(f"Last reply: {summary_line(figures.reply)}; first token after {duration(figures.first_token_s)}.")
+    chat.tell(f"This chat: {summary_line(figures.chat)}.")
+    for line in payoff_lines(figures):
         chat.tell(line)
 
 
@@ -36,7 +36,7 @@ def _compare(chat: PlainChat, rest: str) -> None:
         chat.generate(messages)
     finally:
         chat.engine.knobs = knobs
-    for line in compared(comparison):
+    for line in comparison_lines(comparison):
         chat.tell(line)
 
 
@@ -52,7 +52,7 @@ def _token(chat: PlainChat, rest: str) -> None:
     if not 0 < place <= len(tokens):
         raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")
     token, round = tokens[place - 1]
-    for line in of_token(token, round, f"Token {place} of {len(tokens)}"):
+    for line in token_lines(token, round, f"Token {place} of {len(tokens)}"):
         chat.tell(line)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spectui.chat.device_choice import Role, chosen, pick, selectable
 from spectui.chat.figures import size
 from spectui.cli.slash.command import Command, numbered
-from spectui.cli.text_report import described
+from spectui.cli.text_report import model_line
 from spectui.config import convert, nearest
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
@@ -65,7 +65,7 @@ def _models(chat: PlainChat, rest: str) -> None:
         if all(word in head.path.casefold() for word in words)
     ]
     for number, head in found:
-        chat.tell(f"{number} {described(head, chat.listed)}")
+        chat.tell(f"{number} {model_line(head, chat.listed)}")
     if chat.listed and not found:
         chat.say("No model has these words.")
     if not chat.listed:

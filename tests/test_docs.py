@@ -1,0 +1,184 @@
+"""The README and docs/: what is generated is fresh, links lead somewhere, commands parse, quoted messages exist."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from spectui.cli import llama_flags, root
+from spectui.cli.options import SettingOption
+from spectui.config import convert
+from tests import docs
+from tests.docs import PAGES, ROOT
+
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+MESSAGE = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+"""A message of the program, in the first column of a table."""
+VARIABLE = "…"
+QUOTES = r"['“”\"]"
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def without_code(text: str) -> str:
+    return CODE.sub("", FENCE.sub("", text))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", read(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Every line of shell in a page: of code blocks without a language, and of code within sentences."""
+    for language, block in FENCE.findall(text):
+        if not language:
+            yield from block.splitlines()
+    yield from CODE.findall(MESSAGE.sub("|", FENCE.sub("", text)))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of every command in a page, without variables before it and what it is piped into."""
+    for line in command_lines(text):
+        if not re.match(r"([A-Z_]+=\S+ |git diff|printf)*[|\w./ ]*\b(spectui|make|python|pytest)\b", line):
+            continue
+        for part in re.split(r"\s\|\s(?=\w)|\s\.\.\.", line):
+            words = shlex.split(part, comments=True)
+            while words and "=" in words[0]:
+                words.pop(0)
+            if words:
+                yield words
+
+
+def parse(words: list[str]) -> None:
+    """Read a spectui command as the real command line does. Raises click.UsageError or SpectuiError."""
+    command: click.Command = root
+    context = click.Context(root, info_name="spectui", **root.context_settings)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"there is no command {words[0]}"
+        command, words = found, words[1:]
+        context = click.Context(command, parent=context, info_name=command.name)
+    if isinstance(command, click.Group):
+        assert words in ([], ["--help"], ["--version"])
+        return
+    if words == ["--help"]:
+        return
+    context = command.make_context(command.name, words, parent=context.parent)
+    for option in command.params:
+        if isinstance(option, SettingOption) and context.params[option.name or ""] is not None:
+            convert(option.name or "", context.params[option.name or ""], "flag")
+
+
+@pytest.mark.parametrize("file", [file.relative_to(ROOT).as_posix() for file, _ in docs.files()])
+def test_what_is_generated_is_fresh(file: str) -> None:
+    fresh = dict(docs.files())[ROOT / file]
+    assert read(ROOT / file) == fresh, "run: make docs"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(read(ROOT / "README.md").splitlines()) <= 150
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = {target for target in LINK.findall(read(ROOT / "docs" / "README.md")) if "/" not in target}
+    assert {page.name for page in PAGES if page.parent.name == "docs"} - {"README.md"} == listed
+
+
+@pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])
+def test_links_and_anchors_exist(name: str) -> None:
+    page = ROOT / name
+    for target in LINK.findall(without_code(read(page))):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.is_relative_to(ROOT) and file.exists(), f"{name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{name} links to {target}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_parse(name: str) -> None:
+    for words in commands(read(ROOT / name)):
+        program, arguments = Path(words[0]).name, words[1:]
+        if program == "spectui":
+            try:
+                parse(list(arguments))
+            except Exception as error:
+                pytest.fail(f"{name}: {shlex.join(words)}: {error}")
+        elif program == "make":
+            assert all(re.search(rf"^{word}:", read(ROOT / "Makefile"), re.MULTILINE) for word in arguments), words
+        elif program == "python" and arguments[:1] == ["-m"]:
+            assert importlib.util.find_spec(arguments[1]) is not None, words
+        elif program == "pytest":
+            assert all((ROOT / word).exists() for word in arguments if not word.startswith("-")), words
+
+
+@cache
+def known_flags() -> frozenset[str]:
+    """Every flag of every command, and of llama.cpp where spectui accepts or refuses it."""
+
+    def flags(command: click.Command, context: click.Context) -> Iterator[str]:
+        for option in command.get_params(context):
+            yield from (*option.opts, *option.secondary_opts)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                yield from flags(inner, click.Context(inner, parent=context))
+
+    theirs = " ".join((llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS))
+    return frozenset((*flags(root, click.Context(root, **root.context_settings)), *theirs.split()))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "docs/performance.md"])
+def test_flags_that_are_named_exist(name: str) -> None:
+    named = {
+        words.split()[0] for words in CODE.findall(FENCE.sub("", read(ROOT / name))) if re.match("--?[a-zA-Z]", words)
+    }
+    benchmarks = {"--rounds"}
+    assert {flag for flag in named if flag.rstrip("=") not in known_flags()} <= benchmarks
+
+
+@cache
+def texts() -> str:
+    """Every text of the package's code, one a line, with … for what is put into it."""
+    found = []
+    for file in sorted((ROOT / "spectui").rglob("*.py")):
+        tree = ast.parse(read(file))
+        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(str(part.value) if isinstance(part, ast.Constant) else VARIABLE for part in node.values)
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+                found.append(re.sub(r"\{\w*(:[^}]*)?\}", VARIABLE, node.value))
+    return "\n".join(re.sub(QUOTES, "", text) for text in found)
+
+
+def test_the_messages_of_troubleshooting_are_the_codes() -> None:
+    page = read(ROOT / "docs" / "troubleshooting.md")
+    messages = [re.sub(QUOTES, "", message) for message in MESSAGE.findall(page)]
+    assert len(messages) > 40
+    missing = [
+        message
+        for message in messages
+        for part in re.split(rf"\s*{VARIABLE}\s*", message)
+        if len(part) > 4 and part.rstrip(".") not in texts()
+    ]
+    assert not missing
