@@ -1,4 +1,4 @@
-"""A model's memory: evaluate tokens, get logits, cut back. Implements `speculation.model.Evaluator`."""
+"""A model's context: evaluate tokens, get logits, cut back. Implements `speculation.evaluator.Evaluator`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.model import Model
 from spectui.speculation.evaluator import Interrupted
 
-# ggml asks `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of
-# a one-byte string is 0 or 1 and does not.
+# ggml calls `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of a
+# string of one byte returns 0 or 1 and does not take it.
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _ABORT = ctypes.cast(_libc.strlen, llama.ggml_abort_callback)
 
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
 _PARTIAL_ONLY = 1
-"""LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: of a hybrid memory the recurrent part alone (llama.h)."""
+"""LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: save only the recurrent part of a hybrid context (llama.h)."""
 
 
 class EvaluationError(SpectuiError):
@@ -33,7 +33,7 @@ class EvaluationError(SpectuiError):
 
 
 class Context:
-    """The KV cells of one conversation. Every call belongs to the one thread that computes."""
+    """The KV cache of one conversation. Only the thread that computes may call it."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class Context:
         type_k: str = "f16",
         type_v: str = "f16",
     ) -> None:
-        """Memory for `n_ctx` tokens (0: what the model was trained with), and room for the logits of `rows` rows.
+        """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
 
-        llama.cpp ends the process when more rows are asked for. Raises SpectuiError if the memory is not to be had.
+        llama.cpp ends the process when more rows are asked for. Raises SpectuiError if llama.cpp refuses the context.
         """
         self.model = model
         self.n_vocab = model.n_vocab
@@ -77,8 +77,7 @@ class Context:
         forget_errors()
         self._context = llama.llama_init_from_model(model.handle, params)
         if not self._context:
-            why = first_error() or "llama.cpp does not say why"
-            raise SpectuiError(f"A context of {self.n_ctx} tokens could not be made ({why}): choose a smaller -c.")
+            raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
         self._memory = llama.llama_get_memory(self._context)
         # Slices of n_ubatch: on a GPU nothing can be interrupted within one.
         self.slice = min(params.n_ubatch, params.n_batch)

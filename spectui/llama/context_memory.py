@@ -80,3 +80,19 @@ def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
             f"A context of {n_ctx} tokens needs {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are free: "
             f"choose -c {most} or less, or a smaller -ctk and -ctv."
         )
+
+
+def refusal(n_ctx: int, reason: str) -> str:
+    """The sentence for a context that llama.cpp did not make, from its first error line ("" if it logged none)."""
+    lower = reason.lower()
+    if "cache type" in lower:
+        advice = "choose other types of cells (-ctk and -ctv)"
+    elif "flash" in lower:
+        advice = "choose -fa on, or cells of f16 (-ctk and -ctv)"
+    elif not reason or "alloc" in lower or "memory" in lower or "buffer" in lower:
+        advice = "choose a smaller -c"
+    elif "backend" in lower:
+        advice = "choose another device (--device)"
+    else:
+        advice = "choose another model, or change the settings that this reason names"
+    return f"A context of {n_ctx} tokens could not be made ({reason or 'llama.cpp does not say why'}): {advice}."

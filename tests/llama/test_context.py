@@ -18,6 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
 from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
+from spectui.llama.context_memory import refusal
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
@@ -212,6 +213,29 @@ def test_a_context_that_llama_cpp_refuses_is_a_sentence(tiny: Model, monkeypatch
     monkeypatch.setattr(llama, "llama_init_from_model", lambda *_: None)
     with pytest.raises(SpectuiError, match=r"A context of 256 tokens could not be made .* choose a smaller -c"):
         opened(tiny)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (
+            {"type_v": "q8_0"},
+            r"\(V cache type q8_0 .* does not divide n_embd_head_v=16\): choose other types of cells \(-ctk",
+        ),
+        (
+            {"type_v": "q8_0", "flash_attn": "off"},
+            r"\(quantized V cache requires flash_attn .*\): choose -fa on, or cells of",
+        ),
+    ],
+)
+def test_the_advice_for_a_refused_context_fits_the_reason(gemma: Model, cells: dict[str, str], expected: str):
+    with pytest.raises(SpectuiError, match=expected):
+        Context(gemma, Interrupt(), n_ctx=256, rows=1, **cells)  # type: ignore[arg-type]
+
+
+def test_a_refusal_for_lack_of_memory_asks_for_a_smaller_context():
+    reason = "failed to initialize the context: failed to allocate compute pp buffers"
+    assert refusal(256, reason).endswith("buffers): choose a smaller -c.")
 
 
 SMALL_BATCH = """
