@@ -197,6 +197,7 @@ class Pair:
             flash_attn=flash_attn,
             type_k=setup.cache_type_k,
             type_v=placement.value_type(setup),
+            equal_rows=True,
         )
         self._flash_attn = flash_attn
         self._loaded["memory"] = placement.memory_key(setup, flash_attn)

@@ -9,6 +9,7 @@ from typing import Any
 from spectui.engine.events import Message
 from spectui.errors import UsageError
 from spectui.knobs import Setup
+from spectui.llama import reference_path
 from spectui.llama.devices import gpu_key, list_devices
 from spectui.llama.library import build_key
 
@@ -33,14 +34,18 @@ def memory_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
 
 
 def value_type(setup: Setup) -> str:
-    """The type of the target's V cells.
+    """The type of the target's V cells: bf16 for --strict on a CPU whose llama.cpp has no `reference_path`.
 
-    From 512 cells on, ggml's CPU attention splits the cells of a single row among the threads, but only where K and V are
-    of one type; its sums then round otherwise than those of several rows (ggml-cpu/ops.cpp, use_split_kv_path; and
-    use_tiled from 64 rows on). Cells of two types of one size take neither way, and strict needs that.
+    ggml's CPU attention divides the cells of a single row among the threads only where K and V are of one type. With cells of
+    two types prompts are read up to four times as slowly (`python -m tests.benchmarks.exactness`); CUDA has no such kernel.
     """
-    equal = setup.cache_type_k == setup.cache_type_v == "f16"
-    return "bf16" if setup.strict == "on" and equal else setup.cache_type_v
+    divides = setup.cache_type_k == setup.cache_type_v == "f16" and not reference_path.available()
+    return "bf16" if setup.strict == "on" and divides and target_on_cpu(setup) else setup.cache_type_v
+
+
+def target_on_cpu(setup: Setup) -> bool:
+    """Whether every layer of the target is computed on the CPU."""
+    return _on_cpu(setup.gpu_layers, setup.device)
 
 
 def drafts_on_cpu(setup: Setup) -> bool:
@@ -76,11 +81,10 @@ def target_flash(setup: Setup, long: bool) -> str:
 
     ggml's CPU flash attention takes the rows of a pass one by one. Behind 1,700 tokens a pass over 16 takes a 1.5B
     382 ms with it and 276 ms without (llama-bench -p 16 -d 1700 -fa 0,1), and a 135M with heads of 64 five times as long.
-    It stays for short ones: with it rows round alike in passes of all sizes, up to 512 tokens of context. Strict needs
-    that for all.
+    It stays on for short ones and for --strict: without it a single row rounds differently from several, from the first token.
     """
     open_choice = setup.flash_attn == "auto" and setup.strict == "off" and setup.cache_type_v in _PLAIN_TYPES
-    return "off" if long and open_choice and _on_cpu(setup.gpu_layers, setup.device) else setup.flash_attn
+    return "off" if long and open_choice and target_on_cpu(setup) else setup.flash_attn
 
 
 def draft_flash(setup: Setup) -> str:

@@ -15,6 +15,7 @@ from spectui.llama import context_memory
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.model import Model
+from spectui.llama.reference_path import SPLIT_FROM, ReferencePath
 from spectui.speculation.evaluator import Interrupted
 
 # ggml calls `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of a
@@ -48,9 +49,11 @@ class Context:
         flash_attn: str = "auto",
         type_k: str = "f16",
         type_v: str = "f16",
+        equal_rows: bool = False,
     ) -> None:
         """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
 
+        `equal_rows`: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`).
         llama.cpp ends the process when more rows are asked for. Raises SpectuiError if llama.cpp refuses the context.
         """
         self.model = model
@@ -79,6 +82,9 @@ class Context:
         if not self._context:
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
         self._memory = llama.llama_get_memory(self._context)
+        divides = type_k == type_v and type_k in ("f16", "f32")
+        self._reference = ReferencePath(self._context) if equal_rows and divides else None
+        self._ubatch = params.n_ubatch
         # Slices of n_ubatch: on a GPU nothing can be interrupted within one.
         self.slice = min(params.n_ubatch, params.n_batch)
         self._batch = llama.llama_batch_init(max(self.slice, rows), 0, 1)
@@ -134,6 +140,10 @@ class Context:
         fields.pos[:n] = range(start, start + n)
         fields.logits[: n - rows] = 0
         fields.logits[n - rows : n] = 1
+        if self._reference is not None:
+            # llama.cpp divides a pass into parts of n_ubatch tokens; the last part may be a single one.
+            single = n % self._ubatch == 1 or self._ubatch == 1
+            self._reference.use(single and start + n > SPLIT_FROM)
         code = llama.llama_decode(self._context, self._batch)
         if code == 0:
             self.tokens.extend(tokens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from spectui.engine import pair as pair_module
@@ -13,7 +14,7 @@ from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.profile import TargetCosts
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from spectui.llama import library
+from spectui.llama import library, reference_path
 from spectui.llama.records import Device
 from tests.smollm2 import SNAKE, alone, opened
 
@@ -86,6 +87,32 @@ def test_on_a_gpu_it_is_left_to_llama_cpp(monkeypatch: pytest.MonkeyPatch):
     assert placement.target_flash(Setup(model="m"), long=True) == "auto"
     assert placement.target_flash(Setup(model="m", gpu_layers=0), long=True) == "off"
     assert placement.target_flash(Setup(model="m", device="none"), long=True) == "off"
+
+
+def test_cells_of_two_types_are_for_strict_on_a_cpu_without_a_choice_of_kernels(monkeypatch: pytest.MonkeyPatch):
+    strict = Setup(model="m", strict="on")
+    gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
+    assert placement.value_type(strict) == "f16", "this build chooses the kernels instead"
+    monkeypatch.setattr(reference_path, "available", lambda: False)
+    assert placement.value_type(strict) == "bf16"
+    assert placement.value_type(Setup(model="m")) == "f16"
+    assert placement.value_type(replace(strict, cache_type_v="q8_0")) == "q8_0"
+    monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
+    assert placement.value_type(strict) == "f16", "CUDA has no attention over cells of two types"
+    assert placement.value_type(replace(strict, gpu_layers=0)) == "bf16"
+
+
+def test_the_targets_rows_are_equal_in_passes_of_all_sizes():
+    """From 257 tokens on, with two threads, a single row would round differently."""
+    session, _ = opened(replace(alone(), threads=2))
+    context = session._pair.memory
+    tokens = list(range(1000, 1266))
+    context.evaluate(tokens[:260], 0)
+    single = [context.evaluate([token], 1)[0].copy() for token in tokens[260:]]
+    context.truncate(260)
+    together = context.evaluate(tokens[260:], len(single))
+    assert np.array_equal(single, together)
+    session.close()
 
 
 def test_the_memory_follows_the_conversation(session: Session):
