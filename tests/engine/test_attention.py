@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spectui.engine import pair as pair_module
-from spectui.engine import placement
+from spectui.engine import placement, profile
 from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.profile import TargetCosts
 from spectui.engine.session import Session
@@ -21,13 +21,14 @@ from tests.smollm2 import SNAKE, alone, opened
 PAGE = " ".join(f"Line {n}: the quick brown fox jumps over the lazy dog." for n in range(6))
 LONG = [Message("user", f"Repeat: {PAGE}")]
 SHORT = [Message("user", SNAKE)]
-KNOBS = Knobs(temperature=0.0, predict=30)
+KNOBS = Knobs(temperature=0.0, predict=4)
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """To which a page is long, so that reading one takes no seconds."""
+    """A session to which a page is long, and which measures only what it must: both would take seconds."""
     monkeypatch.setattr(placement, "_PASTED", 200)
+    monkeypatch.setattr(profile, "BOUND_S", 0.1)
     session, _ = opened(alone())
     session.knobs = KNOBS
     yield session
@@ -134,7 +135,7 @@ def test_a_conversation_that_goes_on_finds_its_cells(session: Session):
 
 def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
     # Drafts' lengths hang on the time, and behind a long text roundings on those.
-    session.knobs = replace(KNOBS, drafter="off")
+    session.knobs = replace(KNOBS, drafter="off", predict=30)
     long, short = (session.generate(messages).text for messages in (LONG, SHORT))
     assert (session.generate(SHORT).text, session.generate(LONG).text) == (short, long)
 

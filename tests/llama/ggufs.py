@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ def write_model(
     return path
 
 
-def vocabulary_of(path: str) -> dict[str, Any]:
+@cache
+def vocabulary_of(path: str) -> Mapping[str, Any]:
     """The vocabulary of a GGUF file, as arguments for `write_model`."""
     fields = gguf.GGUFReader(path).fields
     name = "tokenizer.ggml."

@@ -91,8 +91,13 @@ def test_a_space_that_the_tokenizer_puts_before_a_text_is_left_out(tmp_path: Pat
     model.close()
 
 
+@pytest.fixture(scope="module")
+def draft_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model with SmolLM2's vocabulary: backwards, or without most of its words."""
+    return write_model(tmp_path_factory.mktemp("draft") / "draft.gguf", **other_vocabulary(request.param))
+
+
 def other_vocabulary(kind: str) -> dict[str, list]:
-    """SmolLM2's vocabulary: backwards, or without most of its words."""
     words = vocabulary_of(setup().model or "")
     pairs = list(zip(words["tokens"], words["types"], strict=True))
     if kind == "backwards":
@@ -103,12 +108,16 @@ def other_vocabulary(kind: str) -> dict[str, list]:
     return {"tokens": [name for name, _ in pairs], "types": [type for _, type in pairs], "merges": merges}
 
 
-@pytest.mark.parametrize(("kind", "drafter_type"), [("backwards", IntersectionDrafter), ("small", RetokenisingDrafter)])
+@pytest.mark.parametrize(
+    ("draft_file", "drafter_type"),
+    [("backwards", IntersectionDrafter), ("small", RetokenisingDrafter)],
+    indirect=["draft_file"],
+)
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_text_is_plain_decodings(target: Model, tmp_path: Path, kind: str, drafter_type, temperature: float):
+def test_text_is_plain_decodings(target: Model, draft_file: Path, drafter_type, temperature: float):
     knobs = Knobs(policy="fixed", drafter="off", temperature=temperature, seed=7, predict=24, draft_max=5, p_min=0.0)
     plain, _ = reply(target, knobs)
-    draft = Model(str(write_model(tmp_path / "draft.gguf", **other_vocabulary(kind))), "draft", extra_buffers=False)
+    draft = Model(str(draft_file), "draft", extra_buffers=False)
     with memory(draft) as context:
         drafter, sentence = drafter_for(target, draft, context)
         assert isinstance(drafter, drafter_type)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from tests.llama.ggufs import vocabulary_of, write_model
 from tests.smollm2 import setup
 
 
-@cache
-def smols_words() -> dict[str, Any]:
+def smols_words() -> Mapping[str, Any]:
     return vocabulary_of(setup().model or "")
 
 
