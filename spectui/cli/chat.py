@@ -57,7 +57,7 @@ def command(
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.engine import demo
     from spectui.engine.worker import Worker
-    from spectui.gguf_files.catalogue import ModelCatalogue, usual_places
+    from spectui.gguf_files.catalogue import ModelCatalogue, model_directories
     from spectui.store.crash import Run, take_crash
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
@@ -87,7 +87,7 @@ def command(
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keys import keymap
         from spectui.ui.textual_patches.watchdog import guarded
-    shelf = ModelCatalogue([*usual_places(), *configured], paths.cache_directory() / "models.json")
+    shelf = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     presets = Presets(config_path or paths.config_file())
     run = Run(runs)
     try:

@@ -13,8 +13,8 @@ from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
 from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, state_file, target_costs
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.check import ModelFileError, alike, check_file
-from spectui.gguf_files.metadata import Examined
+from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
+from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama import selftest
 from spectui.llama.chat_template import ChatTemplate
@@ -257,21 +257,21 @@ class Pair:
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
-            def loaded(known: Examined | None) -> Model:
+            def loaded(metadata: Metadata | None) -> Model:
                 return Model(
                     path,
                     "draft",
                     on_devices=selected(setup.device_draft, list_devices(), "--device-draft"),
                     gpu_layers=setup.gpu_layers_draft,
                     extra_buffers=extra_buffers,
-                    alike=known,
+                    same_vocabulary=metadata,
                     progress=self._loading("draft", path),
                 )
 
-            known = alike(setup.model or "", path)
-            if known is not None:
-                with suppress(ModelFileError):  # an architecture may be made of more than its tokens' numbers
-                    return loaded(known)
+            metadata = same_vocabulary(setup.model or "", path)
+            if metadata is not None:
+                with suppress(ModelFileError):  # some architectures need the texts of the tokens
+                    return loaded(metadata)
             return loaded(None)
 
         wanted = setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup)

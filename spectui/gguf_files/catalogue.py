@@ -1,4 +1,4 @@
-"""The model files of this machine: where they usually are, and what their heads say, remembered while they do not change."""
+"""The model files of this machine: where programs keep them, and their GGUF headers, cached until a file changes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from spectui.atomic import write_atomic
-from spectui.gguf_files.header import Cancelled, GgufHeader, Vocabulary, is_later_part, read_head
+from spectui.gguf_files.header import Cancelled, GgufHeader, VocabularyDigest, is_later_part, read_header
 from spectui.text import safe
 
 DEEPEST = 8
-"""Directories below a place that are looked into: Hugging Face's cache needs 4."""
+"""Levels of subdirectories that are searched: Hugging Face's cache needs 4."""
 
 MOST_ENTRIES = 100_000
-"""Names looked at in a place; one that has more is no place for models."""
+"""Most names that are read in a directory tree; one that has more is not for models."""
 
-_VERSION = 1
+_VERSION = 2
 
 Known = dict[str, tuple[int, int, GgufHeader]]
-"""Path -> bytes, time of the last change in ns, head: while the first two stay, so does the third."""
+"""Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
 
 
-def usual_places(environ: Mapping[str, str] = os.environ) -> list[Path]:
+def model_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """llama.cpp's cache, LM Studio's models, and the Hugging Face hub's cache, whether or not they exist."""
     home = Path.home()
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
@@ -45,20 +45,20 @@ def usual_places(environ: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 class ModelCatalogue:
-    """Looks for models in `places`, and keeps what it read in `cache`, a file, if one is given."""
+    """Finds the models in `directories`, and stores their headers in the file `cache`, if one is given."""
 
-    def __init__(self, places: Sequence[Path] = (), cache: Path | None = None) -> None:
-        self.places = tuple(places)
+    def __init__(self, directories: Sequence[Path] = (), cache: Path | None = None) -> None:
+        self.directories = tuple(directories)
         self._cache = cache
         self._known: Known | None = None
 
     def scan(self, beside: Iterable[Path] = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
-        """Each model once, as it is found, also those in the same directories as `beside`. Blocks on the disk.
+        """Each model once, as soon as it is found, with those in the same directories as `beside`. Blocks on the disk.
 
-        Ends early when `cancelled` says so. What cannot be read is passed over; what is damaged has a `problem`.
+        Ends early when `cancelled` returns true. Skips files that cannot be read; a damaged one has a `problem`.
         """
         if self._known is None:
-            self._known = self._remembered()
+            self._known = self._read_cache()
         known, changed = self._known, False
         seen: set[tuple[int, int]] = set()
         try:
@@ -68,78 +68,83 @@ class ModelCatalogue:
                     if (found.st_dev, found.st_ino) in seen:
                         continue
                     seen.add((found.st_dev, found.st_ino))
-                    size, changed_ns, head = known.get(str(file), (0, 0, None))
-                    # The other parts of a split model may have come or gone.
-                    if head is None or (size, changed_ns) != (found.st_size, found.st_mtime_ns) or "-of-" in file.name:
-                        head = read_head(file, cancelled)
-                        known[str(file)] = (found.st_size, found.st_mtime_ns, head)
+                    size, changed_ns, header = known.get(str(file), (0, 0, None))
+                    # Other parts of a split model may have appeared or disappeared.
+                    if (
+                        header is None
+                        or (size, changed_ns) != (found.st_size, found.st_mtime_ns)
+                        or "-of-" in file.name
+                    ):
+                        header = read_header(file, cancelled)
+                        known[str(file)] = (found.st_size, found.st_mtime_ns, header)
                         changed = True
-                    yield head
+                    yield header
         except Cancelled:
             return
         finally:
             if changed:
-                self._remember(known)
+                self._write_cache(known)
 
     def count(self, cancelled: Callable[[], bool] = lambda: False) -> int:
-        """How many model files there are in the places: quickly, for none is opened."""
+        """Number of model files in the directories. Fast, because it opens none."""
         return len({os.path.realpath(file) for file in self._files((), cancelled)})
 
     def _files(self, beside: Iterable[Path], cancelled: Callable[[], bool]) -> Iterator[Path]:
         neighbours = dict.fromkeys(file.absolute().parent for file in beside)
         visited: set[tuple[int, int]] = set()
-        for place, depth in [*((place, 0) for place in neighbours), *((place, DEEPEST) for place in self.places)]:
+        roots = [*((root, 0) for root in neighbours), *((root, DEEPEST) for root in self.directories)]
+        for root, depth in roots:
             left = MOST_ENTRIES
-            for name, directories, files in os.walk(place, followlinks=True):
+            for name, directories, files in os.walk(root, followlinks=True):
                 left -= len(directories) + len(files)
                 if cancelled() or left < 0:
                     break
                 with suppress(OSError):
                     found = os.stat(name)
-                    # Links may lead in circles.
+                    # Links may form a cycle.
                     if (found.st_dev, found.st_ino) in visited:
                         directories.clear()
                     if depth:
                         visited.add((found.st_dev, found.st_ino))
-                if len(Path(name).parts) - len(Path(place).parts) >= depth:
+                if len(Path(name).parts) - len(Path(root).parts) >= depth:
                     directories.clear()
                 directories.sort()
                 for file in sorted(files):
                     if file.lower().endswith(".gguf") and not is_later_part(file):
                         yield Path(name, file)
 
-    def _remembered(self) -> Known:
-        """What was kept; nothing if that is no longer readable."""
+    def _read_cache(self) -> Known:
+        """The stored headers; none if the file cannot be read."""
         if self._cache is None:
             return {}
         try:
-            kept = json.loads(self._cache.read_bytes())
-            if kept["version"] != _VERSION:
+            stored = json.loads(self._cache.read_bytes())
+            if stored["version"] != _VERSION:
                 return {}
-            return {str(path): (size, changed, _restored(head)) for path, size, changed, head in kept["heads"]}
+            return {str(path): (size, changed, _restored(header)) for path, size, changed, header in stored["headers"]}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}
 
-    def _remember(self, known: Known) -> None:
+    def _write_cache(self, known: Known) -> None:
         if self._cache is None:
             return
         rows = [
-            [path, size, changed, dataclasses.asdict(head)]
-            for path, (size, changed, head) in known.items()
+            [path, size, changed, dataclasses.asdict(header)]
+            for path, (size, changed, header) in known.items()
             if os.path.exists(path)
         ]
         with suppress(OSError):  # the headers are read again the next time
-            write_atomic(self._cache, json.dumps({"version": _VERSION, "heads": rows}).encode())
+            write_atomic(self._cache, json.dumps({"version": _VERSION, "headers": rows}).encode())
 
 
 def _restored(row: dict[str, Any]) -> GgufHeader:
     vocabulary = row.pop("vocabulary")
     if vocabulary is not None:
         digests = tuple((int(count), str(digest)) for count, digest in vocabulary["digests"])
-        vocabulary = Vocabulary(str(vocabulary["kind"]), int(vocabulary["count"]), digests)
-    head = GgufHeader(**row, vocabulary=vocabulary)
+        vocabulary = VocabularyDigest(str(vocabulary["kind"]), int(vocabulary["count"]), digests)
+    header = GgufHeader(**row, vocabulary=vocabulary)
     for name, kind in get_type_hints(GgufHeader).items():
-        value = getattr(head, name)
+        value = getattr(header, name)
         if not isinstance(value, kind) or (isinstance(value, str) and name != "path" and value != safe(value)):
             raise ValueError(name)
-    return head
+    return header

@@ -1,4 +1,4 @@
-"""What can be said of a GGUF file before llama.cpp reads it, so that a wrong one gets a sentence instead of an assert."""
+"""Check a GGUF file before llama.cpp reads it: a wrong file gets a sentence instead of an assert that ends the process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files import metadata
 from spectui.text import safe
 
-HEADER = 24
-"""Bytes of a GGUF file's header."""
+FIXED_BYTES = 24
+"""Bytes at the beginning of every GGUF file: magic, version, number of tensors, number of keys."""
 
 PADDING = 128
-"""Two vocabularies that differ by so many tokens at the end may still be one: Qwen2.5's are padded differently."""
+"""Vocabularies are the same if they differ by at most so many tokens at the end: Qwen2.5's models pad theirs differently."""
 
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 
@@ -25,29 +25,32 @@ class ModelFileError(SpectuiError):
 
 
 def check_file(path: str, role: str) -> Path:
-    """The path, if it looks like a GGUF file; `role` is "target" or "draft". Raises ModelFileError with the sentence."""
+    """The path with the home directory put in, if the file can be a model. `role` is "target" or "draft".
+
+    Raises ModelFileError with a sentence.
+    """
     file = Path(path).expanduser()
     name = repr(str(file))
     try:
         if file.is_dir():
             raise ModelFileError(f"The {role} model {name} is a directory: name the .gguf file in it.")
         found = file.stat()
-        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+        if not stat.S_ISREG(found.st_mode):  # to open a pipe would block
             raise ModelFileError(f"The {role} model {name} is not a file: name one that ends in .gguf.")
         size = found.st_size
         with file.open("rb") as opened:
-            head = opened.read(HEADER)
+            beginning = opened.read(FIXED_BYTES)
     except FileNotFoundError:
         raise ModelFileError(f"There is no {role} model {name}: check the path.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ModelFileError(f"The {role} model {name} cannot be read: {reason}.") from None
     try:
-        tensors, keys = counts(head, size)
+        tensors, keys = counts(beginning, size)
     except metadata.Damaged as damage:
         raise ModelFileError(f"The {role} model {name} {damage}.") from None
     try:
-        problem = _examined(file, size, found.st_mtime_ns, tensors, keys).problem
+        problem = _metadata(file, size, found.st_mtime_ns, tensors, keys).problem
     except (metadata.Damaged, OSError):
         raise ModelFileError(f"The {role} model {name} is damaged or cut short: download it again.") from None
     if problem:
@@ -55,32 +58,34 @@ def check_file(path: str, role: str) -> Path:
     return file
 
 
-def counts(head: bytes, size: int) -> tuple[int, int]:
-    """How many tensors and keys follow the header, the file's first 24 bytes; `size` is the whole file's.
+def counts(beginning: bytes, size: int) -> tuple[int, int]:
+    """(number of tensors, number of keys) from the file's first FIXED_BYTES; `size` is the whole file's in bytes.
 
-    Raises metadata.Damaged with the end of "The model ..." for what is no whole GGUF file.
+    Raises metadata.Damaged, whose text completes the sentence "The model ...", if this is not a whole GGUF file.
     """
     if size == 0:
         raise metadata.Damaged("is empty: download it again")
-    if head[:4] != b"GGUF":
+    if beginning[:4] != b"GGUF":
         raise metadata.Damaged("is not a GGUF file: convert it with llama.cpp, or choose another")
-    if len(head) < HEADER:
+    if len(beginning) < FIXED_BYTES:
         raise metadata.Damaged("is cut short: download it again")
-    version, tensors, keys = struct.unpack("<IQQ", head[4:])
+    version, tensors, keys = struct.unpack("<IQQ", beginning[4:])
     if not 2 <= version <= 3:
         raise metadata.Damaged(f"has GGUF version {version}, and versions 2 and 3 are known here")
-    # The shortest tensor entry takes 32 bytes and the shortest key 13: counts beyond the file are absurd.
-    if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or HEADER + 32 * tensors + 13 * keys > size:
+    # The shortest tensor entry takes 32 bytes and the shortest key 13: larger counts cannot be true.
+    if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or FIXED_BYTES + 32 * tensors + 13 * keys > size:
         raise metadata.Damaged("is damaged or cut short: download it again")
     return int(tensors), int(keys)
 
 
-def alike(target: str, draft: str) -> metadata.Examined | None:
-    """What is in the draft's file, if both spell their tokens alike, and begin and end a text alike; None if not, or if one
-    of them cannot be read. One may have some tokens more at the end, as padding."""
+def same_vocabulary(target: str, draft: str) -> metadata.Metadata | None:
+    """The draft's metadata, if both files have the same tokens and the same BOS and EOS settings; else None.
+
+    One may have up to PADDING more tokens at the end. None too if a file cannot be read.
+    """
     files = [Path(path).expanduser() for path in (target, draft)]
     try:
-        ours, theirs = (_look_into(file) for file in files)
+        ours, theirs = (_read_metadata(file) for file in files)
         size = min(each.end - each.start for each in (ours, theirs))
         padding = abs(ours.n_tokens - theirs.n_tokens)
         if not size or padding > PADDING or ours.tokenizer != theirs.tokenizer:
@@ -91,9 +96,9 @@ def alike(target: str, draft: str) -> metadata.Examined | None:
     return theirs if one == other else None
 
 
-def _look_into(file: Path) -> metadata.Examined:
+def _read_metadata(file: Path) -> metadata.Metadata:
     found = file.stat()
-    return _examined(file, found.st_size, found.st_mtime_ns, *counts(_bytes(file, 0, HEADER), found.st_size))
+    return _metadata(file, found.st_size, found.st_mtime_ns, *counts(_bytes(file, 0, FIXED_BYTES), found.st_size))
 
 
 def _bytes(file: Path, start: int, size: int) -> bytes:
@@ -102,8 +107,8 @@ def _bytes(file: Path, start: int, size: int) -> bytes:
         return opened.read(size)
 
 
-@lru_cache(maxsize=8)  # each file is looked at more than once, and a large vocabulary takes a while
-def _examined(file: Path, size: int, changed: int, tensors: int, keys: int) -> metadata.Examined:
+@lru_cache(maxsize=8)  # loading reads a file's metadata more than once, and a large vocabulary takes 0.1 s
+def _metadata(file: Path, size: int, changed_ns: int, tensors: int, keys: int) -> metadata.Metadata:
     with file.open("rb") as opened:
-        opened.seek(HEADER)
-        return metadata.examine(opened, size, tensors, keys)
+        opened.seek(FIXED_BYTES)
+        return metadata.read_metadata(opened, size, tensors, keys)

@@ -1,18 +1,20 @@
-"""Which model on the shelf may draft for which, as far as their heads tell; loading them has the last word."""
+"""Which models may draft for a target, as far as the GGUF headers tell. Loading the two models decides."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 from spectui.gguf_files.check import PADDING
-from spectui.gguf_files.header import GgufHeader, Vocabulary
+from spectui.gguf_files.header import GgufHeader, VocabularyDigest
 
 _KINDS = {"llama": "SPM", "gpt2": "BPE", "bert": "WPM", "t5": "UGM", "rwkv": "RWKV", "plamo2": "PLaMo-2"}
 
 
 class Match(NamedTuple):
-    """`how`: the draft has the target's vocabulary, its tokens are translated (slower), or it cannot draft. `reason`: in
-    words, without a full stop."""
+    """`how`: the draft has the same vocabulary, or another one (its tokens are translated, which is slower), or cannot draft.
+
+    `reason`: in words, without a full stop.
+    """
 
     how: Literal["same", "translated", "never"]
     reason: str
@@ -34,19 +36,19 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
     return Match("same", "same vocabulary" if draft.size < target.size else "same vocabulary, but no smaller")
 
 
-def drafts_for(target: GgufHeader, heads: list[GgufHeader]) -> list[GgufHeader]:
-    """Those that may draft for the target, the likeliest to pay first: of its vocabulary, smaller than it, smallest."""
+def drafts_for(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader]:
+    """The models that may draft for the target, the best first: same vocabulary, then smaller than the target, then by size."""
     order = {"same": 0, "translated": 1}
-    ranked = [(match(target, head), head) for head in heads]
+    ranked = [(match(target, header), header) for header in headers]
     usable = [
-        (order[found.how], head.size >= target.size, head.size, head.path, head)
-        for found, head in ranked
+        (order[found.how], header.size >= target.size, header.size, header.path, header)
+        for found, header in ranked
         if found.how in order
     ]
-    return [head for *_, head in sorted(usable, key=lambda each: each[:4])]
+    return [header for *_, header in sorted(usable, key=lambda each: each[:4])]
 
 
-def _difference(target: Vocabulary, draft: Vocabulary) -> str:
+def _difference(target: VocabularyDigest, draft: VocabularyDigest) -> str:
     if target.kind != draft.kind:
         ours, theirs = (_KINDS.get(vocabulary.kind, vocabulary.kind) for vocabulary in (target, draft))
         return f"its tokenizer is {theirs} and the target's is {ours}"
@@ -55,5 +57,5 @@ def _difference(target: Vocabulary, draft: Vocabulary) -> str:
     digests, others = dict(target.digests), dict(draft.digests)
     common = max(digests.keys() & others.keys(), default=None)
     if common is None or digests[common] != others[common]:
-        return "it spells some tokens otherwise than the target"
+        return "some of its tokens differ from the target's"
     return ""

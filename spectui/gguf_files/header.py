@@ -1,4 +1,4 @@
-"""What a model file says of itself in its head: enough to choose one, without loading it and without llama.cpp."""
+"""The GGUF header of a model file: enough to choose a model, without loading it and without llama.cpp."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.check import HEADER, PADDING, counts
+from spectui.gguf_files.check import FIXED_BYTES, PADDING, counts
 from spectui.text import safe
 
-LARGEST_HEAD = 1 << 26
+LARGEST_HEADER = 1 << 26
 """Bytes. The largest real ones, with a tokenizer of 262,144 tokens, take 15 MB."""
 
 CHECKPOINT = 64
-"""The digest of a vocabulary is noted each so many tokens."""
+"""Tokens between two digests of a vocabulary."""
 
 FIRST_COMPARED = 5
-"""As in llama.cpp: the first few ids are often placeholders."""
+"""First token id that counts, as in llama.cpp: the ids before are often placeholders."""
 
 _WITHOUT_TEXT = ("none", "no_vocab")
-_POLITE_AFTER = 2000
-_POLITE_S = 0.0005
+_READS_PER_PAUSE = 2000
+_PAUSE_S = 0.0005
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """A tokenizer's kind, its number of tokens, and the digests of its first n tokens for some n near the end."""
+class VocabularyDigest:
+    """A tokenizer's kind, its number of tokens, and (n, digest of the first n tokens) for some n near the end."""
 
     kind: str
     count: int
@@ -41,9 +41,10 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """A model file. `size` is in bytes, of all its parts; `context` in tokens; what is not known is "" or None.
+    """What a model file says of itself. `size` is in bytes, of all its parts; `context` in tokens; "" or None is unknown.
 
-    `problem`: why it cannot be loaded, as the end of "The model ...", else "". `recurrent`: it cannot take back tokens.
+    `problem`: why it cannot be loaded, to complete the sentence "The model ..."; "" if it can. `recurrent`: its context cannot
+    be truncated, so it cannot draft.
     """
 
     path: str
@@ -53,36 +54,35 @@ class GgufHeader:
     parameters: str = ""
     context: int | None = None
     recurrent: bool = False
-    vocabulary: Vocabulary | None = None
+    vocabulary: VocabularyDigest | None = None
     problem: str = ""
 
     @property
     def name(self) -> str:
-        """The file's name as a person says it."""
+        """The file's name without ending and number of the part."""
         return _PART.sub("", Path(self.path).name).removesuffix(".gguf")
 
 
-def read_head(path: Path, cancelled: Callable[[], bool] = lambda: False) -> GgufHeader:
-    """The head of a file, whatever is in it. Raises OSError if it cannot be read, Cancelled if that was asked for."""
+def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> GgufHeader:
+    """The header of a file with any content. Raises OSError if it cannot be read, Cancelled when `cancelled` returns true."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        return GgufHeader(str(path), 0, problem="is not a file")  # a pipe would be waited for
-    size, missing = _whole(path, found.st_size)
+        return GgufHeader(str(path), 0, problem="is not a file")  # to open a pipe would block
+    size, missing = _whole_size(path, found.st_size)
     try:
         with path.open("rb") as file:
-            head = file.read(HEADER)
-            tensors, keys = counts(head, found.st_size)
+            tensors, keys = counts(file.read(FIXED_BYTES), found.st_size)
             if tensors == 0:
                 return GgufHeader(str(path), size, problem="has no weights, only a vocabulary")
-            read = metadata.reader(file, min(found.st_size, LARGEST_HEAD))
-            return _head(path, size, missing, metadata.entries(_politely(read, cancelled), keys))
+            read = metadata.reader(file, min(found.st_size, LARGEST_HEADER))
+            return _header(path, size, missing, metadata.entries(_with_pauses(read, cancelled), keys))
     except metadata.Damaged as damage:
         sentence = str(damage) if ":" in str(damage) else "is damaged or cut short: download it again"
         return GgufHeader(str(path), size, problem=sentence)
 
 
 class Cancelled(Exception):
-    """Nobody wants the head any more."""
+    """The caller cancelled the reading."""
 
 
 def is_part(name: str) -> bool:
@@ -96,8 +96,8 @@ def is_later_part(name: str) -> bool:
     return part is not None and int(part[1]) != 1
 
 
-def _whole(path: Path, size: int) -> tuple[int, str]:
-    """(bytes of all parts, the problem if one is missing); a part is found by its name."""
+def _whole_size(path: Path, size: int) -> tuple[int, str]:
+    """(bytes of all parts, the problem if one is missing). The parts are found by their names."""
     part = _PART.search(path.name)
     if part is None:
         return size, ""
@@ -109,25 +109,25 @@ def _whole(path: Path, size: int) -> tuple[int, str]:
     return size, ""
 
 
-def _politely(read: metadata.Read, cancelled: Callable[[], bool]) -> metadata.Read:
-    """Let other threads of the process have the interpreter now and then: a reply may be being written."""
-    # A thread that never waits keeps the interpreter for 5 ms each time that the worker comes back from llama.cpp. Measured
-    # on 2 cores with rounds of 0.4 ms: 900 a second with these pauses, 50 without, and 0.3 s for a head instead of 0.15 s.
+def _with_pauses(read: metadata.Read, cancelled: Callable[[], bool]) -> metadata.Read:
+    """`read` with short pauses, in which other threads of the process get the interpreter: a reply may be decoding."""
+    # A thread that never waits keeps the interpreter for 5 ms each time that the worker returns from llama.cpp. Measured on
+    # 2 cores with rounds of 0.4 ms: 900 a second with these pauses, 50 without, and 0.3 s for a header instead of 0.15 s.
     reads = 0
 
-    def polite(count: int) -> bytes:
+    def pausing(count: int) -> bytes:
         nonlocal reads
         reads += 1
-        if reads % _POLITE_AFTER == 0:
-            time.sleep(_POLITE_S)
+        if reads % _READS_PER_PAUSE == 0:
+            time.sleep(_PAUSE_S)
             if cancelled():
                 raise Cancelled
         return read(count)
 
-    return polite
+    return pausing
 
 
-def _head(
+def _header(
     path: Path, size: int, problem: str, entries: Iterable[tuple[str, metadata.Value | metadata.Strings]]
 ) -> GgufHeader:
     values: dict[str, metadata.Value] = {}
@@ -149,7 +149,7 @@ def _head(
         context=_whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
-        vocabulary=Vocabulary(kind, count, digests) if count and kind not in ("", *_WITHOUT_TEXT) else None,
+        vocabulary=VocabularyDigest(kind, count, digests) if count and kind not in ("", *_WITHOUT_TEXT) else None,
         problem=problem or _problem(architecture, values),
     )
 
@@ -168,7 +168,7 @@ def _problem(architecture: str, values: Mapping[str, metadata.Value]) -> str:
 
 
 def _digests(tokens: metadata.Strings) -> tuple[tuple[int, str], ...]:
-    """(n, digest of the first n tokens) for the last few multiples of CHECKPOINT, and for all."""
+    """(n, digest of the first n tokens) for the last few multiples of CHECKPOINT, and for all tokens."""
     digest = hashlib.blake2b(digest_size=8)
     noted: list[tuple[int, str]] = []
     for number, token in enumerate(tokens):

@@ -1,6 +1,6 @@
-"""The keys of a GGUF file, read within bounds, and what in them would end the process: llama.cpp asserts some of it.
+"""Read the keys of a GGUF file within bounds, and find what would end the process: llama.cpp asserts some of it.
 
-Format: ggml's docs/gguf.md. Lengths and counts come from the file, so each is held against the file's size first.
+Format: ggml's docs/gguf.md. Lengths and counts come from the file, so each is compared with the file's size first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 LARGEST = 1 << 28
-"""Bytes of all keys and of the list of tensors: ten times the largest real ones, and what an absurd file can cost."""
+"""Most bytes that are read of the keys and the list of tensors: ten times what the largest real files have."""
 
 _LONGEST_KEY = 65_535
 _LONGEST_TENSOR_NAME = 63  # GGML_MAX_NAME, GGML_MAX_DIMS
@@ -28,11 +28,11 @@ Read = Callable[[int], bytes]
 
 
 class Damaged(ValueError):
-    """Not the keys of a GGUF file, or not all of them."""
+    """The keys are not those of a GGUF file, or end too early."""
 
 
 def reader(file: BinaryIO, most: int) -> Read:
-    """A function that reads so many bytes, or raises Damaged: at the file's end, and after `most` bytes in all."""
+    """A function that reads n bytes. It raises Damaged at the file's end, and after `most` bytes in all."""
     left = most
 
     def read(count: int) -> bytes:
@@ -49,9 +49,9 @@ def reader(file: BinaryIO, most: int) -> Read:
 
 
 def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings]]:
-    """(name, value) of each key but arrays of numbers, in the file's order. Raises Damaged, and what `read` raises.
+    """(name, value) of each key, in the file's order, without arrays of numbers. Raises Damaged, and what `read` raises.
 
-    `read` stands behind the header, `keys` is the count in it. Strings that nobody takes are passed over.
+    `read` continues behind the fixed header, `keys` is the count in it. Strings that the caller does not read are skipped.
     """
     for _ in range(keys):
         name = _string(read, _LONGEST_KEY).decode("utf-8", "replace")
@@ -76,7 +76,7 @@ def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings]]:
 
 
 class Strings:
-    """An array of so many strings, each read when it is taken."""
+    """An array of `count` strings, each read from the file during the iteration."""
 
     def __init__(self, read: Read, count: int) -> None:
         self.count = count
@@ -89,10 +89,12 @@ class Strings:
             yield _string(self._read)
 
 
-class Examined(NamedTuple):
-    """A file's keys: `problem` is what makes the model unusable, as the end of "The model ...", "" if nothing does.
+class Metadata(NamedTuple):
+    """A file's keys, as far as they matter before llama.cpp loads it.
 
-    Its `n_tokens` tokens are spelled in the bytes from `start` to `end`; `tokenizer` is what else decides how they are used.
+    `problem`: why the model cannot be used, to complete the sentence "The model ..."; "" if it can. `start` and `end`: the
+    bytes of the file that hold the texts of its `n_tokens` tokens. `tokenizer`: the other keys that decide how a text is
+    tokenised.
     """
 
     problem: str
@@ -103,10 +105,10 @@ class Examined(NamedTuple):
     tokenizer: tuple[Value | None, ...] = ()
 
 
-def examine(file: BinaryIO, size: int, tensors: int, keys: int) -> Examined:
-    """What is in a file. Raises Damaged, OSError.
+def read_metadata(file: BinaryIO, size: int, tensors: int, keys: int) -> Metadata:
+    """The metadata of a file that is opened behind the fixed header. Raises Damaged, OSError.
 
-    `file` stands behind the header, `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the header.
+    `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the fixed header.
     """
     values: dict[str, Value] = {}
     n_tokens = start = end = 0
@@ -116,18 +118,18 @@ def examine(file: BinaryIO, size: int, tensors: int, keys: int) -> Examined:
             values[name] = value
         elif name == "tokenizer.ggml.tokens":
             n_tokens, start = value.count, file.tell()
-            if twice := _first_double(value):
-                return Examined(f"has the token {_shown(twice)} more than once in its vocabulary")
+            if twice := _first_duplicate(value):
+                return Metadata(f"has the token {_shown(twice)} more than once in its vocabulary")
             end = file.tell()
     found = problem_of(values)
     if not found:
         _check_tensors(read, tensors, size)
     tokenizer = tuple(values.get(f"tokenizer.ggml.{name}") for name in _TOKENIZER)
-    return Examined(found, _architecture(values), n_tokens, start, end, tokenizer)
+    return Metadata(found, _architecture(values), n_tokens, start, end, tokenizer)
 
 
 def problem_of(values: Mapping[str, Value]) -> str:
-    """What in these keys would end the process, as the end of "The model ..."; "" if nothing does."""
+    """What in these keys would end the process, to complete the sentence "The model ..."; "" if nothing would."""
     prefix = _architecture(values)
 
     def value(name: str) -> Value | None:
@@ -155,16 +157,16 @@ def _architecture(values: Mapping[str, Value]) -> str:
 
 
 def _check_tensors(read: Read, tensors: int, size: int) -> None:
-    """Raise Damaged for one of more dimensions or numbers than there can be, or that begins behind the file's end."""
+    """Raise Damaged if a tensor has too many dimensions or numbers, or begins behind the file's end."""
     for _ in range(tensors):
         _string(read, _LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
         if dimensions > _MOST_DIMENSIONS:
             raise Damaged(f"a tensor of {dimensions} dimensions")
         numbers = math.prod(int(_number(read, "Q")) for _ in range(dimensions))
-        _number(read, "I")  # its type, of which llama.cpp knows more than we
+        _number(read, "I")  # its type; llama.cpp checks that itself
         offset = int(_number(read, "Q"))
-        if offset > size or numbers > 8 * size:  # no type has less than a bit for each
+        if offset > size or numbers > 8 * size:  # no type has less than a bit a number
             raise Damaged(f"a tensor of {numbers} numbers at {offset}")
 
 
@@ -172,13 +174,13 @@ def _shown(text: bytes) -> str:
     return repr(text[:40].decode("utf-8", "replace"))
 
 
-def _first_double(tokens: Iterable[bytes]) -> bytes:
-    """The first token that stands there twice, b"" if none does."""
+def _first_duplicate(tokens: Iterable[bytes]) -> bytes:
+    """The first token that occurs twice, b"" if none does."""
     seen: set[bytes] = set()
     for text in tokens:
         if text in seen:
             return text
-        if text:  # llama.cpp gives empty ones names of their own
+        if text:  # llama.cpp gives names to empty ones
             seen.add(text)
     return b""
 

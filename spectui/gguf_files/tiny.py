@@ -1,4 +1,4 @@
-"""A model of 130,000 weights, made on the spot: something to run llama.cpp's kernels on that costs nothing to lose."""
+"""Write a model of 130,000 random weights, to try llama.cpp's kernels on."""
 
 from __future__ import annotations
 

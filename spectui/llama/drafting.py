@@ -15,7 +15,7 @@ def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftMo
 
     Raises VocabularyError where the draft's text cannot be turned into the target's tokens.
     """
-    if draft.alike:
+    if draft.same_vocabulary:
         return ModelDrafter(memory, target.n_vocab), ""
     try:
         check_vocabularies(target, draft)

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError, check_file
-from spectui.gguf_files.metadata import Examined
+from spectui.gguf_files.metadata import Metadata
 from spectui.llama import devices
 from spectui.llama.library import first_error, forget_errors, llama
 from spectui.llama.records import Device
@@ -40,14 +40,15 @@ class Model:
         main_gpu: int = 0,
         tensor_split: Sequence[float] = (),
         extra_buffers: bool = True,
-        alike: Examined | None = None,
+        same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
     ) -> None:
         """Load the file. `progress` is told 0..1 and answers whether to go on.
 
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers` False avoids kernels that
-        kill the process on some builds (see `selftest`). `alike`: a draft's file, whose tokens are its target's: their texts
-        are left out, which for 150,000 saves half a second and 30 MB. Raises ModelFileError, LoadCancelled.
+        kill the process on some builds (see `selftest`). `same_vocabulary`: the metadata of a draft whose tokens are the
+        target's; then their texts are not loaded, which for 150,000 saves half a second and 30 MB. Raises ModelFileError,
+        LoadCancelled.
         """
         self.path = str(check_file(path, role))
         params = llama.llama_model_default_params()
@@ -58,10 +59,10 @@ class Model:
         if on_devices is not None:
             chosen = devices.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
-        self.alike = alike is not None
-        """Its tokens are its target's."""
-        if alike is not None:
-            overrides = _without_texts(alike)
+        self.same_vocabulary = same_vocabulary is not None
+        """Its tokens are the target's, and it has no texts of them."""
+        if same_vocabulary is not None:
+            overrides = _without_texts(same_vocabulary)
             params.kv_overrides = overrides
         if tensor_split:
             most = llama.llama_max_devices()
@@ -194,8 +195,8 @@ class Model:
             self._model = None
 
 
-def _without_texts(file: Examined) -> Any:
-    """What to say in place of the file's keys, so that llama.cpp reads no texts; the last one is empty."""
+def _without_texts(file: Metadata) -> Any:
+    """Overrides of the file's keys, so that llama.cpp reads no texts of tokens. An empty one ends the array."""
     overrides = (llama.llama_model_kv_override * 3)()
     overrides[0].key, overrides[0].tag = b"tokenizer.ggml.model", _STRING
     overrides[0].value.val_str = b"none"

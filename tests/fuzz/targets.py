@@ -21,7 +21,7 @@ from spectui.engine.replies import Replies
 from spectui.errors import UsageError
 from spectui.gguf_files import check as files
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader, Vocabulary, read_head
+from spectui.gguf_files.header import GgufHeader, VocabularyDigest, read_header
 from spectui.knobs import Knobs
 from spectui.llama import sandbox
 from spectui.paths import shipped
@@ -71,10 +71,10 @@ def model(data: bytes) -> None:
     """A GGUF file, looked at before it is loaded and for the list of models."""
     path = home() / "model.gguf"
     path.write_bytes(data)
-    files._examined.cache_clear()
+    files._metadata.cache_clear()
     with suppress(files.ModelFileError):
         files.check_file(str(path), "target")
-    head = read_head(path)
+    head = read_header(path)
     assert head.problem == safe(head.problem) and head.architecture.isprintable()
 
 
@@ -210,9 +210,9 @@ def remembered_model() -> Path:
 def _seed_shelf() -> list[bytes]:
     path = remembered_model()
     head = GgufHeader(
-        str(path), 4, "llama", "Q8_0", "1B", 512, False, Vocabulary("gpt2", 9, ((5, "ab"), (9, "cd"))), ""
+        str(path), 4, "llama", "Q8_0", "1B", 512, False, VocabularyDigest("gpt2", 9, ((5, "ab"), (9, "cd"))), ""
     )
-    return [json.dumps({"version": 1, "heads": [[str(path), 4, 1, dataclasses.asdict(head)]]}).encode()]
+    return [json.dumps({"version": 2, "headers": [[str(path), 4, 1, dataclasses.asdict(head)]]}).encode()]
 
 
 def attachment(data: bytes) -> None:

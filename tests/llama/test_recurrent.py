@@ -10,7 +10,7 @@ import pytest
 from gguf import GGUFWriter
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.header import read_head
+from spectui.gguf_files.header import read_header
 from spectui.knobs import Knobs, Setup
 from spectui.llama.context import Context
 from spectui.llama.context_memory import cell_bytes
@@ -220,7 +220,7 @@ def test_of_a_hybrid_the_layers_that_have_cells_are_counted(models: dict[str, Mo
 
 def test_without_texts_it_is_no_target(tmp_path: Path):
     write_mamba(tmp_path / "mamba.gguf")
-    assert read_head(tmp_path / "mamba.gguf").problem == "has no vocabulary of text"
+    assert read_header(tmp_path / "mamba.gguf").problem == "has no vocabulary of text"
     with pytest.raises(SpectuiError, match="has no vocabulary of text: choose a chat model"):
         opened(Setup(model=str(tmp_path / "mamba.gguf")))
 

@@ -10,14 +10,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader, Vocabulary
+from spectui.gguf_files.header import GgufHeader, VocabularyDigest
 from tests.ui.driving import wait_until
 
-QWEN = Vocabulary("gpt2", 152_000, ((152_000, "a"),))
-LLAMA = Vocabulary("gpt2", 128_000, ((128_000, "b"),))
+QWEN = VocabularyDigest("gpt2", 152_000, ((152_000, "a"),))
+LLAMA = VocabularyDigest("gpt2", 128_000, ((128_000, "b"),))
 
 
-def head(name: str, size: int, vocabulary: Vocabulary | None = QWEN, **other: object) -> GgufHeader:
+def head(name: str, size: int, vocabulary: VocabularyDigest | None = QWEN, **other: object) -> GgufHeader:
     """A model file of Qwen's, with what is said otherwise."""
     return replace(
         GgufHeader(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]

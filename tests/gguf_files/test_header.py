@@ -1,4 +1,4 @@
-"""What is read from a model's head is what stands in it, within bounds, and says which model may draft for which."""
+"""Reading GGUF headers: the right values, within bounds, and which model may draft for which."""
 
 from __future__ import annotations
 
@@ -15,29 +15,37 @@ from hypothesis import strategies as st
 
 from spectui.gguf_files import header
 from spectui.gguf_files.compatibility import drafts_for, match
-from spectui.gguf_files.header import Cancelled, read_head
+from spectui.gguf_files.header import Cancelled, read_header
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
 NAMES = [*WORDS, *byte_names()]
 
 
 def words(count: int, *, other: Sequence[int] = ()) -> dict[str, Any]:
-    """A vocabulary of so many tokens, those at `other` spelled in another way."""
+    """A vocabulary of `count` tokens; those with ids in `other` have another text."""
     tokens = [*NAMES, *(f"word{number}" for number in range(count - len(NAMES)))]
-    for place in other:
-        tokens[place] = f"other{place}"
+    for token in other:
+        tokens[token] = f"other{token}"
     return {"tokens": tokens, "types": [1] * count}
 
 
-def test_a_head_says_what_the_model_is(tmp_path: Path):
+def test_a_header_says_what_the_model_is(tmp_path: Path):
     path = write_model(
         tmp_path / "Some-1B-Q8_0.gguf", numbers={"general.file_type": 7}, strings={"general.size_label": "1B"}
     )
-    head = read_head(path)
-    assert (head.name, head.path, head.size) == ("Some-1B-Q8_0", str(path), path.stat().st_size)
-    assert (head.architecture, head.quantisation, head.parameters, head.context) == ("llama", "Q8_0", "1B", 512)
-    assert head.vocabulary is not None and (head.vocabulary.kind, head.vocabulary.count) == ("gpt2", len(NAMES))
-    assert (head.recurrent, head.problem) == (False, "")
+    found = read_header(path)
+    assert (found.name, found.path, found.size) == ("Some-1B-Q8_0", str(path), path.stat().st_size)
+    assert (found.architecture, found.quantisation, found.parameters, found.context) == (
+        "llama",
+        "Q8_0",
+        "1B",
+        512,
+    )
+    assert found.vocabulary is not None and (found.vocabulary.kind, found.vocabulary.count) == (
+        "gpt2",
+        len(NAMES),
+    )
+    assert (found.recurrent, found.problem) == (False, "")
 
 
 @pytest.mark.parametrize(
@@ -53,15 +61,15 @@ def test_a_head_says_what_the_model_is(tmp_path: Path):
         (b"GGUF" + struct.pack("<IQQQ1sIQ", 3, 1, 1, 1, b"a", 8, 2**62) + b"\0" * 90, "is damaged"),
     ],
 )
-def test_what_is_no_model_has_a_problem(tmp_path: Path, content: bytes, problem: str):
+def test_a_file_that_is_no_model_has_a_problem(tmp_path: Path, content: bytes, problem: str):
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
-    assert read_head(path).problem.startswith(problem)
+    assert read_header(path).problem.startswith(problem)
 
 
 @given(where=st.integers(0, 9_000), bytes=st.binary(min_size=1, max_size=12))
 @settings(max_examples=150)
-def test_no_bytes_in_a_head_do_more_than_name_a_problem(tmp_path: Path, where: int, bytes: bytes):
+def test_no_bytes_in_a_header_do_more_than_name_a_problem(tmp_path: Path, where: int, bytes: bytes):
     whole = tmp_path / "whole.gguf"
     if not whole.exists():
         write_model(whole, strings={"general.size_label": "1B"})
@@ -69,25 +77,25 @@ def test_no_bytes_in_a_head_do_more_than_name_a_problem(tmp_path: Path, where: i
     content[where : where + len(bytes)] = bytes
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(content)
-    head = read_head(broken)
-    assert all(text.isprintable() for text in (head.architecture, head.quantisation, head.parameters, head.problem))
+    found = read_header(broken)
+    assert all(text.isprintable() for text in (found.architecture, found.quantisation, found.parameters, found.problem))
 
 
-def test_a_head_is_read_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_reading_stops_at_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write_model(tmp_path / "model.gguf")
-    monkeypatch.setattr(header, "LARGEST_HEAD", 2_000)
-    assert read_head(path).problem.startswith("is damaged")
+    monkeypatch.setattr(header, "LARGEST_HEADER", 2_000)
+    assert read_header(path).problem.startswith("is damaged")
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path):
+def test_a_pipe_does_not_block(tmp_path: Path):
     os.mkfifo(tmp_path / "model.gguf")
-    assert read_head(tmp_path / "model.gguf").problem == "is not a file"
+    assert read_header(tmp_path / "model.gguf").problem == "is not a file"
 
 
 def test_reading_can_be_cancelled(tmp_path: Path):
     path = write_model(tmp_path / "model.gguf", **words(4000))
     with pytest.raises(Cancelled):
-        read_head(path, lambda: True)
+        read_header(path, lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -100,23 +108,23 @@ def test_reading_can_be_cancelled(tmp_path: Path):
     ],
     ids=["mmproj", "adapter", "embedding", "experts"],
 )
-def test_what_cannot_write_says_so(tmp_path: Path, changes: dict[str, Any], problem: str):
-    assert read_head(write_model(tmp_path / "model.gguf", **changes)).problem.startswith(problem)
+def test_a_model_that_cannot_chat_has_a_problem(tmp_path: Path, changes: dict[str, Any], problem: str):
+    assert read_header(write_model(tmp_path / "model.gguf", **changes)).problem.startswith(problem)
 
 
 def test_the_parts_of_a_split_model_are_one(tmp_path: Path):
     first = write_model(tmp_path / "big-00001-of-00002.gguf")
-    assert read_head(first).problem == "lacks part 2 of 2: download it"
+    assert read_header(first).problem == "lacks part 2 of 2: download it"
     (tmp_path / "big-00002-of-00002.gguf").write_bytes(b"x" * 1000)
-    head = read_head(first)
-    assert (head.name, head.size, head.problem) == ("big", first.stat().st_size + 1000, "")
+    found = read_header(first)
+    assert (found.name, found.size, found.problem) == ("big", first.stat().st_size + 1000, "")
     assert header.is_later_part("big-00002-of-00002.gguf")
     assert not header.is_later_part(first.name)
 
 
-def test_one_vocabulary_may_be_padded_and_its_first_tokens_named_otherwise(tmp_path: Path):
-    target = read_head(write_model(tmp_path / "target.gguf", **words(700)))
-    padded = read_head(write_model(tmp_path / "padded.gguf", **words(650, other=(0, 4))))
+def test_padding_and_the_first_tokens_make_no_other_vocabulary(tmp_path: Path):
+    target = read_header(write_model(tmp_path / "target.gguf", **words(700)))
+    padded = read_header(write_model(tmp_path / "padded.gguf", **words(650, other=(0, 4))))
     assert match(target, padded).reason == "same vocabulary"
     assert match(padded, target) == match(padded, target).__class__("same", "same vocabulary, but no smaller")
 
@@ -124,14 +132,14 @@ def test_one_vocabulary_may_be_padded_and_its_first_tokens_named_otherwise(tmp_p
 @pytest.mark.parametrize(
     ("draft", "reason"),
     [
-        (words(700, other=(300,)), "it spells some tokens otherwise"),
-        (words(650, other=(300,)), "it spells some tokens otherwise"),
+        (words(700, other=(300,)), "some of its tokens differ"),
+        (words(650, other=(300,)), "some of its tokens differ"),
         (words(500), "it has 500 tokens and the target 700"),
     ],
 )
 def test_another_vocabulary_is_translated(tmp_path: Path, draft: dict[str, Any], reason: str):
-    target = read_head(write_model(tmp_path / "target.gguf", **words(700)))
-    found = match(target, read_head(write_model(tmp_path / "draft.gguf", **draft)))
+    target = read_header(write_model(tmp_path / "target.gguf", **words(700)))
+    found = match(target, read_header(write_model(tmp_path / "draft.gguf", **draft)))
     assert found.how == "translated"
     assert reason in found.reason
 
@@ -140,23 +148,23 @@ def test_another_tokenizer_is_named(tmp_path: Path):
     def spm(writer: gguf.GGUFWriter) -> None:
         writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
 
-    target = read_head(write_model(tmp_path / "target.gguf"))
-    found = match(target, read_head(write_model(tmp_path / "draft.gguf", keys=spm)))
+    target = read_header(write_model(tmp_path / "target.gguf"))
+    found = match(target, read_header(write_model(tmp_path / "draft.gguf", keys=spm)))
     assert found.reason == "translated, slower: its tokenizer is SPM and the target's is BPE"
 
 
-def test_what_cannot_draft_says_why(tmp_path: Path):
-    target = read_head(write_model(tmp_path / "target.gguf"))
-    recurrent = read_head(write_model(tmp_path / "mamba.gguf", numbers={"llama.ssm.state_size": 16}))
+def test_a_model_that_cannot_draft_has_a_reason(tmp_path: Path):
+    target = read_header(write_model(tmp_path / "target.gguf"))
+    recurrent = read_header(write_model(tmp_path / "mamba.gguf", numbers={"llama.ssm.state_size": 16}))
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"")
     assert match(target, target).reason == "is the target itself"
     assert match(target, recurrent).reason.startswith("cannot take back a rejected token")
-    assert match(target, read_head(broken)).reason.startswith("is empty")
-    assert {match(target, head).how for head in (target, recurrent, read_head(broken))} == {"never"}
+    assert match(target, read_header(broken)).reason.startswith("is empty")
+    assert {match(target, draft).how for draft in (target, recurrent, read_header(broken))} == {"never"}
 
 
-def test_the_likeliest_drafts_come_first(tmp_path: Path):
+def test_the_best_drafts_come_first(tmp_path: Path):
     sizes = {"target": 700, "small": 600, "tiny": 580, "other": 300}
-    found = [read_head(write_model(tmp_path / f"{name}.gguf", **words(count))) for name, count in sizes.items()]
-    assert [head.name for head in drafts_for(found[0], found)] == ["tiny", "small", "other"]
+    found = [read_header(write_model(tmp_path / f"{name}.gguf", **words(count))) for name, count in sizes.items()]
+    assert [draft.name for draft in drafts_for(found[0], found)] == ["tiny", "small", "other"]

@@ -1,4 +1,4 @@
-"""The models of the machine are found where they are, each once, and read once."""
+"""The model catalogue finds each model of the machine once, and reads its header once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from spectui.gguf_files import catalogue
-from spectui.gguf_files.catalogue import ModelCatalogue, usual_places
-from spectui.gguf_files.header import GgufHeader, read_head
+from spectui.gguf_files.catalogue import ModelCatalogue, model_directories
+from spectui.gguf_files.header import GgufHeader, read_header
 from tests.llama.ggufs import write_model
 
 
 def names(found: ModelCatalogue, *beside: Path) -> list[str]:
-    return [head.name for head in found.scan(beside)]
+    return [header.name for header in found.scan(beside)]
 
 
-def test_the_caches_of_other_programs_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_it_searches_the_caches_of_other_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
     snapshots = tmp_path / ".cache/huggingface/hub/models--user--repo/snapshots"
@@ -38,16 +38,16 @@ def test_the_caches_of_other_programs_are_searched(tmp_path: Path, monkeypatch: 
     (snapshots / "b" / "hub.gguf").symlink_to(blob)
     write_model(tmp_path / ".cache/llama.cpp/cached.gguf")
     write_model(tmp_path / ".lmstudio/models/user/repo/studio.gguf")
-    assert names(ModelCatalogue(usual_places({}))) == ["cached", "studio", "hub"]
+    assert names(ModelCatalogue(model_directories({}))) == ["cached", "studio", "hub"]
 
 
 def test_variables_move_the_caches(tmp_path: Path):
-    moved = usual_places({"LLAMA_CACHE": str(tmp_path / "a"), "HF_HOME": str(tmp_path / "b")})
+    moved = model_directories({"LLAMA_CACHE": str(tmp_path / "a"), "HF_HOME": str(tmp_path / "b")})
     assert {tmp_path / "a", tmp_path / "b" / "hub"} < set(moved)
-    assert tmp_path / "c" in usual_places({"HF_HUB_CACHE": str(tmp_path / "c"), "HF_HOME": str(tmp_path / "b")})
+    assert tmp_path / "c" in model_directories({"HF_HUB_CACHE": str(tmp_path / "c"), "HF_HOME": str(tmp_path / "b")})
 
 
-def test_neighbours_of_a_model_are_found_but_not_what_is_below_them(tmp_path: Path):
+def test_it_finds_neighbours_of_a_model_but_not_in_subdirectories(tmp_path: Path):
     (tmp_path / "below").mkdir()
     for name in ("target", "draft", "below/hidden"):
         write_model(tmp_path / f"{name}.gguf")
@@ -55,7 +55,7 @@ def test_neighbours_of_a_model_are_found_but_not_what_is_below_them(tmp_path: Pa
     assert names(ModelCatalogue([tmp_path]), tmp_path / "target.gguf") == ["draft", "target", "hidden"]
 
 
-def test_links_in_circles_end_and_parts_are_passed_over(tmp_path: Path):
+def test_it_survives_cyclic_links_and_skips_later_parts(tmp_path: Path):
     write_model(tmp_path / "big-00001-of-00002.gguf")
     write_model(tmp_path / "big-00002-of-00002.gguf")
     (tmp_path / "gone.gguf").symlink_to(tmp_path / "nowhere")
@@ -63,7 +63,7 @@ def test_links_in_circles_end_and_parts_are_passed_over(tmp_path: Path):
     assert names(ModelCatalogue([tmp_path, tmp_path / "no such place"])) == ["big"]
 
 
-def test_a_place_with_too_many_names_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_it_leaves_a_directory_tree_with_too_many_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(catalogue, "MOST_ENTRIES", 3)
     (tmp_path / "below").mkdir()
     write_model(tmp_path / "a.gguf")
@@ -77,7 +77,7 @@ def test_a_scan_can_be_cancelled(tmp_path: Path):
     assert list(ModelCatalogue([tmp_path]).scan(cancelled=lambda: True)) == []
 
 
-def test_a_head_is_read_again_only_when_the_file_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_header_is_read_again_only_when_the_file_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     models, cache = tmp_path / "models", tmp_path / "cache" / "models.json"
     models.mkdir()
     write_model(models / "a.gguf")
@@ -87,32 +87,32 @@ def test_a_head_is_read_again_only_when_the_file_has_changed(tmp_path: Path, mon
 
     def reading(path: Path, cancelled: Callable[[], bool]) -> GgufHeader:
         read.append(path.name)
-        return read_head(path, cancelled)
+        return read_header(path, cancelled)
 
-    monkeypatch.setattr(catalogue, "read_head", reading)
+    monkeypatch.setattr(catalogue, "read_header", reading)
     assert list(ModelCatalogue([models], cache).scan()) == first
     assert read == []
     write_model(models / "b.gguf", strings={"general.size_label": "7B"})
     (models / "a.gguf").unlink()
     again = ModelCatalogue([models], cache)
-    assert [head.parameters for head in again.scan()] == ["7B"]
+    assert [header.parameters for header in again.scan()] == ["7B"]
     assert read == ["b.gguf"]
-    assert [row[0] for row in json.loads(cache.read_text())["heads"]] == [str(models / "b.gguf")]
+    assert [row[0] for row in json.loads(cache.read_text())["headers"]] == [str(models / "b.gguf")]
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"version": 1}', '{"version": 1, "heads": [[1]]}', '{"version": 1, "heads": [[1, 2, 3, {}]]}',
-                '{"version": 0, "heads": []}', "[" * 100_000]
+    "content", ["", "[]", "{", '{"version": 2}', '{"version": 2, "headers": [[1]]}', "[" * 100_000,
+                '{"version": 2, "headers": [[1, 2, 3, {}]]}', '{"version": 0, "headers": []}']
 )  # fmt: skip
-def test_a_cache_that_is_not_ours_is_made_anew(tmp_path: Path, content: str):
+def test_a_damaged_cache_is_written_again(tmp_path: Path, content: str):
     cache = tmp_path / "models.json"
     cache.write_text(content)
     write_model(tmp_path / "a.gguf")
     assert names(ModelCatalogue([tmp_path], cache)) == ["a"]
-    assert json.loads(cache.read_text())["version"] == 1
+    assert json.loads(cache.read_text())["version"] == 2
 
 
-def test_looking_needs_no_llama_cpp():
+def test_the_catalogue_needs_no_llama_cpp():
     rooms = "spectui.gguf_files.catalogue, spectui.gguf_files.compatibility"
     code = f"import sys, {rooms}; print({{'llama_cpp', 'textual', 'numpy'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)

@@ -1,4 +1,4 @@
-"""A wrong model file is one sentence that says what is wrong, whoever finds it: spectui's own look, or llama.cpp."""
+"""A wrong model file gives one sentence that says what is wrong, whether spectui's check finds it or llama.cpp."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.check import ModelFileError, alike, check_file
+from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
 from spectui.llama import selftest
 from spectui.llama.library import llama
 from spectui.llama.model import Model
@@ -27,7 +27,7 @@ from tests.unprivileged import unprivileged
 
 
 def refused(path: Path, role: str = "target") -> str:
-    """The sentence that a file is refused with."""
+    """The sentence of the refusal."""
     with pytest.raises(ModelFileError) as caught:
         Model(str(path), role, extra_buffers=selftest.run().extra_buffers)
     message = str(caught.value)
@@ -70,22 +70,22 @@ MORE = [*WORDS, *byte_names()]
         ({"architecture": "qwen2"}, True),
     ],
 )
-def test_a_draft_whose_tokens_are_the_targets_is_told_by_its_file(tmp_path: Path, other: dict[str, Any], same: bool):
+def test_the_files_tell_whether_a_draft_has_the_targets_vocabulary(tmp_path: Path, other: dict[str, Any], same: bool):
     target = write_model(tmp_path / "target.gguf")
     draft = write_model(tmp_path / "draft.gguf", **other)
     for one, two in ((target, draft), (draft, target)):
-        found = alike(str(one), str(two))
+        found = same_vocabulary(str(one), str(two))
         assert (found is not None) == same
     assert found is None or found.n_tokens == len(MORE)
-    assert alike(str(target), str(tmp_path / "none.gguf")) is None
+    assert same_vocabulary(str(target), str(tmp_path / "none.gguf")) is None
 
 
 def test_a_draft_without_texts_has_as_many_tokens(tmp_path: Path):
     target = write_model(tmp_path / "target.gguf")
     draft = write_model(tmp_path / "draft.gguf", tokens=[*MORE, "padding"])
     plain = Model(str(draft), "draft", extra_buffers=False)
-    textless = Model(str(draft), "draft", extra_buffers=False, alike=alike(str(target), str(draft)))
-    assert textless.textless and textless.alike and textless.n_vocab == plain.n_vocab == len(MORE) + 1
+    textless = Model(str(draft), "draft", extra_buffers=False, same_vocabulary=same_vocabulary(str(target), str(draft)))
+    assert textless.textless and textless.same_vocabulary and textless.n_vocab == plain.n_vocab == len(MORE) + 1
     assert [llama.llama_vocab_type(each.vocab) for each in (plain, textless)] == [2, 0], "BPE, none"
     for each in (plain, textless):
         each.close()
@@ -101,14 +101,14 @@ def test_directory(tmp_path: Path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_what_would_be_waited_for_or_never_ends(tmp_path: Path):
+def test_a_file_that_blocks_or_never_ends(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.gguf")
     (tmp_path / "endless.gguf").symlink_to("/dev/zero")
     for name in ("pipe.gguf", "endless.gguf"):
         assert refused(tmp_path / name).endswith("is not a file: name one that ends in .gguf.")
 
 
-def test_a_name_that_is_no_utf_8(tmp_path: Path):
+def test_a_name_that_is_not_utf_8(tmp_path: Path):
     path = write_model(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.gguf")))
     Model(str(path), extra_buffers=False).close()
 
@@ -236,13 +236,13 @@ def keyed(key: str, value: object) -> Callable[[gguf.GGUFWriter], None]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_llama_cpp_would_end_the_process_over(tmp_path: Path, changes: dict[str, Any], says: str):
+def test_keys_that_would_make_llama_cpp_end_the_process(tmp_path: Path, changes: dict[str, Any], says: str):
     message = refused(write_model(tmp_path / "model.gguf", **changes))
     assert says in message
     assert message.endswith(": choose another file of this model.")
 
 
-def test_empty_tokens_may_stand_twice(tmp_path: Path):
+def test_empty_tokens_may_occur_twice(tmp_path: Path):
     path = write_model(tmp_path / "model.gguf", tokens=["", "", "a"], types=[1] * 3)
     assert check_file(str(path), "target") == path
 
@@ -260,16 +260,16 @@ NAME = struct.pack("<Q", 17) + b"token_embd.weight"
 )  # fmt: skip
 def test_an_absurd_tensor_is_found_before_llama_cpp_reads_it(tmp_path: Path, at: int, new: int):
     content = bytearray(small())
-    place = content.index(NAME) + at
+    start = content.index(NAME) + at
     number = struct.pack("<I" if at == len(NAME) else "<Q", new)
-    content[place : place + len(number)] = number
+    content[start : start + len(number)] = number
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="is damaged or cut short: download it again"):
         check_file(str(path), "target")
 
 
-def test_keys_without_an_end_cost_no_more_than_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_endless_keys_are_read_up_to_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(metadata, "LARGEST", 1000)
     with pytest.raises(ModelFileError, match="is damaged or cut short"):
         check_file(str(write_model(tmp_path / "model.gguf")), "target")
@@ -278,7 +278,7 @@ def test_keys_without_an_end_cost_no_more_than_the_bound(tmp_path: Path, monkeyp
 @given(data=st.data())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_any_damage_to_the_keys_is_a_sentence_or_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
-    """Random bytes in header and keys, lengths and counts among them: no more is read than the file holds."""
+    """Random bytes in the fixed header and the keys, with lengths and counts: nothing is read beyond the file's end."""
     content = bytearray(small())
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(4, 6_000))
