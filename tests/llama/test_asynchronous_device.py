@@ -1,0 +1,80 @@
+"""A device that computes while Python goes on: ggml's Vulkan backend on a software GPU, where it is built."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.smollm2 import alone
+
+LIBRARIES = Path(os.environ.get("SPECTUI_VULKAN_LIB") or Path.home() / ".cache" / "spectui-peers" / "bin-vulkan")
+
+pytestmark = pytest.mark.skipif(
+    not (LIBRARIES / "libggml-vulkan.so").exists(), reason=f"llama.cpp is not built for Vulkan ({LIBRARIES})"
+)
+
+REPLY = """
+import dataclasses, json, sys
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+from spectui.llama.devices import list_devices
+
+events = []
+session = Session(events.append)
+session.load(Setup(**json.loads(sys.argv[1])))
+session.knobs = Knobs(temperature=0, predict=4, drafter="off")
+numbers = "one two three four five six seven eight nine ten " * 12
+session.generate([Message("user", numbers)])  # the driver compiles its shaders
+events.clear()
+finished = session.generate([Message("user", "and " + numbers)])
+rounds = [event.round.seconds for event in events if isinstance(event, RoundDone)]
+kinds = [device.kind for device in list_devices()]
+print(json.dumps({"kinds": kinds, "rounds": rounds, "prompt_s": finished.prompt_s, "tokens": finished.prompt_tokens}))
+"""
+
+SELF_TEST = """
+import json, sys
+from spectui.llama import library, selftest
+
+told = []
+with library.listening(told.append):
+    selftest.main(sys.argv[1], "plain")
+print(json.dumps([line for line in told if "buffer size" in line]))
+"""
+
+
+def on_the_device(program: str, *arguments: str) -> Any:
+    """What the program prints in its last line, with the libraries that have the device."""
+    libraries = {"LD_LIBRARY_PATH": str(LIBRARIES), "LLAMA_CPP_LIB_PATH": str(LIBRARIES)}
+    # The software GPU is a CPU to its driver, so it has to be asked for; with half floats the driver crashes.
+    device = {"GGML_VK_VISIBLE_DEVICES": "0", "GGML_VK_DISABLE_F16": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **libraries, **device},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_prompt_is_computed_when_it_is_said_to_be():
+    """The first round of a reply takes no longer than the second by much: nothing of the prompt is left for it."""
+    setup = alone()
+    found = on_the_device(REPLY, json.dumps({"model": setup.model, "ctx_size": 256, "ubatch": 32, "no_profile": "on"}))
+    assert "gpu" in found["kinds"] or "igpu" in found["kinds"]
+    assert found["tokens"] > 100
+    assert found["rounds"][0] < 3 * found["rounds"][1]
+    assert found["prompt_s"] > found["rounds"][1], "a hundred tokens take longer than one"
+
+
+def test_the_self_test_leaves_the_device_alone(tmp_path: Path):
+    buffers = on_the_device(SELF_TEST, str(tmp_path))
+    assert any("CPU" in line for line in buffers)
+    assert not any("Vulkan" in line for line in buffers)
