@@ -17,17 +17,17 @@ class ToyWords:
 
     def __init__(self, words: Sequence[str], end: str = "<end>", opening: bool = False) -> None:
         single = sorted({bytes([byte]) for letter in ALPHABET for byte in letter.encode()})
-        self.words = [b"", b"", *single, *(word.encode() for word in words if len(word.encode()) > 1)]
+        self.pieces = [b"", b"", *single, *(word.encode() for word in words if len(word.encode()) > 1)]
         self.names = {END: end, 1: "<note>"}
-        self.opening = []
+        self.bos = []
         if opening:
-            self.opening = [len(self.words)]
-            self.names[len(self.words)] = "<begin>"
-            self.words.append(b"")
+            self.bos = [len(self.pieces)]
+            self.names[len(self.pieces)] = "<begin>"
+            self.pieces.append(b"")
         self.ends = [END]
-        self.n_vocab = len(self.words)
-        self._ids = {word: token for token, word in enumerate(self.words) if word}
-        self._longest = max(map(len, self.words))
+        self.n_vocab = len(self.pieces)
+        self._ids = {word: token for token, word in enumerate(self.pieces) if word}
+        self._longest = max(map(len, self.pieces))
 
     def tokenize(self, text: str) -> list[int]:
         return self.spell(text.encode())
@@ -43,7 +43,7 @@ class ToyWords:
 
     def text(self, tokens: Sequence[int]) -> bytes:
         """The bytes of these tokens."""
-        return b"".join(self.words[token] for token in tokens)
+        return b"".join(self.pieces[token] for token in tokens)
 
 
 class Reciter(ToyModel):

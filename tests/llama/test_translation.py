@@ -66,11 +66,11 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
 
 def test_words_are_the_pieces_and_come_back_from_the_tokenizer(target: Model):
     words = TokenBytes(target)
-    assert all(words.words[token] == target.piece(token) for token in range(0, target.n_vocab, 97))
+    assert all(words.pieces[token] == target.piece(token) for token in range(0, target.n_vocab, 97))
     assert target.token_text(words.ends[0]) == "<|im_end|>" == words.names[words.ends[0]]
-    assert words.opening == []
+    assert words.bos == []
     for text in SAMPLES:
-        assert b"".join(words.words[token] for token in words.tokenize(text)) == text.encode()
+        assert b"".join(words.pieces[token] for token in words.tokenize(text)) == text.encode()
 
 
 def test_a_space_that_the_tokenizer_puts_before_a_text_is_left_out(tmp_path: Path):
@@ -85,9 +85,9 @@ def test_a_space_that_the_tokenizer_puts_before_a_text_is_left_out(tmp_path: Pat
     words = TokenBytes(model)
     assert model.piece(model.tokenize("x", special=False)[0]) == b" x"
     for text in SAMPLES:
-        assert b"".join(words.words[token] for token in words.tokenize(text)) == text.encode()
+        assert b"".join(words.pieces[token] for token in words.tokenize(text)) == text.encode()
     assert usable(words)
-    assert words.opening == [1]
+    assert words.bos == [1]
     model.close()
 
 

@@ -52,7 +52,7 @@ def toy(words: ToyWords, seed: int) -> ToyModel:
 
 
 def prompt_of(text: str) -> list[int]:
-    return [*TARGET.opening, *TARGET.tokenize(text)]
+    return [*TARGET.bos, *TARGET.tokenize(text)]
 
 
 def reply(kind, words: ToyWords, knobs: Knobs, certainty: float = 30.0) -> tuple[list[Round], list[Round], Reciter]:
@@ -168,6 +168,16 @@ def test_the_draft_reads_the_targets_text(transcription, tokens, data):
     assert END not in read  # <end> is not <stop>
 
 
+@pytest.mark.parametrize("transcription", [TokenMappedContext, RetokenisedContext])
+def test_only_the_first_bos_becomes_the_drafts_own(transcription):
+    """A text may hold the token again, such as one per turn: that one is the draft's token of the same name."""
+    context = transcription(VocabularyMap(TARGET, LONGER))
+    tokens = [*TARGET.bos, *TARGET.tokenize("ab"), *TARGET.bos, *TARGET.tokenize("c")]
+    read = context.follow(tokens)
+    assert read[0] == LONGER.bos[0] and read.count(LONGER.bos[0]) == 2
+    assert context.follow(tokens[:2]) == read[:2]
+
+
 @given(st.text(alphabet="abc é\n", max_size=80), st.lists(st.integers(1, 9), max_size=30))
 def test_a_short_look_back_spells_nearly_what_the_whole_text_would(text, steps):
     context, tokens = RetokenisedContext(VocabularyMap(TARGET, DRAFT)), TARGET.tokenize(text)
@@ -182,10 +192,10 @@ def test_a_short_look_back_spells_nearly_what_the_whole_text_would(text, steps):
 def test_shared_tokens_are_matched_by_bytes_and_names():
     assert shared_fraction(TARGET, TARGET) == 1.0
     assert shared_fraction(TARGET, DRAFT) < 0.9 < shared_fraction(TARGET, LONGER)
-    bridge = VocabularyMap(TARGET, DRAFT)
-    assert bridge.to_draft[TARGET.words.index(b"abc")] == DRAFT.words.index(b"abc")
-    assert bridge.to_draft[1] == 1
-    assert END not in bridge.to_draft
+    vocabularies = VocabularyMap(TARGET, DRAFT)
+    assert vocabularies.to_draft[TARGET.pieces.index(b"abc")] == DRAFT.pieces.index(b"abc")
+    assert vocabularies.to_draft[1] == 1
+    assert END not in vocabularies.to_draft
 
 
 def test_the_right_drafter_is_chosen_and_said():
