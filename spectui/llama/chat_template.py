@@ -1,4 +1,4 @@
-"""From messages to prompt tokens, through the chat template that the GGUF file carries."""
+"""Turn messages into prompt tokens with the chat template of the GGUF file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHATML = (
 
 
 class ChatTemplate:
-    """A model's template, compiled once, in a sandbox with bounds."""
+    """A model's template, compiled once, in a sandbox with limits."""
 
     def __init__(self, model: Model) -> None:
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.llama import context_memory
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.library import first_error, forget_errors, llama
+from spectui.llama.library import clear_errors, first_error, llama
 from spectui.llama.model import Model
 from spectui.llama.reference_path import SPLIT_FROM, ReferencePath
 from spectui.speculation.evaluator import Interrupted
@@ -77,7 +77,7 @@ class Context:
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
-        forget_errors()
+        clear_errors()
         self._context = llama.llama_init_from_model(model.handle, params)
         if not self._context:
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
@@ -98,7 +98,7 @@ class Context:
         context then holds what it held before.
         """
         before = len(self.tokens)
-        forget_errors()
+        clear_errors()
         # A memory that cannot be cut back is saved before a draft goes in, so what is certain goes in first, by itself.
         saves = self.model.recurrent and rows > 1
         certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))

@@ -1,4 +1,4 @@
-"""How much memory a context takes, before it is asked for."""
+"""How much memory a context needs, calculated before it is created."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     if llama.llama_model_is_recurrent(model.handle):
         return 0.0
     heads = _number(model, "attention.head_count")
-    # Layers of hybrid models differ, and where there is a number for each layer it is not among the metadata.
+    # Layers of hybrid models differ, and llama.cpp gives no metadata that are arrays with a number per layer.
     if not heads or llama.llama_model_is_hybrid(model.handle):
-        return _told_cell_bytes(model, type_k, type_v)
+        return _logged_cell_bytes(model, type_k, type_v)
     kv_heads = _number(model, "attention.head_count_kv") or heads
     width = _number(model, "embedding_length") / heads
     key, value = (_number(model, f"attention.{each}_length") or width for each in ("key", "value"))
@@ -37,36 +37,36 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
 
 
 def _number(model: Model, key: str) -> float:
-    """A number of the architecture's; 0 where the file has none, or one for each layer."""
+    """A number of the model's architecture; 0 if the file has none, or one per layer."""
     return float(model.metadata(f"{model.metadata('general.architecture')}.{key}") or 0)
 
 
-def _told_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
-    """The same, from what llama.cpp tells of a small context; 0 if it tells nothing."""
+def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
+    """The same, from llama.cpp's log of a small context; 0 if the log does not say."""
     params = llama.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = 256
     params.type_k, params.type_v = GGML_TYPES[type_k], GGML_TYPES[type_v]
-    told: list[str] = []
-    with listening(told.append):
+    log: list[str] = []
+    with listening(log.append):
         context = llama.llama_init_from_model(model.handle, params)
     if context:
         llama.llama_free(context)
-    # A recurrent state is told in the same words, as one cell.
-    sizes = [re.search(r"size =\s+([\d.]+) MiB \(\s*(\d{2,}) cells", line) for line in told]
+    # The log describes a recurrent state with the same words, as one cell.
+    sizes = [re.search(r"size =\s+([\d.]+) MiB \(\s*(\d{2,}) cells", line) for line in log]
     return sum(float(size[1]) * 2**20 / int(size[2]) for size in sizes if size)
 
 
 def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:
-    """Bytes of one layer's scores of attention where they are kept whole: heads x context x tokens of a pass, in f32."""
-    # Where the file has a number for each layer: heads are 64 wide at least.
+    """Bytes of one layer's attention scores without flash attention: heads x context x tokens of a pass, in f32."""
+    # If the file has a number per layer: heads are at least 64 wide.
     heads = _number(model, "attention.head_count") or _number(model, "embedding_length") / 64
     return 4 * heads * n_ctx * n_tokens
 
 
 def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
-    """Raise SpectuiError if the cells of `n_ctx` tokens are beyond all memory of the machine.
+    """Raise SpectuiError if the cells of `n_ctx` tokens need more than all free memory of the machine.
 
-    The system grants more than there is and kills the process when it is touched, so it must be known before.
+    The system grants more memory than it has, and kills the process when it uses it, so this must be checked before.
     """
     import psutil
 

@@ -1,4 +1,4 @@
-"""ggml's devices: what there is, how much memory is free, and which of them a name means."""
+"""ggml's devices: which exist, how much memory is free, and which one a name means."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _properties = symbol("ggml_backend_dev_get_props", None, ctypes.c_void_p, ctypes
 
 
 def list_devices() -> tuple[Device, ...]:
-    """Every device with its memory as it is now. To be called in the thread that computes."""
+    """Every device with its memory as it is now. Call it in the thread that computes."""
     devices = []
     for index in range(_count()):
         properties = _Properties()

@@ -1,4 +1,4 @@
-"""The drafter for two loaded models: token by token where they share a vocabulary, translated where they do not."""
+"""Choose the drafter for two loaded models: direct for one vocabulary, translating for two."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Evaluator
 
 
-def drafter_for(target: Model, draft: Model, memory: Evaluator) -> tuple[DraftModel, str]:
-    """The drafter that works in the draft's `memory`, and a sentence to show where the vocabularies differ, else "".
+def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftModel, str]:
+    """The drafter, which uses the draft's `context`, and a sentence to show if the vocabularies differ, else "".
 
-    Raises VocabularyError where the draft's text cannot be turned into the target's tokens.
+    Raises VocabularyError if the draft's text cannot be turned into the target's tokens.
     """
     if draft.same_vocabulary:
-        return ModelDrafter(memory, target.n_vocab), ""
+        return ModelDrafter(context, target.n_vocab), ""
     try:
         check_vocabularies(target, draft)
     except VocabularyError as difference:
         if target.textless or draft.textless:
             raise
         try:
-            drafter, how = translating_drafter(memory, TokenBytes(target), TokenBytes(draft))
+            drafter, how = translating_drafter(context, TokenBytes(target), TokenBytes(draft))
             return drafter, f"{difference} {how}"
         except TranslationError as error:
             raise VocabularyError(f"{difference} {error}") from error
-    return ModelDrafter(memory, target.n_vocab), ""
+    return ModelDrafter(context, target.n_vocab), ""

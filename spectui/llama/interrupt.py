@@ -1,4 +1,4 @@
-"""One flag that stops a reply: read between passes by Python, and within a CPU pass by ggml, without the GIL.
+"""One flag that stops a reply. Python reads it between passes; ggml reads it within a CPU pass, without the GIL.
 
 Importing this loads no library.
 """
@@ -9,14 +9,14 @@ import ctypes
 
 
 class Interrupt:
-    """Set from any thread; contexts made with it give up their pass within a millisecond on a CPU."""
+    """Any thread may set it. A context made with it then aborts its pass: within a millisecond on a CPU."""
 
     def __init__(self) -> None:
         self._flag = ctypes.create_string_buffer(2)
 
     @property
     def address(self) -> ctypes.c_void_p:
-        """What ggml hands to the callback; valid as long as this object lives."""
+        """The argument of ggml's abort callback; valid as long as this object exists."""
         return ctypes.cast(self._flag, ctypes.c_void_p)
 
     def set(self) -> None:
@@ -28,5 +28,5 @@ class Interrupt:
         self._flag[0] = b"\x00"
 
     def is_set(self) -> bool:
-        """Has somebody asked to stop?"""
+        """Is a stop requested?"""
         return self._flag[0] != b"\x00"

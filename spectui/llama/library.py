@@ -1,4 +1,4 @@
-"""llama_cpp, set up once: no debugger on the user's terminal, its log in memory instead of on the screen."""
+"""llama_cpp, set up once: no debugger on the user's terminal, and its log in memory instead of on the screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# An assert in ggml would start gdb on the terminal; this must be set before the library loads.
+# A failed assert in ggml would start gdb on the terminal. Set this before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from llama_cpp import llama_cpp as llama
@@ -46,7 +46,7 @@ llama.llama_backend_init()
 
 @contextmanager
 def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    """Hand each log line to `listener` meanwhile."""
+    """Pass each log line to `listener` within the block."""
     _listeners.append(listener)
     try:
         yield
@@ -54,21 +54,21 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def forget_errors() -> None:
-    """Begin anew to collect error lines."""
+def clear_errors() -> None:
+    """Discard the error lines collected so far."""
     _errors.clear()
 
 
 def first_error() -> str:
-    """The first error that llama.cpp logged since `forget_errors`, on one line without the name of the function.
+    """The first error that llama.cpp logged since `clear_errors`, on one line, without the name of the function; "" for none.
 
-    "" if there is none. It may quote the file, which is somebody's: what a terminal would act on is left out.
+    It may quote the model file, so control characters are removed.
     """
     return " ".join(safe(re.sub(r"^\w+: ", "", _errors[0])).split()) if _errors else ""
 
 
 def symbol(name: str, result: Any, *arguments: Any) -> Any:
-    """A ggml function that the binding does not name; llama_cpp's own handle finds it in the libraries it loaded."""
+    """A ggml function that llama_cpp does not bind. Its library handle finds functions in all the libraries it loaded."""
     function = getattr(llama._lib, name)
     function.restype = result
     function.argtypes = list(arguments)
@@ -76,12 +76,12 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
 
 
 def directory() -> Path:
-    """Where the shared libraries are."""
+    """The directory of the shared libraries."""
     return Path(llama._lib._name).resolve().parent
 
 
 def build_key() -> str:
-    """Names this build of llama.cpp on this CPU: a verdict or a cost table of another one does not count."""
+    """Identifies this build of llama.cpp on this CPU: verdicts and costs of another one are not used."""
     import hashlib
     import platform
 
@@ -94,7 +94,7 @@ def build_key() -> str:
 
 
 def cpu_name() -> str:
-    """The CPU's model name and its flags that matter to kernels, as far as the system tells."""
+    """The CPU's model name, with " AMX" if it has that, as far as the system tells."""
     import platform
 
     try:

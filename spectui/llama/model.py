@@ -11,23 +11,23 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError, check_file
 from spectui.gguf_files.metadata import Metadata
 from spectui.llama import devices
-from spectui.llama.library import first_error, forget_errors, llama
+from spectui.llama.library import clear_errors, first_error, llama
 from spectui.llama.records import Device
 from spectui.llama.tokenizer import TextError, Tokenizer
 
 MOST_BYTES = 1 << 20
-"""Of a token."""
+"""Most bytes of one token."""
 
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
 
 class LoadCancelled(SpectuiError):
-    """A person stopped the loading."""
+    """The user stopped the loading."""
 
 
 class Model:
-    """A target or a draft. Loading takes seconds to minutes; `close` gives the memory back."""
+    """A target or a draft. Loading takes seconds to minutes; `close` frees the memory."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Model:
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
     ) -> None:
-        """Load the file. `progress` is told 0..1 and answers whether to go on.
+        """Load the file. `progress` is called with 0..1 and returns False to stop the loading.
 
-        `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers` False avoids kernels that
-        kill the process on some builds (see `selftest`). `same_vocabulary`: the metadata of a draft whose tokens are the
+        `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`=False avoids kernels that
+        end the process on some builds (see `selftest`). `same_vocabulary`: the metadata of a draft whose tokens are the
         target's; then their texts are not loaded, which for 150,000 saves half a second and 30 MB. Raises ModelFileError,
         LoadCancelled.
         """
@@ -77,13 +77,13 @@ class Model:
             return not cancelled
 
         params.progress_callback = report
-        forget_errors()
+        clear_errors()
         self._model = llama.llama_model_load_from_file(os.fsencode(self.path), params)
         if cancelled:
             self.close()
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
-            raise ModelFileError(_why(self.path, role, first_error()))
+            raise ModelFileError(_sentence(self.path, role, first_error()))
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
@@ -120,12 +120,12 @@ class Model:
 
     @property
     def trained_ctx(self) -> int:
-        """Context that the model was trained with, in tokens."""
+        """Context length that the model was trained with, in tokens."""
         return int(llama.llama_model_n_ctx_train(self.handle))
 
     @property
     def textless(self) -> bool:
-        """Are its tokens numbers alone? To ask for the text of one, or to tokenise, ends the process."""
+        """Are its tokens without texts? Then asking for a text, or tokenising, ends the process."""
         return bool(llama.llama_vocab_type(self.vocab) == 0)
 
     @property
@@ -135,16 +135,16 @@ class Model:
 
     @property
     def recurrent(self) -> bool:
-        """Does its memory hold states that cannot be cut back to an earlier token?"""
+        """Does its context hold states that cannot be truncated to an earlier token?"""
         return bool(llama.llama_model_is_recurrent(self.handle) or llama.llama_model_is_hybrid(self.handle))
 
     @property
     def window(self) -> int:
-        """Size of its sliding attention window in tokens, 0 for none."""
+        """Size of its sliding attention window in tokens; 0: it has none."""
         return int(llama.llama_model_n_swa(self.handle))
 
     def metadata(self, key: str) -> str | None:
-        """A value of the GGUF file as text, None if it has none. At most 64 kB of it."""
+        """A value of the GGUF file as text, at most 64 kB of it; None if there is no such key."""
         buffer = ctypes.create_string_buffer(65536)
         if llama.llama_model_meta_val_str(self.handle, key.encode(), buffer, len(buffer)) < 0:
             return None
@@ -152,7 +152,7 @@ class Model:
 
     @property
     def template(self) -> str | None:
-        """Its chat template (Jinja), None if it has none."""
+        """Its chat template (Jinja); None if it has none."""
         text = llama.llama_model_chat_template(self.handle, None)
         return text.decode("utf-8", "replace") if text else None
 
@@ -172,7 +172,7 @@ class Model:
     def piece(self, token: int) -> bytes:
         """The token's bytes; empty for control tokens. Raises TextError."""
         room = 64
-        for _ in range(2):  # the first answer may be how much room is needed
+        for _ in range(2):  # the first call may return the size that is needed
             buffer = ctypes.create_string_buffer(room)
             n = llama.llama_token_to_piece(self.vocab, token, buffer, room, 0, False)
             if n >= 0:
@@ -181,15 +181,15 @@ class Model:
         raise TextError(f"llama.cpp cannot spell token {token}.")
 
     def token_text(self, token: int) -> str:
-        """The token as the vocabulary spells it; "" for the token -1."""
+        """The token's text in the vocabulary; "" for the token -1."""
         return "" if token < 0 else (llama.llama_vocab_get_text(self.vocab, token) or b"").decode("utf-8", "replace")
 
     def is_end(self, token: int) -> bool:
-        """Does the token end a reply?"""
+        """Does this token end a reply?"""
         return bool(llama.llama_vocab_is_eog(self.vocab, token))
 
     def close(self) -> None:
-        """Free the weights. Contexts made of it must be closed before."""
+        """Free the weights. Close the model's contexts first."""
         if self._model:
             llama.llama_model_free(self._model)
             self._model = None
@@ -205,8 +205,8 @@ def _without_texts(file: Metadata) -> Any:
     return overrides
 
 
-def _why(path: str, role: str, error: str) -> str:
-    """A sentence for llama.cpp's error line."""
+def _sentence(path: str, role: str, error: str) -> str:
+    """llama.cpp's error line as a sentence that says what to do."""
     if any(sign in error for sign in ("not within the file bounds", "failed to read", "corrupt", "exceeds")):
         return f"The {role} model {path!r} is damaged or cut short: download it again."
     if "unknown model architecture" in error:

@@ -1,4 +1,4 @@
-"""A smaller copy of a model, by llama.cpp's own quantiser."""
+"""Write a quantised copy of a model with llama.cpp's quantiser."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.llama import library
-from spectui.llama.library import first_error, forget_errors, llama
+from spectui.llama.library import clear_errors, first_error, llama
 
 FILE_TYPES = {"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q2_K": 10, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18}
 """llama_ftype of the quantisations used here (llama.h)."""
-
 
 _Q4_0 = 2
 """ggml_type of "Q4_0" (ggml.h)."""
@@ -29,9 +28,9 @@ def quantise(
     *,
     throughout: bool = False,
 ) -> None:
-    """Write a copy of `source` quantised as `kind`; the file appears whole or not at all. Raises SpectuiError.
+    """Write a copy of `source` quantised as `kind`, atomically. Raises SpectuiError.
 
-    `throughout`: the output matrix and the embeddings too, which llama.cpp keeps at more bits; of Q4_0 alone.
+    `throughout`: also quantise the output matrix and the embeddings, for which llama.cpp uses more bits; for Q4_0 only.
     """
     params = llama.llama_model_quantize_default_params()
     params.ftype = FILE_TYPES[kind]
@@ -40,10 +39,10 @@ def quantise(
     if throughout:
         params.pure = True
         params.output_tensor_type = params.token_embedding_type = _Q4_0
-    forget_errors()
+    clear_errors()
 
     def watch(line: str) -> None:
-        # "[  12/ 272] blk.1.attn_k.weight ..." is the only sign of progress that the quantiser gives.
+        # The quantiser reports its progress only by lines such as "[  12/ 272] blk.1.attn_k.weight ...".
         found = re.match(r"\[\s*(\d+)/\s*(\d+)\]", line)
         if found:
             progress(int(found.group(1)) / int(found.group(2)))

@@ -1,4 +1,4 @@
-"""What the llama room tells of devices and models. Importing this loads no library."""
+"""Records about devices and models. Importing this loads no library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Device(NamedTuple):
 
 
 class ModelInfo(NamedTuple):
-    """What is known of a loaded model. Sizes in bytes."""
+    """Facts about a loaded model. Sizes in bytes."""
 
     path: str
     description: str
@@ -27,7 +27,6 @@ class ModelInfo(NamedTuple):
     n_ctx: int
     trained_ctx: int
     remark: str = ""
-    """What was found out about it at load, in words: how its kernels round, what was done to a draft, or how one of another
-    vocabulary is used."""
+    """What loading found out, in words: how the kernels round, whether a draft copy is used, how another vocabulary is used."""
     translated: bool = False
-    """A draft of another vocabulary."""
+    """It is a draft of another vocabulary."""

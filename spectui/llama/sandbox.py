@@ -1,8 +1,8 @@
-"""jinja2's immutable sandbox, with bounds: a chat template is somebody's program, and comes with a file from anywhere.
+"""jinja2's immutable sandbox with limits: a chat template is a program that comes with a file from anywhere.
 
-The sandbox keeps a template from reaching out. It does not keep it from filling the memory or never ending
-(`'x' * 10**9`, doubled strings, loops in loops), and both would take the whole chat along. So whatever makes something
-larger is weighed before it happens, each turn of a loop and each call is counted, and the clock is looked at.
+The sandbox prevents access to anything outside of the template. It does not prevent that a template fills the memory or
+never ends (`'x' * 10**9`, doubled strings, nested loops), and either would end the whole chat. So operations that can make
+a value larger check its size first, loop iterations and calls are counted, and the time is limited.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 MOST_SOURCE = 100_000
-"""Characters of a template: four times the longest real ones. jinja2 takes 30 us and 2 kB for each, before any bound counts."""
+"""Characters of a template: four times the longest real ones. To compile it, jinja2 needs 30 us and 2 kB for each."""
 MOST_WRITTEN = 16_000_000
-"""Characters that a template may write, and that a value may hold: ten times the longest context."""
+"""Characters that a template may write, and that a value may have: ten times the longest context."""
 MOST_PRODUCT = 256_000_000
-"""Of the sizes of what goes into a call: `replace`, `join`, `center` and the like make at most so many characters."""
+"""Largest product of the sizes of a call's arguments: `replace`, `join`, `center` and others write at most as much."""
 MOST_STEPS = 1_000_000
 MOST_BITS = 4096
 SECONDS = 5.0
 
 _PICKING = ("map", "select", "reject", "selectattr", "rejectattr")
-"""Filters that pick from a list, or call others with its members: they make nothing larger themselves."""
+"""Filters that select from a list, or call other filters with its members: they make nothing larger themselves."""
 _WIDE = re.compile(r"\d{6,}|%[^a-zA-Z%]*\*")
-"""A width in a format that would write a megabyte, or one that comes from an argument."""
+"""A format width that would write a megabyte, or one that is an argument."""
 
 
-class TooMuch(SecurityError):
-    """The template asks for more memory or time than a prompt can need."""
+class LimitExceeded(SecurityError):
+    """The template needs more memory or time than a prompt can need."""
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """For one template at a time: the bounds are those of one rendering."""
+    """For one template at a time: the limits are those of one rendering."""
 
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
@@ -55,21 +55,21 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         )
         self.globals.pop("lipsum")
         self.filters["spectui_concat"] = lambda parts: "".join(map(str, parts))
-        self.filters["spectui_weighed"] = lambda value: value
+        self.filters["spectui_checked"] = lambda value: value
         self._begin()
 
     def compiled(self, source: str) -> jinja2.Template:
-        """The template, to be given to `rendered`. Raises whatever jinja2 does, or TooMuch."""
+        """The template, for `rendered`. Raises what jinja2 raises, or LimitExceeded."""
         if len(source) > MOST_SOURCE:
-            raise TooMuch(f"it has {len(source)} characters")
-        filters: Any = self.filters  # whose types jinja2 does not tell
+            raise LimitExceeded(f"it has {len(source)} characters")
+        filters: Any = self.filters  # jinja2 does not declare their types
         tests: Any = self.tests
         filters.update({name: self._bounded(each, name in _PICKING) for name, each in filters.items()})
         tests.update({name: self._bounded(each, True) for name, each in tests.items()})
         return self.from_string(source)
 
     def rendered(self, template: jinja2.Template, **names: Any) -> str:
-        """What the template writes. Raises whatever it does, or TooMuch."""
+        """The text that the template writes. Raises what the template raises, or LimitExceeded."""
         self._begin()
         return template.render(**names)
 
@@ -79,18 +79,18 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self._deadline = monotonic() + SECONDS
 
     def step(self, text: int = 0) -> str:
-        """Count a turn of a loop, which writes so many characters of the template's own text."""
+        """Count an iteration of a loop, which writes `text` characters of the template's own text."""
         self._steps += 1
         self.write(text)
         if self._steps > MOST_STEPS or monotonic() > self._deadline:
-            raise TooMuch("it does not come to an end")
+            raise LimitExceeded("it does not come to an end")
         return ""
 
     def write(self, characters: int) -> None:
-        """Count what is written."""
+        """Count written characters."""
         self._written += characters
         if self._written > MOST_WRITTEN:
-            raise TooMuch("it writes too much")
+            raise LimitExceeded("it writes too much")
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """jinja2's hook for a call."""
@@ -109,18 +109,18 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return wrapper
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """jinja2's hook for an operator that can make something large."""
+        """jinja2's hook for the operators that can make a value larger."""
         numbers = isinstance(left, int) and isinstance(right, int)
         if operator == "%" and isinstance(left, str):
             _check_formats(left)
         if numbers and operator in ("*", "**"):
             bits = right if operator == "**" else right.bit_length()
             if max(left.bit_length(), 1) * abs(bits) > MOST_BITS and left.bit_length() + abs(bits) > MOST_BITS // 8:
-                raise TooMuch("a number is too large")
+                raise LimitExceeded("a number is too large")
         elif operator == "*":
             _check_product((left, right))
         elif not numbers:
-            weigh((left, right))
+            size_of((left, right))
         return super().call_binop(context, operator, left, right)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -130,21 +130,21 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return template
 
     def _bounded(self, function: Callable[..., Any], picks: bool) -> Callable[..., Any]:
-        """A filter or a test that weighs what it is given. `wraps` keeps jinja2's mark of a first argument."""
+        """A filter or a test that checks the size of its arguments. `wraps` keeps jinja2's marker of a first argument."""
 
         @functools.wraps(function)
         def bounded(*args: Any, **kwargs: Any) -> Any:
             self.step()
             if function.__name__ == "do_format":
                 _check_formats(*args)
-            (weigh if picks else _check_product)((*args, *kwargs.values()))
+            (size_of if picks else _check_product)((*args, *kwargs.values()))
             return function(*args, **kwargs)
 
         return bounded
 
 
 class _Bounds(NodeTransformer):
-    """Makes steps of what jinja2 has no hook for: loops, `~`, and comparisons of nested lists."""
+    """Insert checks where jinja2 has no hook: in loops, `~`, and comparisons of nested lists."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         self.generic_visit(node)
@@ -160,17 +160,17 @@ class _Bounds(NodeTransformer):
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         self.generic_visit(node)
-        node.expr = _filter("spectui_weighed", node.expr)
+        node.expr = _filter("spectui_checked", node.expr)
         return node
 
     def visit_Operand(self, node: nodes.Operand) -> nodes.Operand:
         self.generic_visit(node)
-        node.expr = _filter("spectui_weighed", node.expr)
+        node.expr = _filter("spectui_checked", node.expr)
         return node
 
 
-def weigh(value: Any) -> int:
-    """Characters in a value and in its members, each of which counts for 16 more. Raises TooMuch beyond MOST_WRITTEN."""
+def size_of(value: Any) -> int:
+    """Characters in a value and its members, plus 16 for each. Raises LimitExceeded if there are more than MOST_WRITTEN."""
     total, rest = 0, [value]
     while rest:
         each = rest.pop()
@@ -183,14 +183,14 @@ def weigh(value: Any) -> int:
         elif isinstance(each, list | tuple | set | frozenset):
             rest += each
         if total + 16 * len(rest) > MOST_WRITTEN:
-            raise TooMuch("a value is too large")
+            raise LimitExceeded("a value is too large")
     return total
 
 
 @jinja2.pass_environment
 def _finalize(environment: BoundedEnvironment, value: Any) -> Any:
-    # Weighed before it becomes text; and because it wants the environment, nothing is written at compile time.
-    environment.write(weigh(value))
+    # The check is before the conversion to text. With the environment as argument, jinja2 does not call this at compile time.
+    environment.write(size_of(value))
     return value
 
 
@@ -202,14 +202,14 @@ def _check_product(values: Iterable[Any]) -> None:
         elif isinstance(value, str | bytes):
             product *= max(1, len(value))
         elif isinstance(value, dict | list | tuple | set | frozenset):
-            product *= weigh(value)
+            product *= size_of(value)
         if product > MOST_PRODUCT:
-            raise TooMuch("a value would be too large")
+            raise LimitExceeded("a value would be too large")
 
 
 def _check_formats(*values: Any) -> None:
     if any(isinstance(value, str) and _WIDE.search(value) for value in values):
-        raise TooMuch("a format is too wide")
+        raise LimitExceeded("a format is too wide")
 
 
 def _filter(name: str, node: nodes.Expr) -> nodes.Filter:

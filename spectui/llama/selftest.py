@@ -1,8 +1,8 @@
-"""Does this build of llama.cpp survive its own fast kernels on this CPU?
+"""Self-test: do llama.cpp's fast CPU kernels work on this machine?
 
-On x86 machines with AMX a build by GCC 12 or older kills the process at the first batch of two tokens (llama.cpp PR
-#26954). That cannot be caught, so a tiny model is decoded in a subprocess before the first load; if the subprocess dies,
-models are loaded without the extra buffer types that lead to those kernels. The verdict is kept per build and CPU.
+On x86 machines with AMX a build by GCC 12 or older crashes at the first batch of two tokens (llama.cpp PR #26954). Python
+cannot catch that, so a subprocess decodes a tiny model before the first load. If it crashes, models are loaded without the
+extra buffer types that lead to those kernels. The verdict is stored per build and CPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rebuild_command() -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`extra_buffers`: the fast kernels work. `ok`: decoding works one way or the other. `lines`: what was tried."""
+    """`extra_buffers`: the fast kernels work. `ok`: decoding works, with or without them. `lines`: what was tried."""
 
     extra_buffers: bool
     ok: bool
@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def advice(self) -> str:
-        """What to do, one or two sentences."""
+        """What to do, in one or two sentences."""
         if self.extra_buffers:
             return "Nothing to do: the fast kernels of this build work."
         if self.ok:
@@ -56,28 +56,28 @@ class Verdict:
 
 
 def run(force: bool = False) -> Verdict:
-    """The verdict for this build and CPU: remembered, or found now (about a second). `force`: found anew."""
+    """The verdict for this build and CPU: stored, or found now in about a second. `force`: always find it now."""
     from spectui.llama.library import build_key
 
     key = build_key()
-    remembered = paths.state_directory() / f"selftest-{key}.json"
+    stored = paths.state_directory() / f"selftest-{key}.json"
     if not force:
         try:
-            return _read(remembered.read_text(encoding="utf-8"))
+            return _read(stored.read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError):
-            pass  # none yet, or damaged: it is found anew
+            pass  # there is none yet, or it is damaged
     verdict = _find()
     if not verdict.ok:
-        return verdict  # a full disk or a machine out of memory looks the same, and passes
+        return verdict  # not stored: a full disk or missing memory looks the same, and may be temporary
     try:
-        write_atomic(remembered, json.dumps(verdict.__dict__).encode())
+        write_atomic(stored, json.dumps(verdict.__dict__).encode())
     except OSError as error:
         verdict.lines.append(f"the verdict could not be kept: {error.strerror}")
     return verdict
 
 
 def _read(text: str) -> Verdict:
-    """A verdict that was kept. Raises ValueError or TypeError if it is none."""
+    """A stored verdict. Raises ValueError or TypeError if the text is none."""
     verdict = Verdict(**json.loads(text))
     if not (isinstance(verdict.extra_buffers, bool) and verdict.ok is True and isinstance(verdict.lines, list)):
         raise ValueError(text)
@@ -95,7 +95,7 @@ def _find() -> Verdict:
 
 
 def _survives(extra_buffers: bool, lines: list[str]) -> bool:
-    """Run this module as a program; its end is the answer."""
+    """Run this module as a program, and return whether it ended well. Appends to `lines` what it tried."""
     with tempfile.TemporaryDirectory(prefix="spectui-selftest-") as scratch:
         command = [sys.executable, "-m", __name__, scratch, "fast" if extra_buffers else "plain"]
         try:
@@ -114,7 +114,7 @@ def _survives(extra_buffers: bool, lines: list[str]) -> bool:
 
 
 def main(scratch: str, mode: str) -> None:
-    """In the subprocess: decode each batch on each quantisation, and print the name of what survived."""
+    """In the subprocess: decode each batch size with each quantisation, and print the names of those that work."""
     from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
     from spectui.llama.context import Context
     from spectui.llama.interrupt import Interrupt
@@ -126,7 +126,7 @@ def main(scratch: str, mode: str) -> None:
     for kind in QUANTISATIONS:
         copy = source.with_name(f"{kind}.gguf")
         quantise(source, copy, kind)
-        # On no device but the CPU, whose kernels are tried here: llama.cpp puts a model on a GPU where there is one.
+        # No devices: llama.cpp would put the model on a GPU if there is one, and the CPU's kernels are what is tested.
         model = Model(str(copy), on_devices=[], extra_buffers=mode == "fast")
         context = Context(model, Interrupt(), n_ctx=64, rows=max(BATCHES))
         for size in BATCHES:

@@ -1,8 +1,8 @@
-"""llama.cpp's tokenizer, called so that no text ends the process.
+"""llama.cpp's tokenizer, called in a way that no text can end the process.
 
-Two texts would. Some vocabularies are split into words by std::regex, which goes a call deeper with every character of a
-word, until the stack is full: a pasted line of base64 is enough. And a SentencePiece vocabulary without byte tokens throws
-over the first character that it lacks, through C, where nobody catches.
+Two kinds of text would. Some tokenizers split text into words with std::regex, which recurses once per character of a word
+until the stack overflows: a pasted line of base64 is enough. And a SentencePiece vocabulary without byte tokens throws a C++
+exception at the first character that it lacks, which nothing can catch behind the C interface.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from spectui.errors import SpectuiError
 from spectui.llama.library import llama
 
 SHALLOW = 4096
-"""Characters of a text that any thread's stack is deep enough for: 2 MB at 500 bytes each."""
+"""Characters of a text for which every thread's stack is large enough: 2 MB at 500 bytes each."""
 
 DEEP_STACK = 256 << 20
-"""Bytes for longer texts. Only what is used of it takes memory."""
+"""Bytes of stack for longer texts. Only the used part takes memory."""
 
 LONGEST_RUN = 100_000
-"""Characters without a space in between, or spaces without another."""
+"""Most characters in a row without a space, and most spaces in a row."""
 
-# What counts as a space differs from one vocabulary to the next: the most and the least that may.
+# Vocabularies differ in what counts as a space: these are the widest and the narrowest definition.
 _RUNS = (re.compile(r"\s+"), re.compile(r"[^ \t\r\n]+"))
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPM = 1  # llama_vocab_type (llama.h)
 _NAMED = 1 << 3 | 1 << 4  # llama_token_attr: control, user-defined
 
-_one_at_a_time = threading.Lock()  # the size of new threads' stacks is the process's
+_one_at_a_time = threading.Lock()  # the stack size of new threads is a setting of the whole process
 
 
 class TextError(SpectuiError):
@@ -37,19 +37,19 @@ class TextError(SpectuiError):
 
 
 class Tokenizer:
-    """Of one vocabulary, which must outlive it."""
+    """The tokenizer of one vocabulary, which must exist longer than this object."""
 
     def __init__(self, vocab: object) -> None:
         self._vocab = vocab
-        self._lacks = _Lacks(vocab) if llama.llama_vocab_type(vocab) == _SPM else None
-        if self._lacks is not None and self._lacks.nothing:
-            self._lacks = None
+        self._missing = _MissingCharacters(vocab) if llama.llama_vocab_type(vocab) == _SPM else None
+        if self._missing is not None and self._missing.none:
+            self._missing = None
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name. Raises TextError."""
         data = text.encode("utf-8", "replace")
-        if self._lacks is not None and (sign := self._lacks.first(data.decode(), special)):
-            raise TextError(f"The model's vocabulary has no token for {sign!r}: write without it.")
+        if self._missing is not None and (character := self._missing.first(data.decode(), special)):
+            raise TextError(f"The model's vocabulary has no token for {character!r}: write without it.")
         if len(text) <= SHALLOW:
             return self._tokens(data, special)
         longest = max(len(run) for form in _RUNS for run in form.findall(text))
@@ -58,10 +58,10 @@ class Tokenizer:
                 f"{longest} characters in a row, with no space between them, are more than the tokenizer can take: "
                 "break them up, or leave them out."
             )
-        return self._deeply(data, special)
+        return self._tokens_in_deep_stack(data, special)
 
-    def _deeply(self, data: bytes, special: bool) -> list[int]:
-        """In a thread with a deep stack. It computes nothing in parallel, so the worker's threads stay warm."""
+    def _tokens_in_deep_stack(self, data: bytes, special: bool) -> list[int]:
+        """Tokenise in a thread with a large stack. It runs no OpenMP region, so the worker's threads keep their speed."""
         with ThreadPoolExecutor(1) as pool:
             with _one_at_a_time:
                 usual = threading.stack_size(DEEP_STACK)
@@ -75,7 +75,7 @@ class Tokenizer:
 
     def _tokens(self, data: bytes, special: bool) -> list[int]:
         room = len(data) + 16
-        for _ in range(2):  # the first answer may be how much room is needed
+        for _ in range(2):  # the first call may return the size that is needed
             tokens = (llama.llama_token * room)()
             n = llama.llama_tokenize(self._vocab, data, len(data), tokens, room, False, special)
             if n >= 0:
@@ -84,39 +84,39 @@ class Tokenizer:
         raise TextError("llama.cpp's tokenizer does not take this text: shorten it, or write it in other words.")
 
 
-class _Lacks:
-    """What a SentencePiece vocabulary cannot spell: no token for the character, and none for one of its bytes."""
+class _MissingCharacters:
+    """The characters that a SentencePiece vocabulary cannot spell: it has no token for the character, nor for all its bytes."""
 
     def __init__(self, vocab: object) -> None:
         self._bytes: set[int] = set()
-        self._signs: set[str] = set()
+        self._characters: set[str] = set()
         names: list[str] = []
         for token in range(llama.llama_vocab_n_tokens(vocab)):
             text = (llama.llama_vocab_get_text(vocab, token) or b"").decode("utf-8", "replace")
             if byte := _BYTE.fullmatch(text):
                 self._bytes.add(int(byte[1], 16))
-                if self.nothing:
-                    break  # as nearly every vocabulary does, after its first 259 tokens
+                if self.none:
+                    break  # nearly every vocabulary has all bytes among its first 259 tokens
             elif len(text) == 1:
-                self._signs.add(text)
+                self._characters.add(text)
             elif llama.llama_vocab_get_attr(vocab, token) & _NAMED:
                 names.append(text)
         self._names = sorted(names, key=len, reverse=True)
 
     @property
-    def nothing(self) -> bool:
-        """Every byte has its token."""
+    def none(self) -> bool:
+        """Does every byte have its token?"""
         return len(self._bytes) == 256
 
     def first(self, text: str, special: bool) -> str:
-        """One of the text's characters that cannot be spelled, "" if all can. Names that are read as tokens can."""
-        if not self._lacking(text):
+        """One character of the text that cannot be spelled, "" if all can. `special`: names of tokens need no spelling."""
+        if not self._missing(text):
             return ""
         for name in self._names if special else ():
             text = text.replace(name, "")
-        return min(self._lacking(text), default="")
+        return min(self._missing(text), default="")
 
-    def _lacking(self, text: str) -> set[str]:
-        # A space is written as ▁, which may also be put before the text.
-        signs = set(text.replace(" ", "▁")) | {"▁"} if text else set()
-        return {sign for sign in signs - self._signs if not set(sign.encode()) <= self._bytes}
+    def _missing(self, text: str) -> set[str]:
+        # A space becomes ▁, which the tokenizer may also put before the text.
+        needed = set(text.replace(" ", "▁")) | {"▁"} if text else set()
+        return {each for each in needed - self._characters if not set(each.encode()) <= self._bytes}

@@ -1,4 +1,4 @@
-"""May this model draft for that one? llama.cpp's rules (common/speculative.cpp), with an answer that names the token."""
+"""Have two models the same vocabulary? llama.cpp's rules (common/speculative.cpp), with an error that names the token."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _TYPES = ("none", "SPM", "BPE", "WPM", "UGM", "RWKV", "PLaMo-2")  # llama_vocab_
 
 
 class VocabularyError(SpectuiError):
-    """The draft's vocabulary is another one than the target's."""
+    """The draft's vocabulary differs from the target's."""
 
 
 def check_vocabularies(target: Model, draft: Model) -> None:
-    """Raise VocabularyError with a sentence that names the first difference, if the draft cannot draft for the target."""
+    """Raise VocabularyError, with a sentence that names the first difference, if the vocabularies differ."""
     difference = _difference(target, draft)
     if difference:
         raise VocabularyError(f"The draft has another vocabulary than the target: {difference}.")
 
 
 def _difference(target: Model, draft: Model) -> str:
-    """The first difference that matters, in words; "" if there is none."""
+    """The first relevant difference, in words; "" if there is none."""
     kinds = [llama.llama_vocab_type(model.vocab) for model in (target, draft)]
     if kinds[0] != kinds[1]:
         ours, theirs = (_TYPES[kind] if kind < len(_TYPES) else str(kind) for kind in kinds)
-        # To ask for the text of a token ends the process where there is no text.
+        # Asking for the text of a token ends the process if the vocabulary has no texts.
         example = "" if 0 in kinds else _first_token(target, draft)
         return f"its tokenizer is {theirs} and the target's is {ours}{example}"
     if abs(target.n_vocab - draft.n_vocab) > PADDING:

@@ -1,4 +1,4 @@
-"""No template fills the memory or fails to end; and what real templates write is what jinja2's own sandbox writes."""
+"""No template fills the memory or runs for ever, and real templates write what jinja2's own sandbox writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spectui.llama import sandbox
-from spectui.llama.sandbox import BoundedEnvironment, TooMuch
+from spectui.llama.sandbox import BoundedEnvironment, LimitExceeded
 
 MESSAGES = [
     {"role": "system", "content": "Be brief."},
@@ -67,7 +67,7 @@ REAL = [
 
 
 @pytest.mark.parametrize("template", REAL)
-def test_real_templates_write_what_they_did(template: str) -> None:
+def test_real_templates_write_what_they_write_without_limits(template: str) -> None:
     plain = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     assert rendered(template) == plain.from_string(template).render(**NAMES) != ""
 
@@ -120,10 +120,12 @@ BOMBS = [
 
 
 @pytest.mark.parametrize("template", BOMBS, ids=lambda template: template[:60])
-def test_a_bomb_goes_out(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_never_ends_or_fills_the_memory_is_stopped(
+    template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sandbox, "SECONDS", 1.0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises((TooMuch, RecursionError, jinja2.TemplateError, MemoryError, SyntaxError)):
+    with pytest.raises((LimitExceeded, RecursionError, jinja2.TemplateError, MemoryError, SyntaxError)):
         rendered(template, strftime_now=strftime_now)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 600 * 1024, "KiB"
@@ -141,8 +143,8 @@ def test_a_bomb_goes_out(template: str, monkeypatch: pytest.MonkeyPatch) -> None
         "{{ [1]|map(attribute='__class__')|list }}", "{{ [1]|sort(attribute='__class__.__base__') }}", "{{ ''|xmlattr }}",
     ],
 )  # fmt: skip
-def test_nothing_outside_the_sandbox_is_reached(template: str) -> None:
-    """Of the last versions of jinja2, 3.1.5 mended a way out through `format` and 3.1.6 one through `|attr`."""
+def test_a_template_reaches_nothing_outside_of_the_sandbox(template: str) -> None:
+    """jinja2 3.1.5 closed an escape through `format`, and 3.1.6 one through `|attr`."""
     try:
         written = rendered(template, strftime_now=strftime_now)
     except (jinja2.TemplateError, TypeError, LookupError, AttributeError, ValueError):
@@ -152,22 +154,22 @@ def test_nothing_outside_the_sandbox_is_reached(template: str) -> None:
     )
 
 
-def test_lipsum_is_gone() -> None:
+def test_there_is_no_lipsum() -> None:
     with pytest.raises(jinja2.UndefinedError):
         rendered("{{ lipsum(n=1000) }}")
 
 
-def test_the_bounds_are_of_one_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limits_are_those_of_one_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MOST_STEPS", 100)
     environment = BoundedEnvironment()
     template = environment.compiled("{% for i in range(40) %}{{ i }}{% endfor %}")
     for _ in range(10):
         assert environment.rendered(template).startswith("0123")
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         environment.rendered(environment.compiled("{% for i in range(200) %}{{ i }}{% endfor %}"))
 
 
-def test_a_long_conversation_is_within_the_bounds() -> None:
+def test_a_long_conversation_is_within_the_limits() -> None:
     talk = [{"role": ("user", "assistant")[n % 2], "content": "word " * 20_000} for n in range(20)]
     talk[0]["content"] = "x" * 1_000_000
     environment = BoundedEnvironment()
@@ -185,6 +187,6 @@ pieces = st.sampled_from([
 
 @given(st.lists(pieces, max_size=12))
 @settings(deadline=None, max_examples=150)
-def test_whatever_is_put_together_ends(parts: list[str]) -> None:
+def test_any_combination_of_parts_ends(parts: list[str]) -> None:
     with suppress(jinja2.TemplateError, RecursionError, TypeError, ValueError, SyntaxError):
         assert len(rendered("{% set ns = namespace(s='x') %}" + "".join(parts))) <= 2 * sandbox.MOST_WRITTEN
