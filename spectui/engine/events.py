@@ -1,4 +1,4 @@
-"""What the engine tells: small frozen records, appended to a deque by the worker, drained by whoever shows them."""
+"""The engine's events: small frozen records. The worker appends them to a deque, and the front end drains it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spectui.speculation.statistics import Statistics
 
 
 class Loading(NamedTuple):
-    """`what` is "target" or "draft" or another noun, `progress` is 0..1."""
+    """`what`: "target", "draft" or another noun. `progress`: 0..1."""
 
     what: str
     progress: float
@@ -20,7 +20,7 @@ class Loading(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Both models are ready. `draft` is None when there is none, and `setup` is what was really loaded."""
+    """Both models are ready. `draft`: None if there is none. `setup`: what was loaded."""
 
     setup: Setup
     target: ModelInfo
@@ -29,21 +29,23 @@ class Loaded(NamedTuple):
 
 
 class LoadFailed(NamedTuple):
-    """Loading ended with this sentence. `without_draft`: the target alone would load."""
+    """Loading failed. `message`: one sentence. `without_draft`: the target alone would load."""
 
     message: str
     without_draft: bool = False
 
 
 class Devices(NamedTuple):
-    """The devices and their free memory, as ggml sees them now."""
+    """The devices and their free memory, as ggml reports them now."""
 
     devices: tuple[Device, ...]
 
 
 class Prompt(NamedTuple):
-    """`done` of `total` prompt tokens are in the target's memory; `reused` of them were there before. `thinking`: the template
-    has opened the model's thinking, which the reply goes on with."""
+    """`done` of `total` prompt tokens are in the target's context; `reused` of them were there before the reply.
+
+    `thinking`: the template has opened the model's thinking, and the reply begins within it.
+    """
 
     done: int
     total: int
@@ -53,14 +55,14 @@ class Prompt(NamedTuple):
 
 
 class RoundDone(NamedTuple):
-    """A round is finished. `context` is the number of tokens in the target's context."""
+    """A round is finished. `context`: number of tokens in the target's context."""
 
     round: Round
     context: int
 
 
 class Finished(NamedTuple):
-    """A reply ended. Seconds; `knobs` has the seed that was really used."""
+    """A reply ended. Times in seconds. `knobs` has the seed that was used."""
 
     reason: StopReason
     text: str
@@ -72,13 +74,13 @@ class Finished(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A reply ended because something broke; the text so far stands and the next prompt works."""
+    """A reply failed. The text so far stays, and the next prompt works."""
 
     message: str
 
 
 class Notice(NamedTuple):
-    """A line to show, in passing. `draft_failed`: the reply goes on without the draft model."""
+    """A line to show. `draft_failed`: the reply continues without the draft model."""
 
     message: str
     draft_failed: bool = False

@@ -253,7 +253,7 @@ class Pair:
             raise DraftError(str(error)) from error
 
     def _light_draft(self, setup: Setup, extra_buffers: bool) -> Model:
-        """The draft, or its lighter copy where that is wanted and pays."""
+        """The draft, or its draft copy where that is wanted and worth using."""
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
@@ -275,7 +275,7 @@ class Pair:
             return loaded(None)
 
         wanted = setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup)
-        copy = draft_copy.made(setup.draft, self.target) if wanted else None
+        copy = draft_copy.find(setup.draft, self.target) if wanted else None
         if copy is not None:
             try:
                 return load(str(copy))
@@ -286,7 +286,7 @@ class Pair:
         if not wanted or draft.recurrent:  # of one that is refused no copy is needed
             return draft
         try:
-            copy = draft_copy.make(draft, self.target, self.progress("lighter copy of the draft"))
+            copy = draft_copy.make(draft, self.target, self.progress("draft copy"))
         except SpectuiError as error:
             self._emit(Notice(f"The draft is used as it is: {error}"))
             return draft
@@ -301,7 +301,7 @@ class Pair:
         if Path(self.draft.path) != draft_copy.copy_of(setup.draft):
             return ""
         before, after = (os.path.getsize(os.path.expanduser(path)) / 1e6 for path in (setup.draft, self.draft.path))
-        return f"drafts with a copy in {draft_copy.KIND}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
+        return f"drafts with a copy in {draft_copy.QUANTISATION}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
         """A function to be told 0..1, that emits a Loading event each percent."""

@@ -1,4 +1,4 @@
-"""What a user interface may ask of an engine. `worker.Worker` is the real one, the tests have a `FakeEngine`."""
+"""The interface of an engine. `worker.Worker` is the real one; the tests have a `FakeEngine`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spectui.knobs import Knobs, Setup
 
 
 class Engine(Protocol):
-    """Commands go down and return at once; events come up through a deque that the caller drains."""
+    """Commands return at once; the results are events in a deque that the caller drains."""
 
     knobs: Knobs
-    """Read once per round; assign a whole new snapshot to act from the next round on."""
+    """The decoder reads them once per round: a new value acts from the next round on."""
 
     events: deque[Event]
 
@@ -22,10 +22,10 @@ class Engine(Protocol):
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
 
     def generate(self, messages: Sequence[Message]) -> None:
-        """Answer the conversation, or go on with the reply that it ends with. Ends in Finished or Failed."""
+        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
 
     def stop(self) -> None:
-        """End the reply within one target pass, or cancel the loading."""
+        """Stop the reply within one target pass, or cancel the loading."""
 
     def close(self) -> None:
-        """Stop everything and end the thread. May be called at any moment, and twice."""
+        """Stop everything and end the thread. May be called at any time, and twice."""

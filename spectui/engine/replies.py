@@ -1,4 +1,4 @@
-"""Past replies of a model, as tokens on disk, so that what it wrote once can be drafted in other conversations."""
+"""Past replies of a model, as tokens on disk, so that other conversations can draft from them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from spectui.atomic import write_atomic
 from spectui.speculation.drafters.suffix import SuffixAutomaton
 
 MOST = 32_768
-"""Tokens kept per model, the latest, and in memory up to twice as many. An automaton over so many takes about 20 MB and a
-quarter of a second."""
+"""Latest tokens on disk per model; up to twice as many in memory. An automaton over so many takes 20 MB and 0.25 s."""
 
 _BREAK = -1
-"""Stands between replies, so that no match reaches from one into the next."""
+"""Separates replies, so that no match extends from one into the next."""
 
 
 class Replies:
-    """What a model wrote lately, and the automaton to find it in. A disk that fails costs the memory, never the reply."""
+    """A model's past replies, and the automaton that finds matches in them. Failures of the disk are ignored."""
 
     def __init__(self, model: Path, n_vocab: int) -> None:
         name = hashlib.sha256(f"{model.name} {model.stat().st_size}".encode()).hexdigest()[:24]
@@ -32,24 +31,24 @@ class Replies:
         self._extend(self._read())
 
     def add(self, reply: Sequence[int]) -> None:
-        """A reply is finished. The file is read again first: another spectui may have written meanwhile."""
+        """Add a finished reply. Reads the file again first, because another process may have written to it."""
         self._extend((*reply, _BREAK))
-        if len(self.automaton.tokens) > 2 * MOST:  # it cannot forget its beginning alone
+        if len(self.automaton.tokens) > 2 * MOST:  # an automaton cannot delete its oldest tokens
             latest = self.automaton.tokens[-MOST:]
             self.automaton.clear()
             self._extend(latest)
-        kept = [*self._read(), *reply, _BREAK][-MOST:]
+        tokens = [*self._read(), *reply, _BREAK][-MOST:]
         with suppress(OSError):
-            write_atomic(self._file, np.array(kept, "<i4").tobytes())
+            write_atomic(self._file, np.array(tokens, "<i4").tobytes())
 
     def _extend(self, tokens: Iterable[int]) -> None:
         for token in tokens:
             self.automaton.extend(token)
 
     def _read(self) -> list[int]:
-        """The tokens on disk; none if there is no file, or it is damaged."""
+        """The tokens on disk; none if the file does not exist or is damaged."""
         try:
-            if not self._file.is_file():  # a pipe would be waited for
+            if not self._file.is_file():  # to open a pipe would block
                 return []
             with self._file.open("rb") as file:
                 data = file.read(4 * MOST + 1)
@@ -62,8 +61,8 @@ class Replies:
         return [int(token) for token in tokens] if sound else []
 
 
-def forget() -> int:
-    """Delete the replies of every model from the disk; returns how many files that were."""
+def delete_all() -> int:
+    """Delete the replies of all models from the disk; returns the number of files."""
     files = list(paths.state_directory().glob("replies-*.tokens"))
     for file in files:
         file.unlink(missing_ok=True)

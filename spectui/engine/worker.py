@@ -24,7 +24,7 @@ _NICE = 5
 """Added to the thread's nice value."""
 
 Watch = Callable[[str, Setup], None]
-"""Is told, in the worker's thread, what begins with which set-up: "loading draft", "decoding"; "": nothing goes on."""
+"""Called in the worker's thread with what begins, and the set-up: "loading draft", "decoding"; "" when it is idle."""
 
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Commands go down a queue, events come up a deque; neither side ever waits for the other."""
+    """Commands go into a queue, events come out of a deque; neither side waits for the other."""
 
     def __init__(self, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> None:
         self._knobs = knobs or Knobs()
@@ -47,13 +47,13 @@ class Worker:
         self._session: Session | None = None
         self._handing = threading.Lock()
         self._closed = False
-        # A daemon, because a target pass on a slow machine must not keep the process from ending.
+        # A daemon thread: a target pass on a slow machine must not delay the end of the process.
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
         self._thread.start()
 
     @property
     def knobs(self) -> Knobs:
-        """The snapshot that the next round reads."""
+        """The snapshot that the next round will read."""
         return self._knobs
 
     @knobs.setter
@@ -89,12 +89,12 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """End what is being done, and what is asked for but not begun."""
+        """Stop the current command, and those in the queue."""
         self._stopped = self._posted
         self._interrupt.set()
 
     def close(self, timeout: float = 2.0) -> None:
-        """Stop everything and end the thread; wait for it at most `timeout` seconds. May be called twice."""
+        """Stop everything and end the thread; waits for that at most `timeout` seconds. May be called twice."""
         if not self._closed:
             self._closed = True
             self.stop()
@@ -106,22 +106,22 @@ class Worker:
         self._commands.put((self._posted, command))
 
     def _run(self) -> None:
-        _give_way()
-        # Imported here, when something is asked: the window is there before llama.cpp is, and this is the thread that loads it.
+        _lower_priority()
+        # llama.cpp is imported here and at the first command: the window appears before that, and this thread must load it.
         posted = self._commands.get()
         if posted is None:
             return
         try:
             from spectui.engine.session import Session
-        except Exception as error:  # its library may be missing, or be built for another machine
+        except Exception as error:  # the library may be missing, or built for another machine
             _log.exception("llama.cpp could not be loaded", exc_info=error)
             while posted is not None:
                 self.events.append(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
                 posted = self._commands.get()
             return
 
-        session = Session(self._tell, self._interrupt)
-        with self._handing:  # what is turned just now must not be lost
+        session = Session(self._emit, self._interrupt)
+        with self._handing:  # knobs that another thread sets now must not be lost
             session.knobs, self._session = self._knobs, session
         while posted is not None:
             number, command = posted
@@ -133,7 +133,7 @@ class Worker:
             posted = self._commands.get()
         session.close()
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
         self.events.append(event)
@@ -164,16 +164,16 @@ class Worker:
         except Exception as error:
             self.events.append(Failed(self._unexpected(error, "the next prompt may work")))
 
-    def _unexpected(self, error: Exception, way_on: str) -> str:
-        """A fault of spectui's own: it goes to the log whole, and the thread lives on."""
+    def _unexpected(self, error: Exception, what_to_do: str) -> str:
+        """A sentence for a fault of spectui itself. The traceback goes to the log, and the thread continues."""
         _log.exception("unexpected error in the engine", exc_info=error)
-        return f"Something in spectui broke ({type(error).__name__}: {error}); {way_on}."
+        return f"Something in spectui broke ({type(error).__name__}: {error}); {what_to_do}."
 
 
-def _give_way() -> None:
-    """Lower this thread's priority a little, and with it that of the OpenMP threads that it will start.
+def _lower_priority() -> None:
+    """Lower the priority of this thread and of the OpenMP threads that it will start.
 
-    They spin at every barrier on every core; without this a key that is typed waits for the end of a time slice.
+    They spin at barriers on all cores: without this, the reaction to a key would wait for the end of a time slice.
     """
     if sys.platform == "linux":  # elsewhere a thread has no nice value of its own
         thread = threading.get_native_id()

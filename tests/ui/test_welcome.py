@@ -79,7 +79,7 @@ async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(
 ) -> None:
     monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf"))
     pair = demo.default_setup(Setup())
-    app = window(engine, pair, models, replace(demo.drafting(Knobs(), ()), temperature=0.1))
+    app = window(engine, pair, models, replace(demo.demo_knobs(Knobs(), ()), temperature=0.1))
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: "2 models found" in one(pilot))
         await load(pilot, engine)

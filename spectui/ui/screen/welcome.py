@@ -41,5 +41,5 @@ class Welcoming(ChatScreen):
     def choose(self, setup: Setup) -> None:
         """As in the chat; what the demo pair needed of the knobs is forgotten with it."""
         if demo.is_demo(self.session.setup) and not demo.is_demo(setup):
-            self.knobs = demo.forgotten(self.knobs)
+            self.knobs = demo.without_demo_knobs(self.knobs)
         super().choose(setup)

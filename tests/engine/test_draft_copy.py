@@ -45,7 +45,7 @@ def test_a_heavy_draft_drafts_with_a_copy_that_is_made_once(pair: Setup, heavy: 
     session.close()
     assert drafted.text == plain.text
     assert drafted.statistics.accepted > 0
-    assert any(isinstance(event, Loading) and event.what == "lighter copy of the draft" for event in events)
+    assert any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
     assert info is not None
     assert info.path == str(heavy)
     assert info.bytes < 0.6 * heavy.stat().st_size
@@ -56,7 +56,7 @@ def test_a_heavy_draft_drafts_with_a_copy_that_is_made_once(pair: Setup, heavy: 
     session, events = opened(pair)
     session.close()
     assert copy.stat().st_ino == written
-    assert not any(isinstance(event, Loading) and event.what == "lighter copy of the draft" for event in events)
+    assert not any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
 
 
 def test_a_damaged_copy_is_made_again(pair: Setup, heavy: Path):
@@ -109,8 +109,8 @@ def test_it_pays_by_the_targets_size(pair: Setup, heavy: Path):
     """Beside a large target a drafted token costs next to nothing, and its acceptance is worth more."""
     session, _ = opened(pair)
     session.close()
-    assert draft_copy.made(str(heavy), Sized(1e9)) == draft_copy.copy_of(str(heavy))  # type: ignore[arg-type]
-    assert draft_copy.made(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
+    assert draft_copy.find(str(heavy), Sized(1e9)) == draft_copy.copy_of(str(heavy))  # type: ignore[arg-type]
+    assert draft_copy.find(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
 
 
 def test_a_copy_that_is_no_lighter_is_not_made_again(pair: Setup, heavy: Path):
@@ -124,7 +124,7 @@ def test_a_copy_that_is_no_lighter_is_not_made_again(pair: Setup, heavy: Path):
     session.close()
     assert copy.stat().st_ino == written
     assert info is not None and info.remark == ""
-    assert not any(isinstance(event, Loading) and event.what == "lighter copy of the draft" for event in events)
+    assert not any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
 
 
 @pytest.mark.parametrize(
