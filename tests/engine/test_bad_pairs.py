@@ -1,4 +1,4 @@
-"""A draft that cannot be used is refused with a sentence, and the target goes on alone without being loaded again."""
+"""A draft that cannot be used is refused with a sentence, and the target continues alone without being loaded again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_draft_that_is_cut_short(worker: Worker, tmp_path: Path):
     goes_on_alone(worker)
 
 
-def test_a_draft_that_is_missing_leaves_the_choice_to_go_on(worker: Worker):
+def test_a_missing_draft_says_that_the_target_alone_would_load(worker: Worker):
     worker.load(replace(setup(), draft="/no/such.gguf"))
     assert isinstance(worker.events, Events)
     assert worker.events.wait(LoadFailed) == LoadFailed(

@@ -1,4 +1,4 @@
-"""The embedded pair: which set-up it is, and where its draft is put."""
+"""The demo pair: which set-up it is, and where its draft is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_another_target_with_its_draft_is_not_the_demo_pair():
     assert not is_demo(replace(pair, model="/models/other.gguf"))
 
 
-def test_a_place_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with pytest.raises(SpectuiError, match=r"^There is no place for the demo's draft, .*: Not a directory\.$"):

@@ -1,4 +1,4 @@
-"""A draft of many bits is replaced by a copy of fewer, once, and the text stays what it was."""
+"""The draft copy: a draft with many bits a weight is copied once with fewer, and the text stays the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pair(heavy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setup:
     return replace(setup(), draft=str(heavy))
 
 
-def test_a_heavy_draft_drafts_with_a_copy_that_is_made_once(pair: Setup, heavy: Path):
+def test_a_heavy_draft_uses_a_copy_that_is_made_once(pair: Setup, heavy: Path):
     session, events = opened(pair)
     plain = ask(session, replace(KNOBS, drafter="off"), SNAKE)
     drafted = ask(session, KNOBS, SNAKE)
@@ -68,7 +68,7 @@ def test_a_damaged_copy_is_made_again(pair: Setup, heavy: Path):
     assert copy.stat().st_size > 70e6
 
 
-def test_the_draft_is_used_as_it_is_where_that_is_asked_for(pair: Setup, heavy: Path):
+def test_requantise_draft_off_uses_the_draft_itself(pair: Setup, heavy: Path):
     session, _ = opened(replace(pair, requantise_draft="off"))
     info = session._pair.draft_info()
     session.close()
@@ -84,7 +84,7 @@ def test_a_changed_file_gets_a_copy_of_its_own(heavy: Path):
     assert draft_copy.copy_of(str(heavy)) != before
 
 
-def test_what_cannot_be_copied_is_used_as_it_is_with_a_notice(pair: Setup, monkeypatch: pytest.MonkeyPatch):
+def test_a_draft_that_cannot_be_copied_is_used_itself_with_a_notice(pair: Setup, monkeypatch: pytest.MonkeyPatch):
     def fails(*_: object, **__: object) -> None:
         raise SpectuiError("heavy.gguf could not be quantised as Q4_0: no space.")
 
@@ -105,15 +105,15 @@ class Sized:
         self.n_bytes = n_bytes
 
 
-def test_it_pays_by_the_targets_size(pair: Setup, heavy: Path):
-    """Beside a large target a drafted token costs next to nothing, and its acceptance is worth more."""
+def test_whether_a_copy_is_worth_using_depends_on_the_target(pair: Setup, heavy: Path):
+    """With a large target a drafted token costs almost nothing, and its acceptance is worth more."""
     session, _ = opened(pair)
     session.close()
     assert draft_copy.find(str(heavy), Sized(1e9)) == draft_copy.copy_of(str(heavy))  # type: ignore[arg-type]
     assert draft_copy.find(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
 
 
-def test_a_copy_that_is_no_lighter_is_not_made_again(pair: Setup, heavy: Path):
+def test_a_copy_that_is_not_smaller_is_not_made_again(pair: Setup, heavy: Path):
     """Rows that do not divide into blocks of 32 stay at 16 bits."""
     copy = draft_copy.copy_of(str(heavy))
     copy.parent.mkdir(parents=True)
@@ -130,7 +130,7 @@ def test_a_copy_that_is_no_lighter_is_not_made_again(pair: Setup, heavy: Path):
 @pytest.mark.parametrize(
     "name", ["x" * 250 + ".gguf", "\u00e9" * 120 + ".gguf", os.fsdecode(b"\xff.gguf"), "a\x1b[2J.gguf"]
 )
-def test_any_name_that_a_file_can_have(pair: Setup, heavy: Path, tmp_path: Path, name: str):
+def test_a_draft_may_have_any_file_name(pair: Setup, heavy: Path, tmp_path: Path, name: str):
     draft = tmp_path / name
     draft.symlink_to(heavy)
     session, _ = opened(replace(pair, draft=str(draft)))
@@ -139,7 +139,7 @@ def test_any_name_that_a_file_can_have(pair: Setup, heavy: Path, tmp_path: Path,
     assert info is not None and "a copy in Q4_0" in info.remark
 
 
-def test_what_a_killed_spectui_left_is_cleared_away(pair: Setup, heavy: Path):
+def test_unfinished_copies_of_ended_processes_are_deleted(pair: Setup, heavy: Path):
     directory = draft_copy.copy_of(str(heavy)).parent
     directory.mkdir(parents=True)
     ended = subprocess.run(
@@ -153,7 +153,7 @@ def test_what_a_killed_spectui_left_is_cleared_away(pair: Setup, heavy: Path):
     assert alive.exists() and not dead.exists()
 
 
-def test_a_part_of_a_split_model_is_left_alone(pair: Setup, heavy: Path, tmp_path: Path):
+def test_a_split_model_is_not_copied(pair: Setup, heavy: Path, tmp_path: Path):
     part = tmp_path / "heavy-00001-of-00001.gguf"
     part.symlink_to(heavy)
     session, _ = opened(replace(pair, draft=str(part)))
@@ -161,7 +161,7 @@ def test_a_part_of_a_split_model_is_left_alone(pair: Setup, heavy: Path, tmp_pat
     assert not draft_copy.copy_of(str(part)).exists()
 
 
-def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
+def test_the_number_of_copies_is_limited_and_all_can_be_deleted(pair: Setup, heavy: Path):
     directory = draft_copy.copy_of(str(heavy)).parent
     directory.mkdir(parents=True)
     for age in range(9):
@@ -177,7 +177,7 @@ def test_copies_are_bounded_and_can_be_deleted(pair: Setup, heavy: Path):
     assert not list(directory.iterdir())
 
 
-def test_a_draft_on_a_gpu_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+def test_a_draft_on_a_gpu_is_not_copied(monkeypatch: pytest.MonkeyPatch):
     gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
     monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
     assert not placement.drafts_on_cpu(Setup(draft="d"))

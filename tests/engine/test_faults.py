@@ -1,4 +1,4 @@
-"""What fails within a reply: the text so far stands, the sentence is told, and the next prompt works."""
+"""Failures within a reply: the text so far stays, a sentence says what failed, and the next prompt works."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_target_that_fails_at_a_pass(pair: ToyPair, expected: str, k: int):
     assert answer(session).text == expected
 
 
-def test_a_target_whose_logits_are_no_numbers(pair: ToyPair, expected: str):
+def test_a_target_whose_logits_are_nan(pair: ToyPair, expected: str):
     events: list[Event] = []
     session = session_on(pair, events)
     pair.memory.nan_at = len(PROMPT) + 9
@@ -163,7 +163,7 @@ def worker(pair: ToyPair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
 @pytest.mark.parametrize(
     ("fault", "says"), [("fails_after", "the toy failed"), ("nan_at", "logits that are not numbers")]
 )
-def test_the_worker_tells_it_as_failed_and_answers_the_next_prompt(
+def test_the_worker_emits_failed_and_answers_the_next_prompt(
     worker: Worker, pair: ToyPair, expected: str, fault: str, says: str
 ):
     assert isinstance(worker.events, Events)

@@ -185,7 +185,7 @@ def test_no_logits(chat: Chat, expected: str, inject: Inject, monkeypatch: pytes
     goes_on(chat, expected, monkeypatch)
 
 
-def test_logits_that_are_no_numbers(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logits_that_are_nan(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.full((5, chat.session._pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
     inject("llama_get_logits", rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), nth=4, of=chat.target)
     with pytest.raises(SpectuiError, match="logits that are not numbers"):
@@ -194,7 +194,7 @@ def test_logits_that_are_no_numbers(chat: Chat, expected: str, inject: Inject, m
     goes_on(chat, expected, monkeypatch)
 
 
-def test_a_memory_that_cannot_be_cut_back_changes_no_token(chat: Chat, expected: str, inject: Inject) -> None:
+def test_a_context_that_cannot_be_truncated_changes_no_token(chat: Chat, expected: str, inject: Inject) -> None:
     inject("llama_memory_seq_rm", False)
     assert chat.ask().text == expected
 

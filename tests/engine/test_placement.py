@@ -1,4 +1,4 @@
-"""Under which key the costs of the two models are kept."""
+"""The keys under which the costs of the two models are stored."""
 
 from __future__ import annotations
 
@@ -48,24 +48,22 @@ def keys(setup: Setup) -> tuple[object, object]:
         ({"remember": "on"}, False, False),
     ],
 )
-def test_each_models_costs_are_kept_under_what_they_depend_on(
-    models: Setup, changed: dict[str, object], target: bool, draft: bool
-):
+def test_each_key_holds_what_the_costs_depend_on(models: Setup, changed: dict[str, object], target: bool, draft: bool):
     directory = Path(models.model or "").parent
     files = {key: str(directory / value) for key, value in changed.items() if key in ("model", "draft")}  # type: ignore[operator]
     other = replace(models, **(changed | files))  # type: ignore[arg-type]
     assert [one != two for one, two in zip(keys(models), keys(other), strict=True)] == [target, draft]
 
 
-def test_a_file_that_was_written_anew_is_another_model(models: Setup):
+def test_a_file_that_was_written_again_is_another_model(models: Setup):
     before = keys(models)
     Path(models.model or "").write_bytes(b"GGUF, and more")
     after = keys(models)
     assert before[0] != after[0] and before[1] == after[1]
 
 
-def test_as_many_threads_as_there_are_cores_is_a_number(models: Setup, monkeypatch: pytest.MonkeyPatch):
-    """A process that may use fewer cores must not believe what was measured on more."""
+def test_the_key_holds_the_number_of_threads_that_auto_means(models: Setup, monkeypatch: pytest.MonkeyPatch):
+    """A process that may use fewer cores must not use costs that were measured on more."""
     automatic = replace(models, threads=0)
     monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 8)
     eight = keys(automatic)
@@ -74,7 +72,7 @@ def test_as_many_threads_as_there_are_cores_is_a_number(models: Setup, monkeypat
 
 
 @pytest.mark.parametrize("change", ["card", "driver", "visible", "none"])
-def test_costs_of_another_gpu_are_not_believed(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
+def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
     monkeypatch.setattr(devices, "list_devices", lambda: (CARD,))
     monkeypatch.setattr(devices, "_driver", lambda: ("580.65", "6.12"))
     before = keys(models)
@@ -91,7 +89,7 @@ def test_costs_of_another_gpu_are_not_believed(models: Setup, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("fresh_directories")
-def test_another_draft_leaves_the_targets_costs_as_they_are(monkeypatch: pytest.MonkeyPatch):
+def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("spectui.engine.profile._NOISY", float("inf"))  # however busy the machine is, they are kept
     events: list[Event] = []
     session = Session(events.append)

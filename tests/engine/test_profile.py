@@ -1,4 +1,4 @@
-"""What is measured at load, and what of it is believed later."""
+"""The costs measured at load, and which of them are used later."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_draft_is_measured_once_too():
         lambda text: json.dumps(json.loads(text) | {"kappa": "much"}),
     ],
 )
-def test_a_damaged_file_is_made_anew(state: Path, damage: Any):
+def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
     first = measured(Target())
     [file] = state.glob("target-costs-*.json")
     sound = file.read_text()
@@ -126,7 +126,7 @@ class Clocked(Target):
 
 
 @pytest.mark.parametrize(("seconds", "noisy"), [((0.001,), False), ((0.001, 0.002), True)])
-def test_what_was_measured_while_the_machine_was_busy_is_not_kept(
+def test_costs_measured_on_a_busy_machine_are_not_stored(
     state: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], noisy: bool
 ):
     assert measured(Clocked(cycle(seconds), monkeypatch)).noisy == noisy
@@ -141,7 +141,7 @@ def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: p
     assert len(found.verify) < 1 + len([*chain(*room.SIZES)])
 
 
-def test_one_hiccup_does_not_make_a_size_dear(monkeypatch: pytest.MonkeyPatch):
+def test_one_slow_pass_does_not_make_a_size_expensive(monkeypatch: pytest.MonkeyPatch):
     seconds = chain(repeat(0.001, 1 + max(room.EQUAL_SIZES)), [0.001, 0.05], repeat(0.001))
     found = measured(Clocked(seconds, monkeypatch))
     assert max(found.verify.values()) < 0.002
@@ -160,7 +160,7 @@ class Stepped(Target):
         return super().evaluate(tokens, rows)
 
 
-def test_a_step_among_the_small_sizes_is_known_before_the_time_is_up(monkeypatch: pytest.MonkeyPatch):
+def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: pytest.MonkeyPatch):
     target = Stepped(monkeypatch)
     verify = measured(target).model()
     assert target.now <= room.BOUND_S + 0.3
@@ -181,7 +181,7 @@ class Attentive(Target):
         return super().evaluate(tokens, rows)
 
 
-def test_what_attention_costs_is_measured_where_a_short_context_shows_it(monkeypatch: pytest.MonkeyPatch):
+def test_the_cost_of_attention_is_measured_if_a_short_context_shows_it(monkeypatch: pytest.MonkeyPatch):
     dear = measured(Attentive(23e-6, monkeypatch))
     assert dear.kappa == pytest.approx(23e-6)
     verify = dear.model()
@@ -191,14 +191,14 @@ def test_what_attention_costs_is_measured_where_a_short_context_shows_it(monkeyp
     assert cheap.kappa == 0 and cheap.verify.keys() == dear.verify.keys()
 
 
-def test_it_is_left_to_the_rounds_where_the_time_is_nearly_up(monkeypatch: pytest.MonkeyPatch):
+def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch: pytest.MonkeyPatch):
     target = Clocked(repeat(0.075), monkeypatch)
     assert set(measured(target).verify) == {1, *chain(*room.SIZES)}
     assert target.now <= room.BOUND_S
 
 
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
-def test_the_machine_is_looked_at_again_each_time(monkeypatch: pytest.MonkeyPatch, slower: float):
+def test_the_drift_is_measured_at_each_load(monkeypatch: pytest.MonkeyPatch, slower: float):
     """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
     first = measured(Clocked(repeat(0.01), monkeypatch))
     again = measured(Clocked(repeat(0.01 * slower), monkeypatch))
@@ -218,7 +218,7 @@ class Stopped(Target):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_stopped_it_leaves_nothing_and_is_measured_the_next_time():
+def test_an_interrupted_measurement_leaves_nothing():
     target = Stopped()
     with pytest.raises(Interrupted):
         measured(target)
@@ -227,7 +227,7 @@ def test_stopped_it_leaves_nothing_and_is_measured_the_next_time():
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_conversation_in_memory_is_not_thrown_away_for_it():
+def test_a_conversation_in_the_context_is_not_discarded_to_measure():
     target = Target()
     target.evaluate([1, 2, 3], 1)
     assert measured(target) == TargetCosts()

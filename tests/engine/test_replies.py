@@ -1,4 +1,4 @@
-"""Past replies on disk, and what they are good for."""
+"""Past replies on disk, and drafting from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_was_written_once_is_drafted_in_another_conversation():
+def test_a_past_reply_is_drafted_in_another_conversation():
     knobs = Knobs(temperature=0, predict=60, drafter="suffix", policy="fixed", draft_max=8, p_min=0.5)
     session, _ = opened(replace(alone(), remember="on"))
     first = ask(session, knobs, SNAKE)
@@ -62,7 +62,7 @@ def test_the_end_of_a_remembered_reply_ends_the_draft(policy: str):
     assert longer.statistics.accepted > 4
 
 
-def test_no_draft_reaches_from_one_reply_into_the_next(model: Path):
+def test_no_draft_extends_from_one_reply_into_the_next(model: Path):
     remembered = Replies(model, 100)
     remembered.add([1, 2, 3])
     remembered.add([4, 5])
@@ -71,14 +71,14 @@ def test_no_draft_reaches_from_one_reply_into_the_next(model: Path):
     assert [each.id for each in match.candidates()] == [2, 3]
 
 
-def test_nothing_is_kept_unless_asked_for(state: Path):
+def test_nothing_is_stored_by_default(state: Path):
     session, _ = opened(alone())
     ask(session, Knobs(temperature=0, predict=8), SNAKE)
     session.close()
     assert not list(state.glob("replies-*"))
 
 
-def test_the_file_is_private_bounded_and_of_one_model(model: Path, state: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_file_is_private_limited_and_for_one_model(model: Path, state: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(replies, "MOST", 10)
     Replies(model, 100).add([1, 2, 3])
     Replies(model, 100).add([4, 5, 6, 7, 8, 9, 10])
@@ -90,7 +90,7 @@ def test_the_file_is_private_bounded_and_of_one_model(model: Path, state: Path, 
     assert Replies(other, 100).automaton.tokens == []
 
 
-def test_what_is_in_memory_is_bounded_too_and_the_latest_is_found(model: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_tokens_in_memory_are_limited_too_and_the_latest_are_found(model: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(replies, "MOST", 10)
     remembered = Replies(model, 100)
     automaton = remembered.automaton
@@ -110,7 +110,7 @@ def test_what_is_in_memory_is_bounded_too_and_the_latest_is_found(model: Path, m
     data=st.binary(max_size=64)
     | st.lists(st.integers(-2, 100), max_size=12).map(lambda n: np.array(n, "<i4").tobytes())
 )
-def test_any_file_is_replies_or_none(model: Path, state: Path, data: bytes):
+def test_any_file_content_is_tokens_or_none(model: Path, state: Path, data: bytes):
     Replies(model, 100).add([1])
     [file] = state.glob("replies-*.tokens")
     file.write_bytes(data)
@@ -130,7 +130,7 @@ def test_a_file_without_an_end_and_a_pipe_are_none(model: Path, state: Path):
 
 
 @pytest.mark.parametrize("damage", [b"abc", b"\xff\xff\xff\x7f", b"\xfe\xff\xff\xff"])
-def test_a_damaged_file_is_begun_anew(model: Path, state: Path, damage: bytes):
+def test_a_damaged_file_is_written_again(model: Path, state: Path, damage: bytes):
     Replies(model, 100).add([1, 2, 3])
     [file] = state.glob("replies-*.tokens")
     file.write_bytes(damage)
@@ -140,9 +140,7 @@ def test_a_damaged_file_is_begun_anew(model: Path, state: Path, damage: bytes):
     assert Replies(model, 100).automaton.tokens == [4, -1]
 
 
-def test_a_directory_that_cannot_be_written_costs_nothing_but_the_memory(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_directory_that_cannot_be_written_is_no_error(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "model.gguf" / "under-a-file"))
     remembered = Replies(model, 100)
     remembered.add([1, 2])

@@ -1,4 +1,4 @@
-"""Templates that open the model's thinking, and those that leave out what it thought before."""
+"""Templates that open the model's thinking, and templates that leave out earlier thinking."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ SAID = "{% for each in messages %}{{ each.content.split('</think>\n\n')[-1] }}\n
         (SAID + r"{{ '<think>\n\n</think>\n\n' }}", "hi\nho\nand?\n<think>\n\n</think>\n\n", False),
     ],
 )
-def test_the_template_alone_says_what_becomes_of_thinking(
-    tmp_path: Path, template: str, prompt: str, thinking: bool
-) -> None:
+def test_the_template_decides_about_thinking(tmp_path: Path, template: str, prompt: str, thinking: bool) -> None:
     events: list[Event] = []
     session = Session(events.append)
     session.knobs = Knobs(predict=1, drafter="off")

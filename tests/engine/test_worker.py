@@ -1,4 +1,4 @@
-"""The thread that makes every llama.cpp call: it is asked without waiting, stopped at any moment, and lives on."""
+"""The engine's thread: commands return at once, any of them can be stopped, and the thread continues."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_stop_within_a_reply(worker: Worker):
     assert events.wait(Finished, 2).reason is StopReason.LIMIT
 
 
-def test_stop_takes_back_what_was_asked_for_but_not_begun(worker: Worker):
+def test_stop_cancels_commands_in_the_queue(worker: Worker):
     events = events_of(worker)
     worker.knobs = LONG
     worker.load(alone())
@@ -130,7 +130,7 @@ def test_stop_takes_back_what_was_asked_for_but_not_begun(worker: Worker):
     assert events.of(Finished)[1].statistics.rounds == 0
 
 
-def test_a_load_ends_the_reply(worker: Worker):
+def test_a_load_stops_the_reply(worker: Worker):
     events = events_of(worker)
     worker.knobs = LONG
     worker.load(alone())
@@ -160,7 +160,7 @@ def test_knobs_act_from_the_next_round_on(worker: Worker):
 
 
 @pytest.mark.parametrize("at", [loads_the_target, third_round])
-def test_close_ends_the_thread_whatever_it_does(worker: Worker, at: object):
+def test_close_ends_the_thread_at_any_time(worker: Worker, at: object):
     events = events_of(worker)
     worker.knobs = LONG
     held = Held(events, at)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def test_close_ends_the_thread_whatever_it_does(worker: Worker, at: object):
     assert all(finished.reason is StopReason.CANCELLED for finished in events.of(Finished))
 
 
-def test_close_of_a_worker_that_was_never_asked(worker: Worker):
+def test_close_of_a_worker_without_commands(worker: Worker):
     worker.close(PATIENCE)
     worker.close(PATIENCE)
     assert not worker._thread.is_alive()
@@ -195,7 +195,7 @@ def test_a_wrong_file_is_a_sentence_and_the_next_load_works(worker: Worker):
 
 
 @pytest.mark.parametrize(("method", "kind"), [("load", LoadFailed), ("generate", Failed)])
-def test_a_fault_of_spectuis_own_is_told_and_the_thread_lives(
+def test_a_fault_of_spectui_is_a_sentence_and_the_thread_continues(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, method: str, kind: type[LoadFailed] | type[Failed]
 ):
     events = events_of(worker)
@@ -224,7 +224,7 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no nice value of its own")
-def test_the_engine_gives_way_to_the_keys_that_a_person_types(worker: Worker):
+def test_the_engine_has_a_lower_priority(worker: Worker):
     worker.load(alone())
     events_of(worker).wait(Loaded)
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())

@@ -1,4 +1,4 @@
-"""Events to wait for and to hold the engine's thread at, without a sleep."""
+"""Wait for events, and stop the engine's thread at one, without a sleep."""
 
 from __future__ import annotations
 

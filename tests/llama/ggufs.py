@@ -1,4 +1,4 @@
-"""Small GGUF files made on the spot: a model of a few thousand weights with whatever vocabulary and keys a test wants."""
+"""Write small GGUF files: a model of a few thousand weights, with the vocabulary and the keys that a test needs."""
 
 from __future__ import annotations
 

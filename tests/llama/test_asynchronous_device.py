@@ -64,8 +64,8 @@ def on_the_device(program: str, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_prompt_is_computed_when_it_is_said_to_be():
-    """The first round of a reply takes no longer than the second by much: nothing of the prompt is left for it."""
+def test_the_prompt_is_computed_before_the_first_round():
+    """The first round takes about as long as the second, so it computes nothing of the prompt."""
     setup = alone()
     found = on_the_device(REPLY, json.dumps({"model": setup.model, "ctx_size": 256, "ubatch": 32, "no_profile": "on"}))
     assert "gpu" in found["kinds"] or "igpu" in found["kinds"]
@@ -74,7 +74,7 @@ def test_the_prompt_is_computed_when_it_is_said_to_be():
     assert found["prompt_s"] > found["rounds"][1], "a hundred tokens take longer than one"
 
 
-def test_the_self_test_leaves_the_device_alone(tmp_path: Path):
+def test_the_self_test_does_not_use_the_device(tmp_path: Path):
     buffers = on_the_device(SELF_TEST, str(tmp_path))
     assert any("CPU" in line for line in buffers)
     assert not any("Vulkan" in line for line in buffers)

@@ -1,4 +1,4 @@
-"""The BOS token: a prompt begins with it where the vocabulary asks for it, whatever the chat template writes."""
+"""The BOS token: a prompt begins with it if the vocabulary asks for that, whatever the chat template writes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_vocabulary_decides_whether_a_prompt_begins_with_bos(
     assert len(tokens) > 3
 
 
-def test_a_reply_that_goes_on_has_the_same_beginning(tmp_path: Path):
+def test_a_continued_reply_has_the_same_beginning(tmp_path: Path):
     path = made(tmp_path / "model.gguf", "bpe", "without", True)
     begun = prompt(path)
     assert prompt(path, [*TALK, ("assistant", "bb")])[: len(begun)] == begun

@@ -1,4 +1,4 @@
-"""The memory of a model: however it was filled, cut back and filled again, the logits are those of a fresh one."""
+"""A context gives the same logits as a new one, however it was filled, truncated and filled again."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def agrees_with_a_fresh_start(context: Context, edits: list[tuple[int, list[int]
 
 @given(edits=steps, last=st.lists(st.integers(3, 60), min_size=1, max_size=9))
 @within_a_second
-def test_cutting_back_and_appending_is_a_fresh_evaluation(
+def test_truncating_and_appending_gives_the_logits_of_a_new_context(
     tiny: Model, edits: list[tuple[int, list[int]]], last: list[int]
 ):
     context = opened(tiny)
@@ -117,7 +117,7 @@ def test_cutting_back_and_appending_is_a_fresh_evaluation(
 
 @given(edits=steps, last=st.lists(st.integers(3, 60), min_size=1, max_size=3))
 @settings(parent=within_a_second, max_examples=4)
-def test_so_it_is_on_a_real_model(smol: Model, edits: list[tuple[int, list[int]]], last: list[int]):
+def test_the_same_on_a_real_model(smol: Model, edits: list[tuple[int, list[int]]], last: list[int]):
     context = opened(smol)
     try:
         agrees_with_a_fresh_start(context, edits, last)
@@ -125,7 +125,7 @@ def test_so_it_is_on_a_real_model(smol: Model, edits: list[tuple[int, list[int]]
         context.close()
 
 
-def test_rows_are_the_last_ones_and_none_are_none(tiny: Model):
+def test_rows_are_the_last_ones(tiny: Model):
     tokens = [n * 7 % VOCABULARY for n in range(50)]
     context = opened(tiny, ubatch=8)
     assert context.slice == 8
@@ -152,7 +152,7 @@ def test_a_full_context_is_a_sentence_and_changes_nothing(tiny: Model):
     context.close()
 
 
-def test_an_interrupt_set_before_the_pass_leaves_the_memory(tiny: Model):
+def test_an_interrupt_before_a_pass_leaves_the_context_unchanged(tiny: Model):
     interrupt = Interrupt()
     context = opened(tiny, interrupt=interrupt)
     tokens = list(range(3, 43))
@@ -166,7 +166,7 @@ def test_an_interrupt_set_before_the_pass_leaves_the_memory(tiny: Model):
     context.close()
 
 
-def test_an_interrupt_within_a_pass_leaves_the_memory(smol: Model, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_within_a_pass_leaves_the_context_unchanged(smol: Model, monkeypatch: pytest.MonkeyPatch):
     interrupt = Interrupt()
     asked = 0
 
@@ -199,7 +199,7 @@ def test_an_interrupt_within_a_pass_leaves_the_memory(smol: Model, monkeypatch: 
     context.close()
 
 
-def test_a_context_beyond_all_memory_is_a_sentence_and_nothing_is_asked_for(
+def test_a_context_larger_than_all_memory_is_a_sentence_before_it_is_allocated(
     tiny: Model, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(llama, "llama_init_from_model", lambda *_: pytest.fail("memory was asked for"))
@@ -257,7 +257,7 @@ def test_a_pass_may_be_larger_than_the_batch(tiny: Model):
     assert (done.returncode, done.stdout.split("\n")[:4]) == (0, ["(17, 64)"] * 4), done.stderr
 
 
-def test_a_sliding_window_is_cut_back_where_its_cells_are_there(gemma: Model):
+def test_a_sliding_window_is_truncated_if_it_has_the_cells(gemma: Model):
     tokens = [5 + n * 7 % 200 for n in range(400)]
     context = opened(gemma, n_ctx=512)
     assert gemma.window == 16
@@ -269,7 +269,7 @@ def test_a_sliding_window_is_cut_back_where_its_cells_are_there(gemma: Model):
 
 
 @pytest.mark.parametrize("length", [100, 155])  # before all cells that are left, and among the first of them
-def test_a_sliding_window_that_lost_its_cells_is_emptied(gemma: Model, monkeypatch: pytest.MonkeyPatch, length: int):
+def test_a_sliding_window_without_the_cells_is_emptied(gemma: Model, monkeypatch: pytest.MonkeyPatch, length: int):
     """llama.cpp answers that it dropped the tokens, and would then attend to cells that are gone."""
     defaults = llama.llama_context_default_params
 
@@ -313,10 +313,10 @@ WAITING = ("llama_synchronize", "llama_get_logits")
 
 
 @pytest.mark.parametrize(("length", "rows"), [(1, 1), (5, 0), (9, 4), (32, 0), (150, 1), (150, 0)])
-def test_an_evaluation_ends_when_the_device_has_computed_it(
+def test_an_evaluation_returns_when_the_device_has_computed_it(
     tiny: Model, monkeypatch: pytest.MonkeyPatch, length: int, rows: int
 ):
-    """A GPU computes while Python goes on: whoever stops the time at the end of a prompt must not stop it before."""
+    """A GPU computes while Python continues; the time of a prompt must include the computation."""
     context = opened(tiny)
     calls = Calls(monkeypatch, "llama_decode", *WAITING)
     context.evaluate([n % VOCABULARY for n in range(length)], rows)
@@ -326,8 +326,8 @@ def test_an_evaluation_ends_when_the_device_has_computed_it(
     context.close()
 
 
-def test_many_tokens_are_stopped_between_chunks_where_a_pass_cannot_be(tiny: Model, monkeypatch: pytest.MonkeyPatch):
-    """On a GPU nothing asks within a pass; a draft that reads a long text within a round must be stopped all the same."""
+def test_an_interrupt_acts_between_chunks_if_a_pass_cannot_be_aborted(tiny: Model, monkeypatch: pytest.MonkeyPatch):
+    """A GPU's pass cannot be aborted, but a draft that reads a long text within a round must stop soon."""
     monkeypatch.setattr("spectui.llama.context._ABORT", llama.ggml_abort_callback())
     interrupt = Interrupt()
     context = opened(tiny, interrupt=interrupt)

@@ -1,4 +1,4 @@
-"""Which devices a name means, and what there is."""
+"""Which devices a name selects, and which exist."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_names_in_the_order_given_in_any_case():
 
 
 @pytest.mark.parametrize("name", ["CUDA7", "CUDA0,nope", "\x1b[31m"])
-def test_an_unknown_device_gets_the_names_of_those_there_are(name: str):
+def test_the_sentence_for_an_unknown_device_names_those_that_exist(name: str):
     with pytest.raises(UsageError) as caught:
         selected(name, ALL)
     assert str(caught.value) == (
@@ -39,7 +39,7 @@ def test_an_unknown_device_gets_the_names_of_those_there_are(name: str):
     assert "\x1b" not in str(caught.value)
 
 
-def test_a_device_that_is_named_on_a_machine_without_gpus_gets_a_way_to_go_on():
+def test_the_sentence_on_a_machine_without_gpus_says_what_to_leave_out():
     with pytest.raises(UsageError) as caught:
         selected("CUDA1", [CPU], "--device-draft")
     assert str(caught.value) == ("There is no device 'CUDA1', only CPU: leave --device-draft out to go on without it.")

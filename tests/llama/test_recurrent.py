@@ -1,4 +1,4 @@
-"""A memory that cannot be cut back: rolled back by checkpoint, never corrupted. On a Mamba and a hybrid made on the spot."""
+"""Contexts that cannot be truncated are restored from a checkpoint, never corrupted. With a tiny Mamba and a tiny hybrid."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_drafts_on_a_recurrent_target_change_no_token(memory: Context, temperatu
     assert statistics.rejected > 10
 
 
-def test_a_checkpoint_gives_the_state_back_bit_for_bit(memory: Context):
+def test_a_checkpoint_restores_the_state_bit_for_bit(memory: Context):
     memory.evaluate([1, 2, 3], 0)
     expected = memory.evaluate([4], 1).copy()
     memory.clear()
@@ -189,7 +189,7 @@ def test_a_checkpoint_gives_the_state_back_bit_for_bit(memory: Context):
 
 
 @pytest.mark.parametrize("stopped", [[4], [9, 8, 7]])
-def test_a_stopped_pass_leaves_no_trace(model: Model, stopped: list[int]):
+def test_an_interrupted_pass_leaves_the_state_unchanged(model: Model, stopped: list[int]):
     interrupt = Interrupt()
     memory = Context(model, interrupt, n_ctx=256, rows=9, threads=1)
     try:
@@ -212,13 +212,13 @@ def test_it_has_no_cells_that_grow_with_the_context(models: dict[str, Model]):
 
 
 @pytest.mark.parametrize(("kind", "bytes"), [("f16", 2), ("f32", 4)])
-def test_of_a_hybrid_the_layers_that_have_cells_are_counted(models: dict[str, Model], kind: str, bytes: int):
+def test_for_a_hybrid_only_layers_with_cells_are_counted(models: dict[str, Model], kind: str, bytes: int):
     expected = 2 * sum(KV_HEADS) * HEAD * bytes  # K and V
     # llama.cpp tells hundredths of a MiB, here of 256 cells
     assert cell_bytes(models["lfm2"], kind, kind) == pytest.approx(expected, abs=0.005 * 2**20 / 256)
 
 
-def test_without_texts_it_is_no_target(tmp_path: Path):
+def test_a_model_without_texts_is_refused_as_a_target(tmp_path: Path):
     write_mamba(tmp_path / "mamba.gguf")
     assert read_header(tmp_path / "mamba.gguf").problem == "has no vocabulary of text"
     with pytest.raises(SpectuiError, match="has no vocabulary of text: choose a chat model"):
@@ -227,7 +227,7 @@ def test_without_texts_it_is_no_target(tmp_path: Path):
 
 @pytest.mark.parametrize("function", ["llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext"])
 @pytest.mark.parametrize("lacks", [1, None])
-def test_a_checkpoint_of_another_size_is_not_believed(
+def test_a_checkpoint_of_another_size_is_not_used(
     memory: Context, function: str, lacks: int | None, monkeypatch: pytest.MonkeyPatch
 ):
     """Whether it was saved or put back so: nothing of it (None), or all but a byte."""
@@ -249,7 +249,7 @@ def test_a_checkpoint_of_another_size_is_not_believed(
     assert np.array_equal(memory.evaluate([4], 1), expected)
 
 
-def test_what_no_checkpoint_covers_is_emptied_not_corrupted(memory: Context):
+def test_without_a_checkpoint_the_context_is_emptied_not_corrupted(memory: Context):
     memory.evaluate([1, 2, 3, 4, 5], 0)
     memory.truncate(2)
     assert memory.tokens == []

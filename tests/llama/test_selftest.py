@@ -1,4 +1,4 @@
-"""The self-test's verdict: found in a subprocess that may die, remembered per build and CPU."""
+"""The self-test's verdict: found in a subprocess that may crash, and stored per build and CPU."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def remembered() -> list[Path]:
     return sorted(paths.state_directory().glob("*"))
 
 
-def test_the_real_one_decodes_every_quantisation_one_way_or_the_other():
+def test_the_real_self_test_decodes_every_quantisation():
     verdict = selftest.run()
     assert verdict.ok
     assert f"works ({', '.join(QUANTISATIONS)})" in verdict.lines[-1]
@@ -59,7 +59,7 @@ def test_the_real_one_decodes_every_quantisation_one_way_or_the_other():
     assert selftest.run() == verdict
 
 
-def test_a_child_that_dies_turns_the_fast_kernels_off_and_says_how_to_rebuild(monkeypatch: pytest.MonkeyPatch):
+def test_a_crash_turns_the_fast_kernels_off_and_says_how_to_rebuild(monkeypatch: pytest.MonkeyPatch):
     started = children(monkeypatch, DIES, WORKS)
     verdict = selftest.run()
     assert (verdict.extra_buffers, verdict.ok) == (False, True)
@@ -96,7 +96,7 @@ def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, mo
     assert asked == [None] * len(QUANTISATIONS)
 
 
-def test_one_that_dies_both_ways_is_not_ok(monkeypatch: pytest.MonkeyPatch):
+def test_a_crash_without_the_fast_kernels_is_not_ok(monkeypatch: pytest.MonkeyPatch):
     children(monkeypatch, DIES, FAILS)
     verdict = selftest.run()
     assert (verdict.extra_buffers, verdict.ok) == (False, False)
@@ -104,15 +104,15 @@ def test_one_that_dies_both_ways_is_not_ok(monkeypatch: pytest.MonkeyPatch):
     assert "even without its fast kernels" in verdict.advice
 
 
-def test_a_verdict_that_nothing_works_is_not_kept(monkeypatch: pytest.MonkeyPatch):
-    """A full disk looks the same, and must not keep spectui from loading for ever."""
+def test_a_verdict_that_nothing_works_is_not_stored(monkeypatch: pytest.MonkeyPatch):
+    """A full disk looks the same, and must not prevent loading for ever."""
     children(monkeypatch, FAILS, FAILS, WORKS)
     assert not selftest.run().ok
     assert remembered() == []
     assert selftest.run().ok
 
 
-def test_one_that_works_needs_nothing_and_is_asked_once(monkeypatch: pytest.MonkeyPatch):
+def test_fast_kernels_that_work_need_one_run(monkeypatch: pytest.MonkeyPatch):
     started = children(monkeypatch, WORKS)
     verdict = selftest.run()
     assert (verdict.extra_buffers, verdict.ok) == (True, True)
@@ -120,7 +120,7 @@ def test_one_that_works_needs_nothing_and_is_asked_once(monkeypatch: pytest.Monk
     assert len(started.commands) == 1
 
 
-def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch):
+def test_a_subprocess_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
     def hangs(command: list[str], **options: object) -> None:
         raise subprocess.TimeoutExpired(command, 120)
 
@@ -128,7 +128,7 @@ def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch):
     assert not selftest.run().ok
 
 
-def test_the_verdict_is_remembered_until_it_is_forced(monkeypatch: pytest.MonkeyPatch):
+def test_the_verdict_is_stored_until_a_new_one_is_forced(monkeypatch: pytest.MonkeyPatch):
     started = children(monkeypatch, DIES, WORKS, WORKS)
     assert not selftest.run().extra_buffers
     assert not selftest.run().extra_buffers
@@ -161,7 +161,7 @@ def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyP
         b'{"extra_buffers": true, "ok": true, "lines": [], "more": 1}',
     ],
 )
-def test_a_damaged_memory_is_found_anew(monkeypatch: pytest.MonkeyPatch, content: bytes):
+def test_a_damaged_file_is_found_again(monkeypatch: pytest.MonkeyPatch, content: bytes):
     children(monkeypatch, WORKS, DIES, WORKS)
     selftest.run()
     remembered()[0].write_bytes(content)
@@ -170,7 +170,7 @@ def test_a_damaged_memory_is_found_anew(monkeypatch: pytest.MonkeyPatch, content
     assert json.loads(remembered()[0].read_text())["extra_buffers"] is False
 
 
-def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_directory_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "file" / "state"))
     children(monkeypatch, WORKS)

@@ -1,4 +1,4 @@
-"""Chat templates are somebody's programs: they may fail, and they may not reach out of their sandbox."""
+"""Chat templates are programs from anywhere: they may fail, and must stay in their sandbox."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def refused(directory: Path, template: str) -> str:
     return message
 
 
-def test_a_model_without_one_gets_chatml(tmp_path: Path):
+def test_a_model_without_a_template_gets_chatml(tmp_path: Path):
     expected = (
         "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in TALK) + "<|im_start|>assistant\n"
     )
     assert rendered(tmp_path, None) == expected
 
 
-def test_smollm2s_own_is_used_and_its_names_become_single_tokens():
+def test_smollm2s_template_is_used_and_names_become_single_tokens():
     model = Model(setup().model or "", extra_buffers=False)
     try:
         template = ChatTemplate(model)
@@ -62,14 +62,14 @@ def test_smollm2s_own_is_used_and_its_names_become_single_tokens():
         model.close()
 
 
-def test_a_template_knows_the_first_and_the_last_token(tmp_path: Path):
+def test_a_template_knows_bos_and_eos(tmp_path: Path):
     assert (
         rendered(tmp_path, "{{ bos_token }}|{{ eos_token }}|{{ add_generation_prompt }}")
         == "<|im_start|>|<|im_end|>|True"
     )
 
 
-def test_one_that_cannot_be_read_is_a_sentence(tmp_path: Path):
+def test_a_template_that_cannot_be_read_is_a_sentence(tmp_path: Path):
     assert refused(tmp_path, "{% for %}").startswith("The model's chat template cannot be read: ")
 
 
@@ -83,7 +83,7 @@ def test_one_that_cannot_be_read_is_a_sentence(tmp_path: Path):
         ("{{ range(1000000000) | list }}", "a value would be too large"),
     ],
 )
-def test_one_that_raises_is_a_sentence(tmp_path: Path, template: str, says: str):
+def test_a_template_that_raises_is_a_sentence(tmp_path: Path, template: str, says: str):
     message = refused(tmp_path, template)
     assert message.startswith("The model's chat template does not take this conversation: ")
     assert says in message
@@ -113,10 +113,10 @@ def test_a_template_stays_in_its_sandbox(tmp_path: Path, template: str):
     assert text == "[]"
 
 
-def test_one_that_writes_nothing_is_a_sentence(tmp_path: Path):
+def test_a_template_that_writes_nothing_is_a_sentence(tmp_path: Path):
     assert "makes nothing of this conversation" in refused(tmp_path, "{# nothing #}")
 
 
-def test_a_reply_that_was_stopped_goes_on_where_it_was(tmp_path: Path):
+def test_a_stopped_reply_continues_where_it_was(tmp_path: Path):
     begun = rendered(tmp_path, None, TALK)
     assert rendered(tmp_path, None, [*TALK, ("assistant", "It is")]) == begun + "It is"

@@ -1,4 +1,4 @@
-"""No text ends the process: neither a long word in a vocabulary that is split by regex, nor a character without a token."""
+"""No text ends the process: neither a long word with a tokenizer that uses regex, nor a character without a token."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made(path: Path, kind: str, pre: str = "default", words: Sequence[str] | Non
 
 @pytest.mark.parametrize("pre", ["gpt-4o", "deepseek-llm", "tekken"])
 @pytest.mark.parametrize("sign", ["a", " ", "中"])
-def test_a_word_that_would_fill_the_stack_is_read(tmp_path: Path, pre: str, sign: str):
+def test_a_word_that_would_overflow_the_usual_stack_is_tokenised(tmp_path: Path, pre: str, sign: str):
     """A thread's usual stack ends at about 20,000 characters, and the process with it."""
     with made(tmp_path / "model.gguf", "gpt2", pre) as model:
         tokens = model.tokenize(sign * LONGEST_RUN, special=True)
@@ -44,7 +44,7 @@ def test_a_word_that_would_fill_the_stack_is_read(tmp_path: Path, pre: str, sign
 
 
 @pytest.mark.parametrize("run", ["a" * (LONGEST_RUN + 1), "\n" * (LONGEST_RUN + 1), " \u3000" * LONGEST_RUN])
-def test_one_that_would_fill_any_stack_gets_a_sentence(tmp_path: Path, run: str):
+def test_a_word_that_would_overflow_any_stack_gets_a_sentence(tmp_path: Path, run: str):
     with made(tmp_path / "model.gguf", "gpt2", "gpt-4o") as model:
         with pytest.raises(TextError, match="characters in a row, with no space between them, are more than"):
             model.tokenize(run, special=True)
@@ -64,7 +64,7 @@ def test_a_character_without_a_token_gets_a_sentence(tmp_path: Path):
             model.tokenize("abc", special=False)
 
 
-def test_names_of_tokens_are_not_spelled(tmp_path: Path):
+def test_names_of_tokens_need_no_spelling(tmp_path: Path):
     with made(tmp_path / "model.gguf", "llama", words=WORDS) as model:
         assert 1 in model.tokenize("<|im_start|>ab", special=True)
         with pytest.raises(TextError, match="no token for '<'"):

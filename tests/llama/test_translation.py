@@ -1,4 +1,4 @@
-"""Drafts of other vocabularies through llama.cpp: SmolLM2 is the target, and the text stays its own."""
+"""Drafts of other vocabularies in llama.cpp, for SmolLM2 as the target: the text stays plain decoding's."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
         return decoder.tokens[len(prompt) :], statistics
 
 
-def test_words_are_the_pieces_and_come_back_from_the_tokenizer(target: Model):
+def test_pieces_are_the_models_and_tokenise_to_themselves(target: Model):
     words = TokenBytes(target)
     assert all(words.pieces[token] == target.piece(token) for token in range(0, target.n_vocab, 97))
     assert target.token_text(words.ends[0]) == "<|im_end|>" == words.names[words.ends[0]]
@@ -73,7 +73,7 @@ def test_words_are_the_pieces_and_come_back_from_the_tokenizer(target: Model):
         assert b"".join(words.pieces[token] for token in words.tokenize(text)) == text.encode()
 
 
-def test_a_space_that_the_tokenizer_puts_before_a_text_is_left_out(tmp_path: Path):
+def test_a_space_that_the_tokenizer_adds_is_left_out(tmp_path: Path):
     def unigram(writer: gguf.GGUFWriter) -> None:
         writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
         writer.kv_data[0]["tokenizer.ggml.add_bos_token"].value = True

@@ -71,7 +71,7 @@ def padded(more: int, **changes: str) -> dict[str, Any]:
     return {"tokens": tokens, "types": [1] * len(tokens)}
 
 
-def test_a_little_padding_may_differ_and_more_may_not(small: Model, tmp_path: Path):
+def test_a_little_padding_may_differ_but_not_more(small: Model, tmp_path: Path):
     assert refusal(small, write_model(tmp_path / "a.gguf", **padded(128))) is None
     message = refusal(small, write_model(tmp_path / "b.gguf", **padded(129))) or ""
     assert "it has 429 tokens and the target 300" in message
@@ -85,7 +85,7 @@ def test_the_first_five_tokens_may_differ(small: Model, tmp_path: Path):
     assert "token 5 is 'other' in the draft and 't5' in the target" in message
 
 
-def test_another_beginning_of_text_is_named(small: Model, tmp_path: Path):
+def test_another_bos_is_named(small: Model, tmp_path: Path):
     def begins_with_7(writer: gguf.GGUFWriter) -> None:
         writer.kv_data[0]["tokenizer.ggml.bos_token_id"].value = 7
         writer.kv_data[0]["tokenizer.ggml.add_bos_token"].value = True
