@@ -29,11 +29,10 @@ from spectui.llama.devices import list_devices
 events = []
 session = Session(events.append)
 session.load(Setup(**json.loads(sys.argv[1])))
-session.knobs = Knobs(temperature=0, predict=4, drafter="off")
-numbers = "one two three four five six seven eight nine ten " * 12
-session.generate([Message("user", numbers)])  # the driver compiles its shaders
+session.knobs = Knobs(temperature=0, predict=2, drafter="off")
+session.generate([Message("user", "Hi")])  # the driver compiles its shaders
 events.clear()
-finished = session.generate([Message("user", "and " + numbers)])
+finished = session.generate([Message("user", "one two three four five six seven eight nine ten " * 5)])
 rounds = [event.round.seconds for event in events if isinstance(event, RoundDone)]
 kinds = [device.kind for device in list_devices()]
 print(json.dumps({"kinds": kinds, "rounds": rounds, "prompt_s": finished.prompt_s, "tokens": finished.prompt_tokens}))
@@ -69,9 +68,9 @@ def test_the_prompt_is_computed_before_the_first_round():
     setup = alone()
     found = on_the_device(REPLY, json.dumps({"model": setup.model, "ctx_size": 256, "ubatch": 32, "no_profile": "on"}))
     assert "gpu" in found["kinds"] or "igpu" in found["kinds"]
-    assert found["tokens"] > 100
+    assert found["tokens"] > 60
     assert found["rounds"][0] < 3 * found["rounds"][1]
-    assert found["prompt_s"] > found["rounds"][1], "a hundred tokens take longer than one"
+    assert found["prompt_s"] > found["rounds"][1], "many tokens take longer than one"
 
 
 def test_the_self_test_does_not_use_the_device(tmp_path: Path):
