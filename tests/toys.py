@@ -27,7 +27,7 @@ class ToyModel:
     ) -> None:
         self.n_vocab = n_vocab
         self.n_ctx = n_ctx
-        self.slice = 5
+        self.chunk = 5
         self.tokens: list[int] = []
         self.evaluated = 0
         self.passes: list[int] = []

@@ -93,5 +93,5 @@ def _explained(
 
 
 def _fill(memory: Evaluator, tokens: list[int]) -> None:
-    for start in range(0, len(tokens), memory.slice):
-        memory.evaluate(tokens[start : start + memory.slice], 0)
+    for start in range(0, len(tokens), memory.chunk):
+        memory.evaluate(tokens[start : start + memory.chunk], 0)

@@ -85,28 +85,28 @@ class Context:
         divides = type_k == type_v and type_k in ("f16", "f32")
         self._reference = ReferencePath(self._context) if equal_rows and divides else None
         self._ubatch = params.n_ubatch
-        # Slices of n_ubatch: on a GPU nothing can be interrupted within one.
-        self.slice = min(params.n_ubatch, params.n_batch)
-        self._batch = llama.llama_batch_init(max(self.slice, rows), 0, 1)
-        self._fields = _Fields(self._batch, max(self.slice, rows))
+        # Chunks of n_ubatch tokens: on a GPU a pass cannot be interrupted.
+        self.chunk = min(params.n_ubatch, params.n_batch)
+        self._batch = llama.llama_batch_init(max(self.chunk, rows), 0, 1)
+        self._fields = _Fields(self._batch, max(self.chunk, rows))
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         """Append tokens; the logits after each of the last `rows`, float32 [rows, n_vocab], valid until the next call.
 
-        Returns when the tokens are computed, also on a device that computes while Python goes on: otherwise whoever measures
-        the time, reports progress or stops the reply would be ahead of the device. Raises Interrupted, or EvaluationError; the
-        context then holds what it held before.
+        Returns when the device has computed the tokens. Without that a GPU computes while Python continues, so measured times
+        would be too short, progress too early, and a stop too late. Raises Interrupted, or EvaluationError; the context is then
+        as it was before.
         """
         before = len(self.tokens)
         clear_errors()
-        # A memory that cannot be cut back is saved before a draft goes in, so what is certain goes in first, by itself.
+        # A recurrent context is saved before it gets a draft, so the tokens before the draft are evaluated first.
         saves = self.model.recurrent and rows > 1
         certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
         try:
-            for start in range(0, certain, self.slice):
-                if self._interrupt.is_set():  # a GPU's pass does not ask
+            for start in range(0, certain, self.chunk):
+                if self._interrupt.is_set():  # within a pass only the CPU checks it
                     raise Interrupted
-                self._decode(tokens[start : min(start + self.slice, certain)], 0)
+                self._decode(tokens[start : min(start + self.chunk, certain)], 0)
                 llama.llama_synchronize(self._context)
             if saves:
                 self._checkpoint = _Checkpoint(self._context, len(self.tokens))
@@ -114,7 +114,7 @@ class Context:
                 self._decode(tokens[certain:], rows)
             return self._logits(rows)
         except (Interrupted, EvaluationError):
-            # What an interrupted or failed pass left behind must go, so that the memory agrees with `tokens`.
+            # An interrupted or failed pass may leave cells behind: the context must agree with `tokens`.
             self.truncate(before)
             raise
 
@@ -125,7 +125,7 @@ class Context:
             return np.empty((0, self.n_vocab), np.float32)
         address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
         if not address:
-            raise EvaluationError("llama.cpp evaluated tokens and has no logits of them.")
+            raise EvaluationError("llama.cpp evaluated tokens but returned no logits.")
         memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
         view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
         return view
@@ -157,21 +157,21 @@ class Context:
         )
 
     def truncate(self, length: int) -> None:
-        """Drop what lies behind the first `length` tokens. A memory that cannot be cut back there keeps fewer."""
+        """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""
         length = min(length, len(self.tokens))
         removed = self._remove(length)
         if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
             length = self._checkpoint.restore(self._context)
             removed = self._remove(length)
         dropped = removed
-        # A sliding window may answer true and yet have lost the cells that the next token would attend to.
+        # With a sliding window llama.cpp may return true although the cells that the next token attends to are lost.
         window = self.model.window
         if dropped and window and length:
-            # -1: not one is left
+            # -1: there are no cells
             dropped = 0 <= llama.llama_memory_seq_pos_min(self._memory, 0) <= max(0, length - window)
         if dropped:
             del self.tokens[length:]
-        elif length < len(self.tokens) or not removed:  # a pass that failed has moved a recurrent state on
+        elif length < len(self.tokens) or not removed:  # a failed pass has changed a recurrent state
             self.clear()
         if self._checkpoint is not None and self._checkpoint.length > len(self.tokens):
             self._checkpoint = None
@@ -180,7 +180,7 @@ class Context:
         return bool(llama.llama_memory_seq_rm(self._memory, 0, start, -1))
 
     def clear(self) -> None:
-        """Empty it, and zero the cells: a NaN in a dropped one would spoil what is evaluated next, masked or not."""
+        """Remove all tokens, and zero the cells: a NaN in an unused cell would spoil later passes, although it is masked."""
         llama.llama_memory_clear(self._memory, True)
         self.tokens.clear()
         self._checkpoint = None
@@ -194,7 +194,7 @@ class Context:
 
 
 class _Checkpoint:
-    """The part of a memory that cannot be cut back, as it was behind `length` tokens."""
+    """The part of a context that cannot be truncated, as it was after `length` tokens."""
 
     def __init__(self, context: Any, length: int) -> None:
         size = llama.llama_state_seq_get_size_ext(context, 0, _PARTIAL_ONLY)
@@ -203,7 +203,7 @@ class _Checkpoint:
         self._size = llama.llama_state_seq_get_data_ext(context, self._state, size, 0, _PARTIAL_ONLY)
 
     def restore(self, context: Any) -> int:
-        """Put it back; the length that the memory can now be cut to. 0: it was not saved, or not put back, whole."""
+        """Restore it; the length that the context can now be truncated to, 0 if saving or restoring was incomplete."""
         size = len(self._state)
         if self._size != size:
             return 0
@@ -212,12 +212,12 @@ class _Checkpoint:
 
 
 class _Fields:
-    """numpy views on a llama_batch's arrays: filling them costs microseconds, whatever the size."""
+    """numpy views of a llama_batch's arrays: filling them takes microseconds at any size."""
 
     def __init__(self, batch: llama.llama_batch, size: int) -> None:
         self.token = np.ctypeslib.as_array(batch.token, (size,))
         self.pos = np.ctypeslib.as_array(batch.pos, (size,))
         self.logits = np.ctypeslib.as_array(batch.logits, (size,))
         np.ctypeslib.as_array(batch.n_seq_id, (size,))[:] = 1
-        for place in range(size):
-            batch.seq_id[place][0] = 0
+        for index in range(size):
+            batch.seq_id[index][0] = 0

@@ -22,8 +22,8 @@ class Evaluator(Protocol):
     n_vocab: int
     n_ctx: int
     """Most tokens that the memory holds."""
-    slice: int
-    """Most tokens that are evaluated without asking whether to go on."""
+    chunk: int
+    """Most tokens to evaluate at once: between two chunks of a prompt the caller asks whether to continue."""
     tokens: list[int]
     """The tokens in memory, in order. Read it; only `evaluate` and `truncate` change it."""
 
@@ -54,11 +54,11 @@ def feed(
 ) -> None:
     """Bring these tokens into the memory, reusing what it begins with already. Returns early when cancelled.
 
-    `progress` is told the length of the memory after each slice.
+    `progress` is told the length of the memory after each chunk.
     """
     model.truncate(common_prefix(model.tokens, tokens))
     while len(model.tokens) < len(tokens) and not cancelled():
         start = len(model.tokens)
-        model.evaluate(tokens[start : start + model.slice], rows=0)
+        model.evaluate(tokens[start : start + model.chunk], rows=0)
         if progress is not None:
             progress(len(model.tokens))

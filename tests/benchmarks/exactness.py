@@ -87,8 +87,8 @@ def compare(options: argparse.Namespace) -> None:
         for way in ways:
             context, began = way.context, perf_counter()
             start = len(context.tokens)
-            for at in range(start, length, context.slice):
-                context.evaluate(text[at : min(length, at + context.slice)], 0)
+            for at in range(start, length, context.chunk):
+                context.evaluate(text[at : min(length, at + context.chunk)], 0)
             if start < length:
                 read[id(context)] = (length - start) / (perf_counter() - began)
         found: dict[tuple[str, int], list[float]] = {(way.name, n): [] for way in ways for n in (1, *ROWS)}

@@ -179,7 +179,7 @@ def test_the_drafts_pass_is_aborted(
 
 def test_no_logits(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
     inject("llama_get_logits", None, nth=4, of=chat.target)
-    with pytest.raises(SpectuiError, match="has no logits"):
+    with pytest.raises(SpectuiError, match="returned no logits"):
         chat.ask()
     assert expected.startswith(chat.text) and chat.text
     goes_on(chat, expected, monkeypatch)

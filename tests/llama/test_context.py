@@ -128,10 +128,10 @@ def test_the_same_on_a_real_model(smol: Model, edits: list[tuple[int, list[int]]
 def test_rows_are_the_last_ones(tiny: Model):
     tokens = [n * 7 % VOCABULARY for n in range(50)]
     context = opened(tiny, ubatch=8)
-    assert context.slice == 8
+    assert context.chunk == 8
     assert context.evaluate(tokens, rows=0).shape == (0, VOCABULARY)
     context.truncate(0)
-    # more rows than a slice holds, behind tokens that fill several slices
+    # more rows than a chunk holds, after tokens that fill several chunks
     rows = context.evaluate(tokens, rows=ROWS).copy()
     context.close()
     assert rows.shape == (ROWS, VOCABULARY)
@@ -187,7 +187,7 @@ def test_an_interrupt_within_a_pass_leaves_the_context_unchanged(smol: Model, mo
         context.evaluate(list(range(20, 50)), rows=1)
     assert asked >= 100
     assert (context.tokens, held(context)) == ([10, 11, 12], 3)
-    # and when it comes in the second slice, what the first one added goes too
+    # and when it comes in the second chunk, the cells of the first one are removed too
     interrupt.clear()
     asked = -400
     with pytest.raises(Interrupted):

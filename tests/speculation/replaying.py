@@ -137,7 +137,7 @@ class _Replayed:
     cost: Callable[[int, int], float]
     text: list[int]
     n_ctx: int = 1 << 20
-    slice: int = 512
+    chunk: int = 512
     sure: list[float] = field(default_factory=list)
     begin: int = 0
     tokens: list[int] = field(default_factory=list)

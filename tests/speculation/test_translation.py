@@ -116,7 +116,7 @@ def test_shared_tokens_meet_the_same_noise(kind, words):
 @kinds
 def test_cells_of_accepted_tokens_are_kept(kind, words):
     _, rounds, model = reply(kind, words, fixed(temperature=0.0, draft_max=6, predict=300))
-    prompt_passes = -(-len(words.tokenize(PROMPT)) // model.slice)
+    prompt_passes = -(-len(words.tokenize(PROMPT)) // model.chunk)
     # Token for token a round begins with the one or two tokens that the target added; by text also with what they merge with.
     assert max(model.passes[prompt_passes:]) <= (2 if kind is IntersectionDrafter else 6)
     drafted = sum(len(round.drafted) for round in rounds)
