@@ -64,7 +64,7 @@ def test_the_file_in_the_configuration_directory_is_read(tmp_path: Path, monkeyp
     assert load(environ={}).knobs.draft_max == 7
 
 
-def test_without_a_file_all_is_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_everything_is_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_CONFIG_DIR", str(tmp_path / "nowhere"))
     assert set(load(environ={}).origins.values()) == {"default"}
     with pytest.raises(UsageError, match="no profile 'code'"):
@@ -192,7 +192,7 @@ def test_an_unknown_profile_gets_the_nearest(tmp_path: Path) -> None:
         load(path=write(tmp_path, "[profiles.code]\n"), profile="cood", environ={})
 
 
-def test_files_that_cannot_be_read_get_a_sentence(tmp_path: Path) -> None:
+def test_unreadable_files_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         load(path=tmp_path / "missing.toml", environ={})
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
@@ -205,7 +205,7 @@ def test_files_that_cannot_be_read_get_a_sentence(tmp_path: Path) -> None:
         load(path=large, environ={})
 
 
-def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_allowed(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_bytes(b"\xef\xbb\xbf[sampling]\ntop-k = 3\n")
     assert load(path=file, environ={}).knobs.top_k == 3
@@ -216,6 +216,6 @@ def test_a_bad_variable_is_named() -> None:
         load(environ={"SPECTUI_TOP_K": "many"})
 
 
-def test_nearest_is_silent_where_nothing_is_near() -> None:
+def test_nearest_suggests_nothing_if_nothing_is_near() -> None:
     assert nearest("--port", ["--temp", "-m"]) == "."
     assert nearest("--tmp", ["--temp", "-m"]) == "; did you mean --temp?"

@@ -15,8 +15,11 @@ import pytest
 
 from spectui.cli import llama_flags, root
 from spectui.cli.options import SettingOption
+from spectui.cli.report import report
 from spectui.config import convert
+from spectui.speculation.records import StopReason
 from tests import docs
+from tests.cli.test_report import LOADED, a_round, finished
 from tests.docs import PAGES, ROOT
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
@@ -154,31 +157,65 @@ def test_flags_that_are_named_exist(name: str) -> None:
     assert {flag for flag in named if flag.rstrip("=") not in known_flags()} <= benchmarks
 
 
+def text_of(node: ast.AST) -> str:
+    """A text of the code without quotes, with … for what is put into it; "" for other expressions."""
+    if isinstance(node, ast.JoinedStr):
+        parts = (str(part.value) if isinstance(part, ast.Constant) else VARIABLE for part in node.values)
+        return re.sub(QUOTES, "", "".join(parts))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.sub(QUOTES, "", re.sub(r"\{\w*(:[^}]*)?\}", VARIABLE, node.value))
+    return ""
+
+
 @cache
-def texts() -> str:
-    """Every text of the package's code, one a line, with … for what is put into it."""
-    found = []
-    for file in sorted((ROOT / "spectui").rglob("*.py")):
-        tree = ast.parse(read(file))
-        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.JoinedStr):
-                found.append(
-                    "".join(str(part.value) if isinstance(part, ast.Constant) else VARIABLE for part in node.values)
-                )
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
-                found.append(re.sub(r"\{\w*(:[^}]*)?\}", VARIABLE, node.value))
-    return "\n".join(re.sub(QUOTES, "", text) for text in found)
+def code() -> tuple[ast.AST, ...]:
+    files = sorted((ROOT / "spectui").rglob("*.py"))
+    return tuple(node for file in files if "slash" not in file.parts for node in ast.walk(ast.parse(read(file))))
+
+
+@cache
+def documented() -> tuple[str, ...]:
+    """The messages of troubleshooting.md, without quotes."""
+    page = read(ROOT / "docs" / "troubleshooting.md")
+    return tuple(re.sub(QUOTES, "", message) for message in MESSAGE.findall(page))
+
+
+def pattern(message: str) -> re.Pattern[str]:
+    parts = (part.strip().rstrip(".") for part in message.split(VARIABLE))
+    return re.compile(".*".join(map(re.escape, parts)))
 
 
 def test_the_messages_of_troubleshooting_are_the_codes() -> None:
-    page = read(ROOT / "docs" / "troubleshooting.md")
-    messages = [re.sub(QUOTES, "", message) for message in MESSAGE.findall(page)]
-    assert len(messages) > 40
-    missing = [
-        message
-        for message in messages
-        for part in re.split(rf"\s*{VARIABLE}\s*", message)
-        if len(part) > 4 and part.rstrip(".") not in texts()
+    texts = "\n".join(filter(None, map(text_of, code())))
+    assert len(documented()) > 100
+    assert [message for message in documented() if not pattern(message).search(texts)] == []
+
+
+def test_every_error_and_notice_is_in_troubleshooting() -> None:
+    """All but the answers to the plain chat's commands, which say everything themselves."""
+    raised = [
+        text_of(node.args[0])
+        for node in code()
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.func, ast.Name)
+        and (node.func.id.endswith("Error") or node.func.id in ("Notice", "DownloadStopped", "LoadCancelled"))
+        and node.func.id not in ("ValueError", "RuntimeError", "LookupError", "IndexError", "_ThemeError")
     ]
-    assert not missing
+    patterns = [pattern(message) for message in documented()]
+    sentences = [
+        text for text in raised if len(re.sub("[^a-z]", "", text)) > 12 and "/load" not in text and "/help" not in text
+    ]
+    assert len(sentences) > 80
+    assert [text for text in sentences if not any(each.search(text) for each in patterns)] == []
+
+
+def test_every_field_of_the_json_is_in_scripting() -> None:
+    page = read(ROOT / "docs" / "scripting.md")
+    fields = set(
+        re.findall(r"`(\w+)`", page[page.index("## The JSON object") : page.index("## The chat line by line")])
+    )
+    made = report(LOADED, [a_round()], finished(a_round()))
+    names = {*made, *made["model"], *made["stats"], *made["tokens"][0]}
+    assert names <= fields
+    assert {reason.value for reason in StopReason} <= fields

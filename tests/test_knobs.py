@@ -1,4 +1,4 @@
-"""The table of settings, and what is written from it."""
+"""The table of settings, and the files that are generated from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(row: Setting) -> No
             convert(row.key, outside, "flag")
 
 
-def test_draft_takes_a_file_and_no_length() -> None:
+def test_draft_takes_a_file_and_not_a_length() -> None:
     assert "--draft" in SETTINGS["draft"].spec.flags
     assert "--draft" not in SETTINGS["draft_max"].spec.flags
 
@@ -88,7 +88,7 @@ def test_knobs_that_do_not_fit_together_are_refused() -> None:
         Knobs(draft_min=5, draft_max=4).checked()
 
 
-def test_a_choice_names_the_others() -> None:
+def test_a_wrong_choice_lists_the_choices() -> None:
     with pytest.raises(UsageError, match="none, layer, row, tensor"):
         Setup(split_mode="columns").checked()
 

@@ -1,4 +1,4 @@
-"""Presets: profiles of the configuration file, written without disturbing what else stands in it."""
+"""Presets: profiles of the configuration file; the rest of the file stays as it is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_saved_preset_is_what_a_profile_gives(tmp_path: Path) -> None:
     assert Knobs(**Presets(path).load("my code")) == knobs
 
 
-def test_saving_keeps_comments_and_everything_that_is_no_knob(tmp_path: Path) -> None:
+def test_saving_keeps_comments_and_everything_else(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(COMMENTED)
     Presets(path).save("code", Knobs(temperature=0.5))
@@ -54,7 +54,7 @@ def test_saving_keeps_comments_and_everything_that_is_no_knob(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path], "no temporary file is left"
 
 
-def test_a_knob_is_written_where_the_profile_has_it(tmp_path: Path) -> None:
+def test_a_knob_is_changed_where_the_profile_has_it(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles.a]\ndraft_max = 3\n[profiles.a.sampling]\ntemperature = 0.1\n")
     Presets(path).save("a", Knobs(draft_max=9, temperature=0.3))
@@ -73,13 +73,13 @@ def test_the_example_file_can_be_saved_into(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 41])
-def test_a_name_must_be_one(tmp_path: Path, name: str) -> None:
+def test_a_name_must_be_printable_and_short(tmp_path: Path, name: str) -> None:
     with pytest.raises(SpectuiError, match="1 to 40 printable"):
         Presets(tmp_path / "config.toml").save(name, Knobs())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_read_or_written_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unreadable_or_unwritable_file_gets_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles\n")
     for attempt in (lambda: Presets(path).names(), lambda: Presets(path).save("a", Knobs())):

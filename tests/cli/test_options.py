@@ -1,4 +1,4 @@
-"""Flags: llama.cpp's spelling, the nearest name, and what `config show` makes of them."""
+"""Flags: llama.cpp's spelling, the nearest name, and what `config show` prints for them."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments: str, sentence: s
     assert result.stdout == ""
 
 
-def test_control_characters_in_a_complaint_do_not_reach_the_terminal() -> None:
+def test_control_characters_in_an_error_are_not_printed() -> None:
     assert "\x1b" not in invoke("\x1b[31mchat").stderr
 
 
-def test_what_a_file_says_is_shown_without_what_a_terminal_would_act_on(tmp_path: Path) -> None:
+def test_control_characters_from_a_file_are_not_printed(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[ui.keys]\n"\\u001b]0;x\\u0007" = "\\u001b[2J\\n"\n[profiles."\\u001bc"]\nmodel = "\\u009b1m"\n')
     result = invoke("config", "show", "--config", str(file), "-P", "\x1bc")
@@ -113,7 +113,7 @@ def test_what_a_file_says_is_shown_without_what_a_terminal_would_act_on(tmp_path
     assert "ui.keys.?]0;x?" in result.output
 
 
-def test_each_of_two_sources_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_origin_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[profiles.code]\ntop-k = 5\n[sampling]\ntop-p = 0.5\n", encoding="utf-8")
     monkeypatch.setenv("SPECTUI_TEMPERATURE", "0.1")
