@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+import tomli
 
 from spectui.cli import llama_flags, root
 from spectui.cli.options import SettingOption
@@ -112,6 +113,22 @@ def test_links_and_anchors_exist(name: str) -> None:
         file = (page.parent / path).resolve() if path else page
         assert file.is_relative_to(ROOT) and file.exists(), f"{name} links to {target}"
         assert not anchor or anchor in anchors(file), f"{name} links to {target}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_paths_of_the_repository_exist(name: str) -> None:
+    paths = {
+        words for words in CODE.findall(FENCE.sub("", read(ROOT / name))) if re.match(r"(spectui|tests)/\S*$", words)
+    }
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+
+
+def test_the_picture_of_the_rooms_is_the_import_contract() -> None:
+    text = read(ROOT / "docs" / "architecture.md")
+    picture = FENCE.findall(text[text.index("## The rooms") :])[0][1]
+    shown = [room for line in picture.splitlines() for room in line.strip().split("  ")[0].split()]
+    contract = tomli.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert shown == [layer.removeprefix("spectui.") for layer in contract]
 
 
 @pytest.mark.parametrize("name", NAMES)
