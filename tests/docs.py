@@ -17,7 +17,7 @@ from textual.dom import DOMNode
 import spectui.ui
 from spectui import reference
 from spectui.cli.slash import COMMANDS
-from spectui.ui.keys import written
+from spectui.ui.keys import group_of, written
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -33,7 +33,7 @@ def keys() -> str:
         for each in kind.__dict__.get("BINDINGS", ()):
             if isinstance(each, Binding) and each.id:
                 pressed = " ".join(f"`{written(key)}`" for key in each.key.split(","))
-                group = getattr(kind, "BINDING_GROUP_TITLE", None) or "window"
+                group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
     lines = []
     for group in sorted(groups, key=lambda name: (name not in ("window", "prompt", "chat"), name)):

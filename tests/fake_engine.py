@@ -6,9 +6,11 @@ depends on the clock.
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from spectui.engine.events import (
     Device,
@@ -31,13 +33,19 @@ from spectui.speculation.statistics import Statistics
 
 CPU = Device("CPU", "AMD EPYC 9B14", "cpu", 20_400_000_000, 24_000_000_000)
 GPU = Device("CUDA0", "NVIDIA GeForce RTX 3090", "gpu", 22_800_000_000, 24_000_000_000, "0000:c1:00.0")
+TICK_S = 0.05
+"""How much later a late engine ends what was stopped: the window has looked for events meanwhile."""
 _WORDS = (" the", " a", "\n", ".", ",", " and")
 
 
 class FakeEngine:
-    """Implements `protocol.Engine`. `loads`, `generates`, `stops` and `closed` are what it was asked."""
+    """Implements `protocol.Engine`. `loads`, `generates`, `stops` and `closed` are what it was asked.
 
-    def __init__(self, knobs: Knobs | None = None, *, devices: tuple[Device, ...] = (CPU,)) -> None:
+    What is stopped ends at once, or `late`: `TICK_S` later, as in the worker, which is in the middle of a pass. Without a
+    running event loop `settle` is that later moment. What a test says with `finish` and the like happens at once.
+    """
+
+    def __init__(self, knobs: Knobs | None = None, *, devices: tuple[Device, ...] = (CPU,), late: bool = False) -> None:
         self.knobs = knobs or Knobs()
         self.events: deque[Event] = deque()
         self.devices = devices
@@ -45,6 +53,8 @@ class FakeEngine:
         self.generates: list[tuple[Message, ...]] = []
         self.stops = 0
         self.closed = False
+        self.late = late
+        self._ends: list[Callable[[], None]] = []  # of what was stopped
         self._loading = False
         self._replying = False
         self._text: list[str] = []
@@ -54,10 +64,7 @@ class FakeEngine:
 
     def load(self, setup: Setup) -> None:
         """Write the set-up down; what is in progress ends first, as in the worker."""
-        if self._replying:
-            self.finish(StopReason.CANCELLED)
-        if self._loading:
-            self.fail_loading("Loading was stopped.")
+        self._stop()
         self.loads.append(setup)
         self._loading = True
 
@@ -69,12 +76,32 @@ class FakeEngine:
         self._statistics = Statistics()
 
     def stop(self) -> None:
-        """End what is going on, at once."""
+        """End what is going on and what was asked for."""
         self.stops += 1
+        self._stop()
+
+    def _stop(self) -> None:
         if self._replying:
-            self.finish(StopReason.CANCELLED)
-        elif self._loading:
-            self.fail_loading("Loading was stopped.")
+            self._replying = False
+            self._end(lambda: self.finish(StopReason.CANCELLED))
+        if self._loading:
+            self._loading = False
+            self._end(lambda: self.fail_loading("Loading was stopped."))
+
+    def _end(self, end: Callable[[], None]) -> None:
+        if not self.late:
+            end()
+            return
+        self._ends.append(end)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop().call_later(TICK_S, self.settle)
+
+    def settle(self) -> None:
+        """End what was stopped."""
+        loading, replying = self._loading, self._replying
+        while self._ends:
+            self._ends.pop(0)()
+        self._loading, self._replying = loading, replying  # begun since
 
     def close(self) -> None:
         """Write down that it was closed."""
@@ -86,6 +113,7 @@ class FakeEngine:
 
     def finish_loading(self, draft_remark: str = "") -> None:
         """The last set-up that was asked for is loaded; `draft_remark` is how the draft's vocabulary differs."""
+        self.settle()
         setup = self.loads[-1]
         self._loading = False
         self._n_ctx = setup.ctx_size or 4096
@@ -96,6 +124,7 @@ class FakeEngine:
 
     def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
         """Loading ends with a sentence."""
+        self.settle()
         self._loading = False
         self.events.append(LoadFailed(message, without_draft))
 
@@ -108,6 +137,7 @@ class FakeEngine:
         self, done: int, total: int, *, reused: int = 0, seconds: float = 0.5, thinking: bool = False
     ) -> None:
         """`done` of `total` tokens of the prompt are read, which has opened the model's thinking or not."""
+        self.settle()
         self._position = done
         self.events.append(Prompt(done, total, reused, seconds, thinking))
 
@@ -133,6 +163,7 @@ class FakeEngine:
         emitted: list[tuple[str, Origin]] = [(text, "accepted") for text in accepted]
         own: list[tuple[str | None, Origin]] = [(correction, "correction"), (bonus, "bonus"), (plain, "plain")]
         emitted += [(text, origin) for text, origin in own if text is not None]
+        self.settle()
         index = self._statistics.rounds
         tokens = tuple(
             Token(
@@ -159,6 +190,7 @@ class FakeEngine:
 
     def finish(self, reason: StopReason = StopReason.EOS) -> None:
         """The reply ends."""
+        self.settle()
         self._replying = False
         statistics = self._statistics
         prompt_tokens = self._position - statistics.emitted
@@ -166,6 +198,7 @@ class FakeEngine:
 
     def fail(self, message: str) -> None:
         """The reply breaks off with a sentence."""
+        self.settle()
         self._replying = False
         self.events.append(Failed(message))
 

@@ -13,9 +13,7 @@ from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
-
-OTHERWISE = "The last reply was written otherwise: by another model, on other devices, or with another system prompt."
-"""Why it cannot be compared."""
+from spectui.store.packed import PackedRounds
 
 
 class Difference(NamedTuple):
@@ -30,7 +28,7 @@ class Comparison:
     """Takes the events of the second decoding."""
 
     def __init__(self, first: Sequence[Round]) -> None:
-        """`first`: the rounds of the reply, at least one. They are kept as they are given, packed maybe."""
+        """`first`: the rounds of the reply, at least one. Reads all of them, so the window makes it in a worker thread."""
         self._first = first
         self._ids = array("i", (token.id for round in first for token in round.tokens))
         turns = {round.knobs for round in first}
@@ -42,9 +40,11 @@ class Comparison:
             if spec_of(Knobs, field.name).section == "sampling" and field.name != "predict"
             and len({getattr(knobs, field.name) for knobs in turns}) > 1
         ]  # fmt: skip
-        """The sampling knobs that were turned in the middle of the reply: then the texts differ rightly."""
+        """The sampling knobs that were turned in the middle of the reply: then the texts may differ."""
         self.with_drafts = Statistics.of(first)
         self.plain = Statistics()
+        self.rounds = PackedRounds()
+        """Those of the second decoding so far."""
         self.running = True
         self.problem = ""
         """Why it ended early."""
@@ -65,12 +65,13 @@ class Comparison:
         return True if not self.running and not self.problem else None
 
     def take(self, event: Event) -> bool:
-        """Take an event of the second decoding. False: it is none of it."""
+        """Take an event of the second decoding. False: the event is about something else."""
         if not self.running or not isinstance(event, Prompt | RoundDone | Finished | Failed):
             return False
         if isinstance(event, RoundDone):
             self._compare(event.round.tokens)
             self.plain.add(event.round)
+            self.rounds.append(event.round)
         elif isinstance(event, Finished):
             self.running = False
             if event.reason is StopReason.CANCELLED:
@@ -90,12 +91,12 @@ class Comparison:
                     return
 
     def _token(self, number: int) -> Token | None:
-        """Of the reply, from 0; None behind its end."""
+        """The reply's token of this number, from 0; None after its end."""
         return next(islice((token for round in self._first for token in round.tokens), number, None), None)
 
 
 def decodes_alike(one: Setup, other: Setup) -> bool:
-    """Whether plain decoding is the same under both: one target on the same devices, and told the same."""
+    """Whether plain decoding is the same under both: the same target, devices and system prompt."""
     return (
         one.model is not None
         and other.model is not None
@@ -107,5 +108,5 @@ def decodes_alike(one: Setup, other: Setup) -> bool:
 
 
 def _counts(key: str) -> bool:
-    """What is about drafts, or how many passes there are, or how long a text may be, changes no plain pass."""
+    """Whether the setting can change a plain pass: those about drafts, batch sizes and the length of texts cannot."""
     return "draft" not in key and key not in ("model", "ctx_size", "strict", "no_profile", "remember")

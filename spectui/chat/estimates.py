@@ -11,7 +11,7 @@ from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 
 _EVIDENCE = 4
-"""Rounds that must have reached a place before its acceptance is believed."""
+"""Rounds that must have reached a position in the draft before its acceptance is used."""
 
 
 class Payoff(NamedTuple):
@@ -48,7 +48,7 @@ def payoff(rounds: Sequence[Round]) -> Payoff | None:
 
 
 def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
-    """What each draft-max promises: acceptance by place as counted, and costs as these rounds had them.
+    """What each draft-max promises: acceptance by position as counted, and costs as in these rounds.
 
     A pass over n tokens is taken to cost `plain + slope * (n - 1)`, the slope fitted to the rounds; a drafted token costs their
     mean. None if too little was drafted to tell.

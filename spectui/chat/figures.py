@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spectui.chat.speed_history import SpeedHistory
 from spectui.engine.events import Prompt
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics, ratio
@@ -26,10 +27,11 @@ STATES = {
 class Figures:
     """What is known at one moment. `speed` is over the last seconds while `live`, else the whole reply's.
 
-    `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target, `rounds` are the
-    latest ones, oldest first. `origins` and `sources` count the reply's tokens: by who had them first, and accepted ones
-    by who drafted them. `has_draft`: a draft model is loaded; `translated`: it has another vocabulary than the target;
-    `draft_failed`: it gave up in this reply; `draft_problem`: why there is none.
+    `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target. `rounds` are the latest
+    ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins` and `sources` count the
+    reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft model is loaded;
+    `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply; `draft_problem`: why
+    there is none.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -37,6 +39,8 @@ class Figures:
     origins: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, int] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
+    reply_history: SpeedHistory = field(default_factory=SpeedHistory)
+    chat_history: SpeedHistory = field(default_factory=SpeedHistory)
     speed: float | None = None
     live: bool = False
     state: str = ""

@@ -1,138 +1,111 @@
-"""The conversation and its figures, without a widget: the chat screen asks here what to send and what to show."""
+"""`ChatSession`: a conversation and what can be done with it, without a widget. The window and the plain chat show it."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, decodes_alike
 from spectui.chat.figures import Figures
-from spectui.engine.events import (
-    Device,
-    Devices,
-    Event,
-    Failed,
-    Finished,
-    Loaded,
-    LoadFailed,
-    Loading,
-    Message,
-    ModelInfo,
-    Notice,
-    Prompt,
-    RoundDone,
-)
-from spectui.knobs import Setup
-from spectui.speculation.records import Round, StopReason
-from spectui.speculation.statistics import Statistics
+from spectui.chat.messages import ChatMessage, OpenedConversation
+from spectui.chat.models import LoadedModels
+from spectui.chat.reply import ChatFigures, LastReply, ReplyWriter
+from spectui.chat.sentences import State
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Prompt, RoundDone
+from spectui.engine.protocol import Engine
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason
+from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
 from spectui.text import printable
 
-State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "failed"]
-
-LIVE_SECONDS = 3.0
-"""The live speed is over this much decoding: shorter trembles, longer lags behind a slider."""
+_WHOLE = (StopReason.EOS.value, StopReason.CONTEXT.value)
+"""Why a reply ended that cannot be continued: the model ended it, or there is no room for more."""
 
 
-class Answer(NamedTuple):
-    """Under which set-up a reply was written, None if under more than one; and why it ended, None if it did not."""
+class OfComparison(NamedTuple):
+    """An event of the comparison, which is shown beside the conversation."""
 
-    setup: Setup | None
-    stop: str | None
+    event: Event
 
 
-class Session:
-    """Takes the engine's events in order. Holds one Statistics for the reply, one for the chat, and no other counters.
+class ChatSession:
+    """One conversation after the other over one engine. Belongs to one thread.
 
-    What is said and what is replied goes to `journal` at once.
+    A front end calls `drain` some thirty times a second and shows the events that it gives. What is said and replied goes to
+    `journal` at once. `offer` is the conversation that a `crash` ended.
     """
 
-    def __init__(self, setup: Setup, journal: Journal | None = None) -> None:
-        self.setup = setup
+    def __init__(
+        self,
+        engine: Engine,
+        setup: Setup,
+        journal: Journal | None = None,
+        *,
+        crash: Crash | None = None,
+        offer: Conversation | None = None,
+    ) -> None:
+        self.engine = engine
+        self.journal = journal or Journal(None)
+        self.models = LoadedModels(engine, setup, crash)
+        self.offer = offer
         self.usual_system = setup.system
         """The system prompt that a new chat begins with."""
-        self.journal = journal or Journal(None)
-        self._model: Literal["no model", "loading", "ready", "failed"] = "loading" if setup.model else "no model"
-        # Apart from the model's state: a reply that a reload stops still has to say how it ended.
-        self._reply: Literal["", "reading", "writing"] = ""
-        self._dropped = False
-        self.prompt: Prompt | None = None
-        self.first_token_s: float | None = None
-        self.target: ModelInfo | None = None
-        self.draft: ModelInfo | None = None
-        self.devices: tuple[Device, ...] = ()
         self.waiting: list[str] = []
         """Prompts that are sent, one after the other, as soon as the engine is free."""
-        self.without_draft = False
-        """The last loading failed because of the draft; the target alone would load."""
-        self.draft_problem = ""
-        """Why the draft could not be loaded, while the target goes on alone."""
-        self.draft_failed = False
-        """The draft model failed in this reply."""
+        self._writer: ReplyWriter | None = None
+        self._dropping = False  # a reply of an earlier conversation has not ended yet
+        self._user_knobs: Knobs | None = None  # while the engine has those of a comparison
+        self._begin_conversation()
+
+    def _begin_conversation(self) -> None:
+        self.messages: list[ChatMessage] = []
+        """What was said, without the reply in progress."""
         self.comparison: Comparison | None = None
         """The last reply's plain decoding."""
-        self.stopped = False
-        """A person stopped the loading: that it failed is no error."""
-        self._loads = 0
-        self.clear()
-
-    def clear(self) -> None:
-        """Begin a new chat; the models stay as they are. What is still to come of a reply in progress is dropped."""
-        if self.comparing:
-            self._reply = "writing"  # and so it is until the engine has ended it
-        self._dropped = self.replying
-        self.comparison = None
-        self.journal.clear()
-        self.messages: list[Message] = []
-        self.chat = Statistics()
+        self.editing: int | None = None
+        """The index of the message that the next prompt replaces."""
         self.context: int | None = None
-        self._unanswered: Message | None = None
-        self.setup = replace(self.setup, system=self.usual_system)
-        self._answers: dict[int, Answer] = {}  # how each reply came about, by its place in the conversation
-        self._asked: Setup | None = None
-        self._begin()
+        """Tokens in the target's context."""
+        self._unanswered: ChatMessage | None = None
+        self._figures = ChatFigures()
+        self._last = LastReply()
 
-    def resume(self, conversation: Conversation) -> None:
-        """Go on with a conversation that was kept. A last prompt without an answer can be asked again."""
-        self.clear()
-        self.setup = replace(self.setup, system=conversation.system)
-        for place, message in enumerate(conversation.messages):
-            self.messages.append(Message(message.role, message.text))
-            if message.reply is not None:
-                setup = None if message.reply.mixed else message.reply.setup
-                self._answers[place] = Answer(setup, message.reply.stop)
-            for round in message.reply.rounds if message.reply else ():
-                self.chat.add(round)
-        if self.messages and self.messages[-1] == Message("assistant", ""):
-            self.messages.pop()
-        if self.messages and self.messages[-1].role == "user":
-            self._unanswered = self.messages.pop()
-        if self.messages and (last := conversation.messages[len(self.messages) - 1].reply) is not None:
-            self._look_back(last.rounds)
-            self.first_token_s = last.first_token_s
-        self.journal.resume(conversation)
-        self.journal.cut(len(self.messages))
+    def close(self) -> None:
+        """End the engine, keep what was written of the reply, and close the journal."""
+        self.engine.close()
+        for _ in self.drain():
+            pass
+        self.journal.close()
+
+    # What is going on
 
     @property
     def state(self) -> State:
         """What is going on."""
-        if self._model != "ready":
-            return self._model
-        return "comparing" if self.comparing else self._reply or "ready"
+        if self.models.state != "ready":
+            return self.models.state
+        if self.comparing:
+            return "comparing"
+        return self._writer.state if self._writer is not None else "writing" if self._dropping else "ready"
 
     @property
     def replying(self) -> bool:
-        """A reply is being prepared or written, to be kept or to be compared."""
-        return self._reply != "" or self.comparing
+        """A reply is being prepared or written, or compared."""
+        return self._writer is not None or self._dropping or self.comparing
 
     @property
     def comparing(self) -> bool:
-        """The last prompt is being decoded again, plainly."""
+        """The last prompt is being decoded again without drafts."""
         return self.comparison is not None and self.comparison.running
+
+    @property
+    def busy_reason(self) -> str:
+        """Why the engine cannot be asked just now; "" where it is free."""
+        return sentences.busy_reason(self.state)
 
     @property
     def unanswered(self) -> bool:
@@ -140,248 +113,281 @@ class Session:
         return self._unanswered is not None
 
     @property
-    def n_ctx(self) -> int | None:
-        """Tokens that the target's context holds."""
-        return self.target.n_ctx if self.target else None
+    def writing(self) -> ChatMessage | None:
+        """The reply in progress."""
+        return self._writer.message if self._writer is not None else None
+
+    @property
+    def last_reply(self) -> ChatMessage | None:
+        """The reply to the last prompt; None while there is none."""
+        return self.messages[-1] if self.messages and self._unanswered is None and self._writer is None else None
+
+    @property
+    def title(self) -> str:
+        """The first words that were said."""
+        return " ".join(printable(self.messages[0].content).split()[:8]) if self.messages else ""
+
+    # Models and knobs
+
+    @property
+    def setup(self) -> Setup:
+        """The models' set-up, with the conversation's system prompt."""
+        return self.models.setup
 
     @property
     def name(self) -> str:
         """What the target is called: its file's name."""
-        return short_name(self.setup.model)
+        return sentences.short_name(self.setup.model)
 
     @property
-    def _last(self) -> Answer | None:
-        """How the last reply came about; None if the last prompt has none."""
-        return self._answers.get(len(self.messages) - 1) if self._unanswered is None else None
+    def n_ctx(self) -> int | None:
+        """Tokens that the target's context holds."""
+        return self.models.target.n_ctx if self.models.target else None
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs as a person has them. Those of a comparison hide them from the engine while it runs."""
+        return self.engine.knobs if self._user_knobs is None else self._user_knobs
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        if self._user_knobs is None:
+            self.engine.knobs = knobs
+        else:
+            self._user_knobs = knobs
 
     def set_system(self, text: str) -> None:
         """Give this conversation another system prompt, from the next reply on."""
-        self.setup = replace(self.setup, system=text)
+        self._use_system(text)
         self.journal.set_system(text)
 
-    def load(self, setup: Setup) -> None:
-        """Note that these models are being loaded."""
-        if setup.model != self.setup.model:
-            self.draft_problem = ""
-        self.setup = setup
-        self._model = "loading"
-        self._loads += 1
-        self.without_draft = self.stopped = False
+    def _use_system(self, text: str) -> None:
+        self.models.setup = replace(self.setup, system=text)
 
-    def hold(self) -> None:
-        """Note that nothing is loaded until a person says so."""
-        self._model = "failed"
+    # What is asked of the engine
 
-    def stop(self) -> None:
-        """Note that what goes on is being stopped."""
-        self.stopped = self._model == "loading"
+    def send(self, text: str) -> None:
+        """Send a prompt, in place of the message that is being edited if there is one. It is on disk by then."""
+        if self.editing is not None:
+            self.go_back(self.editing)
+        self._begin_reply(ChatMessage("user", text))
 
-    def ask(self, text: str) -> tuple[Message, ...]:
-        """Add a prompt; returns the conversation to answer. It is on disk by then."""
-        self._say(Message("user", text))
-        return self._conversation()
-
-    def regenerate(self) -> tuple[Message, ...] | None:
-        """Take the last reply back; returns the conversation to answer once more, or None if nothing was asked."""
-        if self._unanswered is not None:
-            self._say(self._unanswered)
-        elif self.messages:
-            self.messages.pop()
-            self.journal.cut(len(self.messages))
-        else:
+    def send_waiting(self) -> str | None:
+        """Send the first prompt that waits, if the engine is free; returns it."""
+        if self.state != "ready" or not self.waiting:
             return None
-        self.comparison = None
-        return self._conversation()
-
-    def cut(self, length: int, rounds: Iterable[Round] = ()) -> None:
-        """Go back to the first so many messages, of which the last had these rounds. What was said after stays on disk."""
-        self._look_back(rounds)
-        del self.messages[length:]
-        self._unanswered = self.comparison = None
-        self.journal.cut(length)
+        text = self.waiting.pop(0)
+        self.send(text)
+        return text
 
     @property
-    def can_go_on(self) -> bool:
-        """The last reply was not ended by the model, and there is room for more of it."""
-        whole = (StopReason.EOS.value, StopReason.CONTEXT.value)
-        return self.state == "ready" and self._last is not None and self._last.stop not in whole
+    def can_regenerate(self) -> bool:
+        """Something was asked."""
+        return self.unanswered or bool(self.messages)
 
-    def go_on(self) -> tuple[Message, ...]:
-        """Take the last reply up where it was stopped; returns the conversation, which ends with what there is of it."""
-        messages = (*self._system(), *self.messages)
+    def regenerate(self) -> None:
+        """Take the last reply back and answer once more, which one `can_regenerate`."""
+        if self._unanswered is None:
+            self.messages.pop()
+            self.journal.cut(len(self.messages))
+        self.comparison = None
+        self._begin_reply(self._unanswered)
+
+    @property
+    def can_continue(self) -> bool:
+        """The last reply was not ended by the model, and there is room for more of it."""
+        last = self.last_reply
+        return self.state == "ready" and last is not None and bool(last.rounds) and last.stop not in _WHOLE
+
+    def continue_reply(self) -> None:
+        """Decode the rest of the last reply, which `can_continue`. Round numbers continue from the stopped part."""
+        conversation = self._conversation()
         # What one set-up began and another ended can be compared under neither.
-        self._asked = None if self.answered_otherwise else self.setup
-        self._begin()
-        self._before = self.messages.pop().content
-        self.journal.continue_reply(otherwise=self._asked is None)
-        self._reply = "reading"
-        return messages
+        otherwise = self.answered_otherwise
+        reply = self.messages.pop()
+        reply.setup = None if otherwise else self.setup
+        self.journal.continue_reply(otherwise=otherwise)
+        self._write(reply, conversation)
+
+    def stop(self) -> None:
+        """End the reply, the comparison or the loading."""
+        self.models.stopped = self.models.state == "loading"
+        self.engine.stop()
+
+    # The conversation as a whole
+
+    def new_chat(self) -> None:
+        """Begin a new conversation; the models stay. A reply in progress is stopped, and what still comes of it dropped."""
+        # A load that is under way has stopped the reply already, and to stop once more would end the load.
+        if self.state in ("reading", "writing", "comparing"):
+            self.engine.stop()
+        self._return_knobs()
+        self._dropping = self.replying
+        self._writer = None
+        self.journal.clear()
+        self._begin_conversation()
+        self._use_system(self.usual_system)
+
+    def resume(self, opened: OpenedConversation) -> None:
+        """Continue a conversation that was kept. A last prompt without an answer can be asked again."""
+        self.new_chat()
+        conversation = opened.conversation
+        self._use_system(conversation.system)
+        self.messages = list(opened.messages)
+        self._figures = opened.figures
+        if self.messages and (self.messages[-1].role, self.messages[-1].content) == ("assistant", ""):
+            self.messages.pop()
+        if self.messages and self.messages[-1].role == "user":
+            self._unanswered = self.messages.pop()
+        self._look_back()
+        self.journal.resume(conversation)
+        self.journal.cut(len(self.messages))
+
+    def go_back(self, length: int) -> None:
+        """Go back to the first so many messages. What was said after them stays on disk, as a branch."""
+        del self.messages[length:]
+        self._unanswered = self.comparison = self.editing = None
+        self._look_back()
+        self.journal.cut(length)
+
+    def turn_back(self, length: int) -> None:
+        """Go back, and have the conversation opened there the next time too."""
+        self.go_back(length)
+        self.journal.turn_here()
+
+    def take_offer(self) -> Conversation | None:
+        """The conversation that a crash ended, once."""
+        offer, self.offer = self.offer, None
+        return offer
+
+    def prompt_to_edit(self) -> int | None:
+        """The index of the last prompt, or of the one before that which is being edited; None if there is none."""
+        end = len(self.messages) if self.editing is None else self.editing
+        return next((at for at in reversed(range(end)) if self.messages[at].role == "user"), None)
+
+    # Comparison with plain decoding
 
     @property
     def answered_otherwise(self) -> bool:
         """Plain decoding under the set-up of now is not that of the last reply: times and texts would differ for that."""
-        last = self._last
+        last = self.last_reply
         return last is not None and (last.setup is None or not decodes_alike(last.setup, self.setup))
 
-    def compare(self, rounds: Sequence[Round]) -> tuple[Message, ...] | None:
-        """Begin to compare the last reply, which had these rounds, with its plain decoding; returns what to answer, or None
-        where there is no such reply or it was `answered_otherwise`."""
-        if self.state != "ready" or not rounds or self._last is None or self.answered_otherwise:
-            return None
-        self.comparison = Comparison(rounds)
-        return (*self._system(), *self.messages[:-1])
+    @property
+    def no_comparison(self) -> str:
+        """Why the last reply cannot be compared just now; "" where it can."""
+        if self.busy_reason:
+            return self.busy_reason
+        if self.answered_otherwise:
+            return sentences.OTHERWISE
+        return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
 
-    def take(self, event: Event) -> bool:
-        """Bring the figures up to date with an event. False: it is the comparison's, or of what nobody waits for any more."""
+    def compare(self, comparison: Comparison) -> None:
+        """Decode the last prompt again for this comparison with the last reply, without drafts and with the reply's knobs.
+
+        What a person turns meanwhile acts afterwards.
+        """
+        self.comparison = comparison
+        self._user_knobs = self.knobs
+        self.engine.knobs = comparison.knobs
+        self.engine.generate(self._conversation()[:-1])
+
+    def _return_knobs(self) -> None:
+        if self._user_knobs is not None:
+            self.engine.knobs, self._user_knobs = self._user_knobs, None
+
+    # Events of the engine
+
+    def drain(self) -> Iterator[Event | OfComparison]:
+        """Take what the engine has said since the last time; gives what is to be shown, in order."""
+        while self.engine.events:
+            shown = self.take(self.engine.events.popleft())
+            if shown is not None:
+                yield shown
+
+    def take(self, event: Event) -> Event | OfComparison | None:
+        """Bring the session up to date with an event. Returns it as it is to be shown, or None where nobody waits for it."""
         if self.comparison is not None and self.comparison.take(event):
-            return False
-        if self._dropped and isinstance(event, Prompt | RoundDone | Finished | Failed):
-            if isinstance(event, Finished | Failed):
-                self._reply = ""
-                self._dropped = False
-            return False
-        if isinstance(event, Loaded | LoadFailed):
-            self._loads = max(0, self._loads - 1)
-            if self._loads:  # these models are not wanted any more: others were asked for
-                return False
+            if not self.comparison.running:
+                self._return_knobs()
+            return OfComparison(event)
+        if self._dropping and isinstance(event, Prompt | RoundDone | Finished | Failed):
+            self._dropping = not isinstance(event, Finished | Failed)
+            return None
+        if not self.models.take(event):
+            return None
         match event:
-            case Loading():
-                self._model = "loading"
-            case Loaded(setup=setup, target=target, draft=draft, devices=devices):
-                self._model = "ready"
-                # The system prompt is the conversation's, which may be another one by now.
-                self.setup = replace(setup, system=self.setup.system)
-                self.target, self.draft, self.devices = target, draft, devices
+            case Loaded() | LoadFailed():
                 self.context = None
-                self.draft_problem = "" if draft else self.draft_problem
-            case LoadFailed(message=message, without_draft=without_draft):
-                self._model = "failed"
-                self.target = self.draft = self.context = None
-                self.without_draft = without_draft
-                self.draft_problem = message if without_draft else ""
             case Notice(draft_failed=True):
-                self.draft_failed = True
-            case Devices(devices=devices):
-                self.devices = devices
+                self._last.draft_failed = True
             case Prompt(thinking=thinking):
-                self.prompt = event
+                self._last.prompt = event
                 self.context = event.done
                 if thinking:
                     self.journal.begin_thinking()
             case RoundDone(round=round, context=context):
-                self._take_round(round)
+                round = self._writer.add(round) if self._writer is not None else round
+                self._last.add(round)
+                self._figures.add(round)
                 self.context = context
-            case Finished(reason=reason, text=text, time_to_first_token_s=first_token_s):
-                self.first_token_s = first_token_s
-                self._end(text, reason.value, event)
+                return RoundDone(round, context)
+            case Finished(reason=reason, time_to_first_token_s=first_token_s):
+                self._last.first_token_s = first_token_s
+                self._end_reply(reason.value, event)
             case Failed():
-                self._end(self._text.decode(), FAILED)
-        return True
+                self._end_reply(FAILED)
+        return event
 
     def figures(self) -> Figures:
         """The figures of this moment."""
-        live = self.state == "writing"
+        live, last, statistics = self.state == "writing", self._last, self._last.figures.statistics
         return Figures(
-            reply=self.statistics,
-            chat=self.chat,
-            origins=self.origins,
-            sources=self.sources,
-            rounds=tuple(self.rounds),
-            speed=Statistics.of(self._latest()).tokens_per_s if live else self.statistics.tokens_per_s,
-            live=live,
-            state=self.state,
-            prompt=self.prompt,
-            first_token_s=self.first_token_s,
-            context=self.context,
-            n_ctx=self.n_ctx,
-            has_draft=self.draft is not None,
-            translated=self.draft is not None and self.draft.translated,
-            draft_failed=self.draft_failed,
-            draft_problem=self.draft_problem,
-        )
-
-    def _begin(self) -> None:
-        self.statistics = Statistics()
-        self.draft_failed = False
-        self.origins: Counter[str] = Counter()
-        self.sources: Counter[str] = Counter()
-        self.rounds: deque[Round] = deque(maxlen=256)
-        self.prompt = None
-        self.first_token_s = None
-        self._text = bytearray()  # of the reply so far, in UTF-8: a string for each token would take ten times as much
-        self._before = ""  # what a reply that is gone on with had already
-
-    def _look_back(self, rounds: Iterable[Round]) -> None:
-        """Have the figures of an earlier reply, now the last."""
-        self._begin()
-        self.context = None
-        for round in rounds:
-            self._count(round)
-
-    def _count(self, round: Round) -> None:
-        self.statistics.add(round)
-        self.rounds.append(round)
-        self.origins.update(token.origin for token in round.tokens)
-        self.sources.update(token.source for token in round.tokens if token.source)
-
-    def _say(self, prompt: Message) -> None:
-        self.messages.append(prompt)
-        self.journal.prompt(prompt.content, self.setup.system, self.name)
+            reply=statistics, chat=self._figures.statistics, origins=last.figures.origins, sources=last.figures.sources,
+            rounds=tuple(last.rounds), reply_history=last.figures.history, chat_history=self._figures.history,
+            speed=last.live_speed() if live else statistics.tokens_per_s, live=live, state=self.state,
+            prompt=last.prompt, first_token_s=last.first_token_s, context=self.context, n_ctx=self.n_ctx,
+            has_draft=self.models.draft is not None,
+            translated=self.models.draft is not None and self.models.draft.translated,
+            draft_failed=last.draft_failed, draft_problem=self.models.draft_problem,
+        )  # fmt: skip
 
     def _conversation(self) -> tuple[Message, ...]:
-        self._begin()
-        self.journal.begin_reply(self.setup)
+        """What the engine is to answer: the system prompt and the messages."""
+        system = (Message("system", self.setup.system),) if self.setup.system else ()
+        return (*system, *(message.for_engine() for message in self.messages))
+
+    def _begin_reply(self, prompt: ChatMessage | None) -> None:
+        """Begin the reply to this prompt, or once more to the last one."""
+        if prompt is not None:
+            self.messages.append(prompt)
+            self.journal.prompt(prompt.content, self.setup.system, self.name)
         self._unanswered = None
-        self._asked = self.setup
-        self._reply = "reading"
-        return (*self._system(), *self.messages)
+        self.journal.begin_reply(self.setup)
+        reply = ChatMessage("assistant", "", setup=self.setup)
+        if self.journal.rounds is not None:
+            reply.rounds = self.journal.rounds  # one list for both
+        self._write(reply, self._conversation())
 
-    def _system(self) -> tuple[Message, ...]:
-        return (Message("system", self.setup.system),) if self.setup.system else ()
+    def _write(self, reply: ChatMessage, conversation: tuple[Message, ...]) -> None:
+        self._writer = ReplyWriter(reply, self.journal)
+        self._last = LastReply(reply.figures)
+        self.engine.generate(conversation)
 
-    def _take_round(self, round: Round) -> None:
-        if self.first_token_s is None and self.prompt is not None:
-            self.first_token_s = self.prompt.seconds + round.seconds  # until Finished brings the measured one
-        self._reply = "writing"
-        self.journal.add_round(round)
-        self.chat.add(round)
-        self._count(round)
-        self._text += "".join(token.text for token in round.tokens).encode()
-
-    def _end(self, text: str, stop: str, finished: Finished | None = None) -> None:
-        self._reply = ""
-        text = self._before + text
-        self.journal.end_reply(stop, finished, kept=bool(text))
-        if text:
-            self._answers[len(self.messages)] = Answer(self._asked, stop)
-            self.messages.append(Message("assistant", text))
+    def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        writer.message.first_token_s = writer.message.first_token_s or self._last.first_token_s
+        if writer.end(stop, finished):
+            self.messages.append(writer.message)
         elif self.messages:
             # A prompt without an answer must not stay: templates want turns, and one that was too long would fail each
             # later one too. It can be asked again.
             self._unanswered = self.messages.pop()
             self.journal.cut(len(self.messages))
 
-    def _latest(self) -> Iterable[Round]:
-        seconds = 0.0
-        for round in reversed(self.rounds):
-            yield round
-            seconds += round.seconds
-            if seconds >= LIVE_SECONDS:
-                return
-
-
-def short_name(path: str | None) -> str:
-    """A model file's name as a person says it, safe to show."""
-    return printable(Path(path).name.removesuffix(".gguf")) if path else ""
-
-
-def note_of(reason: StopReason, n_ctx: int | None, new_chat: str) -> str:
-    """What stands under a reply that ended for this reason; nothing if the model ended it. `new_chat` is what starts one."""
-    if reason is StopReason.CANCELLED:
-        return "stopped"
-    if reason is StopReason.LIMIT:
-        return "the limit of -n/--predict is reached"
-    if reason is StopReason.CONTEXT:
-        full = f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"
-        return f"{full}: {new_chat} starts a new chat, -c/--ctx-size sets a larger one"
-    return ""
+    def _look_back(self) -> None:
+        """Show the figures of the reply that is the last now."""
+        self._last = LastReply.of(self.messages[-1]) if self.messages else LastReply()
+        self.context = None

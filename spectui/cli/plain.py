@@ -1,7 +1,7 @@
 """`spectui chat --plain`: the chat line by line, for screen readers and pipes. No drawing, no colours, no escape codes.
 
-The conversation, the engine and the journal are those of the window; what has a key there is a command here, after a slash.
-What a person asked for goes to standard output, what is said unasked to standard error.
+It shows a `ChatSession`, as the window does; what has a key there is a command here, after a slash. What a person asked for
+goes to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 from spectui.chat.attachments import PasteFolds
 from spectui.chat.editor import edited
 from spectui.chat.figures import count, size
-from spectui.chat.session import Session, note_of, short_name
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.presets import PresetStore
+from spectui.chat.sentences import UNANSWERED, crash_advice, short_name, stop_note
+from spectui.chat.session import ChatSession, OfComparison
 from spectui.cli.slash import COMMANDS
-from spectui.cli.slash.command import Command
+from spectui.cli.slash.command import Command, with_commands
 from spectui.config import nearest
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, Notice, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -28,30 +31,22 @@ from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
-from spectui.store.packed import PackedRounds
 from spectui.store.records import Conversation, Summary
 from spectui.text import printable
-from spectui.ui.screen.continuation import renumbered
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
-
-    from spectui.ui.screen.presets import PresetStore  # it draws
 
 DRAIN_S = 1 / 30
 """How often the engine's events are looked for."""
 
 
 class PlainChat:
-    """One chat over an engine. `interactive`: a person sits at a terminal, and is told who speaks.
-
-    After a `crash` a person is asked before the same models are loaded again; `offer` is the conversation of then.
-    """
+    """Shows a session line by line. `interactive`: a person sits at a terminal, and is told who speaks."""
 
     def __init__(
         self,
-        engine: Engine,
-        session: Session,
+        session: ChatSession,
         *,
         read: TextIO,
         out: TextIO,
@@ -59,10 +54,7 @@ class PlainChat:
         interactive: bool,
         shelf: ModelCatalogue,
         presets: PresetStore,
-        crash: Crash | None = None,
-        offer: Conversation | None = None,
     ) -> None:
-        self.engine = engine
         self.session = session
         self._read = read
         self._out = out
@@ -70,16 +62,10 @@ class PlainChat:
         self.interactive = interactive
         self.shelf = shelf
         self.presets = presets
-        self._crash = crash
-        self.offer = offer
-        self.rounds: dict[int, PackedRounds] = {}
-        """Each reply's, by its place in the conversation."""
         self.listed: list[GgufHeader] = []
         """The models that were listed last."""
         self.found: list[Summary] = []
         """The conversations that were listed last."""
-        self._rest: PackedRounds | None = None  # where a reply that is gone on with has its rounds
-        self._before = 0  # how many it had
         self._loading = ""
         self._stops = 0
         self._busy = self._away = self._failed = self._quit = False
@@ -90,16 +76,13 @@ class PlainChat:
         with self._signals():
             try:
                 if conversation is not None:
-                    self.resume(conversation)
-                if self._may_load():
-                    self.load(self.session.setup)
+                    self.resume(OpenedConversation.of(conversation))
+                self._tell_crash()
+                self.load(self.session.setup)
                 while not self._quit and (line := self._line()) is not None:
                     self._obey(line)
             finally:
-                self.engine.close()
-                while self.engine.events:
-                    self.session.take(self.engine.events.popleft())
-                self.session.journal.close()
+                self.session.close()
         return 1 if self._failed and not self.interactive else 0
 
     # What is read
@@ -151,35 +134,37 @@ class PlainChat:
     def ask(self, text: str) -> None:
         """Send a prompt. Raises UsageError."""
         self.must_be_ready()
-        self.answer(self.session.ask(text))
+        self.answer(lambda: self.session.send(text))
 
-    def answer(self, messages: Sequence[Message], *, goes_on: bool = False) -> None:
-        """Have this answered; `goes_on`: with the rest of the last reply."""
-        place = len(self.session.messages)
-        if goes_on:
-            self._rest = self.rounds[place]
-            self._before = self._rest[-1].index + 1
-        elif self.session.journal.rounds is not None:
-            self.rounds[place] = self.session.journal.rounds
+    def answer(self, ask: Callable[[], object]) -> None:
+        """Ask the session for a reply, and show it."""
         if self.interactive:
             self._write(f"{self.session.name}: ")
-        self.generate(messages)
-        self._rest = None
+        self.wait_for(ask)
         self._end_line()
 
-    def generate(self, messages: Sequence[Message]) -> None:
-        """Have this decoded, and wait until it is."""
+    def wait_for(self, ask: Callable[[], object]) -> None:
+        """Ask the session for something, and show what comes of it until the engine is free again.
+
+        Ctrl+C stops the engine; a second one, if it does not stop, the program.
+        """
         self._stops, self._busy = 0, True
-        self.engine.generate(messages)
-        self._wait()
+        try:
+            ask()
+            while self.session.state not in ("ready", "failed") or self.session.engine.events:
+                for event in self.session.drain():
+                    self._show(event)
+                while self.session.journal.notices:
+                    self.say(self.session.journal.notices.popleft())
+                if self.session.state not in ("ready", "failed"):
+                    time.sleep(DRAIN_S)
+        finally:
+            self._busy = False
 
     def load(self, setup: Setup) -> None:
         """Load these models, and wait until they are there or cannot be."""
-        self.session.load(setup)
         self._loading = ""
-        self._stops, self._busy = 0, True
-        self.engine.load(setup)
-        self._wait()
+        self.wait_for(lambda: self.session.models.load(setup))
 
     def must_be_ready(self) -> None:
         """Raise UsageError where there is no model to answer."""
@@ -196,39 +181,11 @@ class PlainChat:
         finally:
             self._away = False
 
-    def rounds_of(self, place: int) -> PackedRounds:
-        """The rounds of the conversation's `place`th message; none if it is no reply."""
-        return self.rounds.get(place) or PackedRounds()
-
-    @property
-    def last_rounds(self) -> PackedRounds:
-        """Those of the last message."""
-        return self.rounds_of(len(self.session.messages) - 1)
-
     # What is said
 
-    def _wait(self) -> None:
-        """Show what the engine tells until it is free. Ctrl+C stops it; a second one, if it does not, the program."""
-        try:
-            while self.session.state not in ("ready", "failed") or self.engine.events:
-                while self.engine.events:
-                    self._take(self.engine.events.popleft())
-                while self.session.journal.notices:
-                    self.say(self.session.journal.notices.popleft())
-                if self.session.state not in ("ready", "failed"):
-                    time.sleep(DRAIN_S)
-        finally:
-            self._busy = False
-
-    def _take(self, event: Event) -> None:
-        if isinstance(event, RoundDone) and self._rest is not None:
-            event = event._replace(round=renumbered(event.round, self._before))
-        if not self.session.take(event):
-            return
+    def _show(self, event: Event | OfComparison) -> None:
         match event:
             case RoundDone(round=round):
-                if self._rest is not None:
-                    self._rest.append(round)
                 self._write("".join(token.text for token in round.tokens))
             case Loading(what=what, bytes=bytes):
                 if self.interactive and what != self._loading:
@@ -240,11 +197,11 @@ class PlainChat:
             case LoadFailed(message=message):
                 if not self.interactive:
                     raise SpectuiError(message)
-                way = " /nodraft goes on without the draft." if self.session.without_draft else ""
+                way = " /nodraft goes on without the draft." if self.session.models.without_draft else ""
                 self.say(f"{message} /load tries again, /load TARGET DRAFT loads others.{way}")
             case Finished(reason=reason):
-                if note := note_of(reason, self.session.n_ctx, "/new"):
-                    self.say(note)
+                if note := stop_note(reason.value, self.session.n_ctx):
+                    self.say(with_commands(note))
             case Failed(message=message):
                 self._failed = True
                 self.say(message)
@@ -300,32 +257,23 @@ class PlainChat:
 
     # Beginning and end
 
-    def resume(self, conversation: Conversation) -> None:
+    def resume(self, opened: OpenedConversation) -> None:
         """Go on with a conversation that was kept."""
-        self.session.resume(conversation)
-        self.rounds = {at: each.reply.rounds for at, each in enumerate(conversation.messages) if each.reply is not None}
-        self.say(f"Going on with: {conversation.title}")
+        self.session.resume(opened)
+        self.say(f"Going on with: {opened.conversation.title}")
         if self.interactive:
             for message in self.session.messages:
                 self.tell(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
         if self.session.unanswered:
-            self.say("The last prompt has no answer: /regenerate asks it again.")
+            self.say(with_commands(UNANSWERED))
 
-    def _may_load(self) -> bool:
-        """Say what spectui died of, and the ways on. False: a person shall say first whether that is tried again."""
-        if self._crash is None:
-            return True
-        setup, died = self.session.setup, self._crash.setup
-        held = self.interactive and (died.model, died.draft) == (setup.model, setup.draft)
-        ways = [
-            "/continue goes on with the conversation." if self.offer is not None else "",
-            "/safe loads the models the safe way.",
-            "/load loads them as before." if held else "",
-        ]
-        self.say(" ".join([self._crash.sentence, *filter(None, ways)]))
-        if held:
-            self.session.hold()
-        return not held
+    def _tell_crash(self) -> None:
+        """Say how spectui ended the last time, and what can be done about it."""
+        models, offer = self.session.models, self.session.offer is not None
+        models.held = models.held and self.interactive  # in a pipe there is nobody to ask
+        if models.crash is not None:
+            advice = crash_advice(models.setup, offer=offer, held=models.held, details=False)
+            self.say(f"{models.crash.sentence} {with_commands(advice)}")
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -336,7 +284,6 @@ class PlainChat:
             if not self._busy or self._stops > 1:
                 raise KeyboardInterrupt
             self.session.stop()
-            self.engine.stop()
 
         def end(number: int, frame: Any) -> None:
             raise SystemExit(128 + number)
@@ -367,8 +314,8 @@ def chat(
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # A reply may hold signs that the terminal's encoding lacks.
         cast("TextIOWrapper", stream).reconfigure(errors="replace")
+    session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
     plain = PlainChat(
-        engine, Session(setup, journal), read=sys.stdin, out=sys.stdout, aside=sys.stderr, interactive=interactive,
-        shelf=shelf, presets=presets, crash=crash, offer=offer,
-    )  # fmt: skip
+        session, read=sys.stdin, out=sys.stdout, aside=sys.stderr, interactive=interactive, shelf=shelf, presets=presets
+    )
     return plain.run(conversation)

@@ -21,6 +21,8 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 
+from spectui.chat.presets import PresetStore
+from spectui.chat.session import ChatSession
 from spectui.engine.protocol import Engine
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
@@ -29,8 +31,6 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.main_screen import MainScreen
-from spectui.ui.screen.presets import PresetStore
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.widgets.title_line import NARROW
 
@@ -133,18 +133,14 @@ class SpectuiApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
-        screen = MainScreen(
-            self._engine,
-            self._setup,
-            self._journal,
+        screen = ChatScreen(
+            ChatSession(self._engine, self._setup, self._journal, crash=self._crash, offer=self._offer),
             conversation=self._conversation,
-            crash=self._crash,
-            offer=self._offer,
             monitor=self._monitor,
             notices=self._notices,
+            presets=self._presets,
+            shelf=self._shelf,
         )
-        screen.presets = self._presets
-        screen.shelf = self._shelf
         # Textual gives them after the first drawing: everything was styled twice, and a narrow window began with its panel.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
@@ -165,15 +161,17 @@ class SpectuiApp(App[None]):
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )
         if isinstance(screen, ChatScreen):
-            for name in screen.preset_names():
+            for name in screen.levers.preset_names():
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
-                yield SystemCommand(f"Preset: {shown}", "Turn the knobs as saved", partial(screen.use_preset, name))
+                yield SystemCommand(
+                    f"Preset: {shown}", "Turn the knobs as saved", partial(screen.levers.use_preset, name)
+                )
             for key, _, spec in specs(Knobs):
                 name = title(key).capitalize()
                 for choice in spec.choices:
-                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.turn, key, choice))
+                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.levers.turn, key, choice))
                 if not spec.choices:
-                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.show_slider, key))
+                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.pages.show_slider, key))
         for command in super().get_system_commands(screen):
             if command.title not in ("Keys", "Quit", "Theme"):  # Help, Quit and Theme are above
                 yield command

@@ -23,11 +23,13 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     if lines:
         # They are not there before they are opened, and their keys have names too.
         from spectui.ui.dialogs import (
+            conversations,  # noqa: F401
             help,  # noqa: F401
             markdown_screen,  # noqa: F401
             messages,  # noqa: F401
             models,  # noqa: F401
             palette,  # noqa: F401
+            questions,  # noqa: F401
             system_prompt,  # noqa: F401
         )
     known, read, problems = set(_ids(DOMNode)), {}, []
@@ -64,6 +66,14 @@ def _is_named(key: str) -> bool:
         return bool(unicodedata.lookup(key.replace("_", " ")))
     except KeyError:
         return False
+
+
+def group_of(kind: type[DOMNode], binding: Binding) -> str:
+    """Under which title a class's binding stands in the help: that of its group, or else of all keys of the class."""
+    for title, bindings in getattr(kind, "BINDING_GROUPS", {}).items():
+        if binding.id in [each.id for each in bindings]:
+            return str(title)
+    return getattr(kind, "BINDING_GROUP_TITLE", None) or ""
 
 
 def key_of(app: App[Any], identity: str) -> str:

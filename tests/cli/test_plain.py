@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from spectui.chat.session import Session
+from spectui.chat.session import ChatSession
 from spectui.cli.plain import PlainChat
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
@@ -128,8 +128,8 @@ class Chat:
         self.engine = AnsweringEngine(devices)
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
-            self.engine, Session(setup, journal), read=io.StringIO("\n".join(lines) + "\n"), out=out, aside=aside,
-            interactive=interactive, shelf=shelf or Known(), presets=KnownPresets(), crash=crash, offer=offer,
+            ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),
+            out=out, aside=aside, interactive=interactive, shelf=shelf or Known(), presets=KnownPresets(),
         )  # fmt: skip
         before = Path.cwd()
         os.chdir(here or before)
@@ -285,7 +285,7 @@ def test_what_is_said_is_kept(tmp_path: Path):
     engine = AnsweringEngine()
     out, aside = io.StringIO(), io.StringIO()
     plain = PlainChat(
-        engine, Session(PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
+        ChatSession(engine, PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
         shelf=Known(), presets=KnownPresets(),
     )  # fmt: skip
     plain.run(kept)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from spectui.chat.session import Session
+from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Message, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.store import journal
@@ -31,7 +31,8 @@ def say(**said: object) -> None:
 
 def chat(file: Path, setup: Setup, answer: Answer) -> None:
     """One prompt after the other, as the window sends them."""
-    session = Session(setup, Journal(file))
+    asked = FakeEngine()
+    session = ChatSession(asked, setup, Journal(file))
 
     def take(event: Event) -> None:
         session.take(event)
@@ -40,9 +41,9 @@ def chat(file: Path, setup: Setup, answer: Answer) -> None:
 
     for number in count():
         prompt = f"{os.getpid()}: write {number}"
-        messages = session.ask(prompt)
+        session.send(prompt)
         say(prompt=prompt)
-        answer(messages[-1:], take)
+        answer(asked.generates[-1][-1:], take)
         say(ended=True)
         assert not session.journal.notices, session.journal.notices
 

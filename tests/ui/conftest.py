@@ -27,9 +27,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+WITH_A_LATE_ENGINE = ("test_app", "test_compare", "test_conversations", "test_models", "test_resuming")
+"""Tests of what stops a reply or a load: they run once more with an engine that ends it a tick later."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give those tests both engines."""
+    if "engine" in metafunc.fixturenames and metafunc.module.__name__.rpartition(".")[2] in WITH_A_LATE_ENGINE:
+        metafunc.parametrize("engine", [False, True], indirect=True, ids=["at-once", "late"])
+
+
 @pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
+def engine(request: pytest.FixtureRequest) -> FakeEngine:
+    return FakeEngine(late=getattr(request, "param", False))
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> N
         engine.emit_round(plain=text, seconds=0.1)
     engine.finish()
     await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen._show_figures()
+    pilot.app.screen.show_figures()
     await pilot.pause()
 
 
@@ -106,7 +106,7 @@ async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_end
 ) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
-        app.screen.turn("draft_max", 3)
+        app.screen.levers.turn("draft_max", 3)
         await ask(pilot, "next")
         assert engine.knobs.drafter == "off" and engine.knobs.draft_max == 16
         assert len(engine.generates) == 2
@@ -140,7 +140,7 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
         app.screen.action_new_chat()
         app.screen.action_new_chat()
         app.screen.session.waiting.append("next")
-        app.screen._send_waiting()
+        app.screen.replies.send_waiting()
         assert len(engine.generates) == 2, "the engine has not said that it is free"
         await wait_until(pilot, lambda: not engine.events and len(engine.generates) == 3)
         assert engine.generates[2] == (Message("user", "next"),)
@@ -160,7 +160,7 @@ async def test_only_what_was_written_under_the_set_up_of_now_is_compared(
         await answer(pilot, engine)
         session = app.screen.session
         session.set_system(change.get("system", ""))
-        app.screen.load(replace(session.setup, **change))
+        app.screen.levers.load(replace(session.setup, **change))
         engine.finish_loading()
         await wait_until(pilot, lambda: session.state == "ready")
         await pilot.press("f5")
@@ -201,7 +201,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
         await load(pilot, engine)
         await ask(pilot, "add")
         await answer(pilot, engine, StopReason.LIMIT)
-        app.screen.load(replace(PAIR, device="none"))
+        app.screen.levers.load(replace(PAIR, device="none"))
         engine.finish_loading()
         await wait_until(pilot, lambda: app.screen.session.state == "ready")
         app.screen.action_continue()

@@ -54,10 +54,10 @@ async def test_what_is_drawn_change_by_change_is_the_window(make_app: Make, engi
         await load(pilot, engine)
         await ask(pilot, "Write add.")
         for page in PAGES:
-            app.screen.show_page(page)
+            app.screen.pages.show(page)
             write_reply(engine)
             await wait_until(pilot, lambda: not engine.events)
-            app.screen._show_figures()
+            app.screen.show_figures()
             await painted.compare(pilot)
         for keys in (("alt+1", "f3"), ("f4", "left"), ("escape", "ctrl+p"), ("a", "escape"), ("x", "f1"), ("f1", "f6")):
             await pilot.press(*keys)
@@ -77,7 +77,7 @@ async def test_a_token_asks_nobody_but_the_transcript(
         await ask(pilot, "Write add.")
         write_reply(engine)
         await wait_until(pilot, lambda: not engine.events)
-        app.screen._show_figures()
+        app.screen.show_figures()
         await pilot.pause()
         monkeypatch.setattr(app.screen, "_figures_due", float("inf"))
         asked: list[object] = []
@@ -125,7 +125,7 @@ async def test_what_nobody_sees_has_nothing_arranged(
             return not arranged
 
         await wait_until(pilot, nothing_arranged)
-        app.screen.show_page("rounds")
+        app.screen.pages.show("rounds")
         await wait_until(pilot, lambda: arranged)
 
 

@@ -10,13 +10,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
+from spectui.knobs import Setup
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.records import Summary
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.screen.conversations import ConversationsScreen
-from spectui.ui.screen.main_screen import MainScreen
+from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, some_rounds
@@ -49,8 +50,8 @@ async def listed(pilot: Pilot[None], number: int) -> None:
     await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count == number)
 
 
-def chat(app: SpectuiApp) -> MainScreen:
-    (screen,) = (screen for screen in app.screen_stack if isinstance(screen, MainScreen))
+def chat(app: SpectuiApp) -> ChatScreen:
+    (screen,) = (screen for screen in app.screen_stack if isinstance(screen, ChatScreen))
     return screen
 
 
@@ -64,7 +65,7 @@ async def test_the_latest_is_first_and_opens(
         assert ["third" in line for line in lines(app)] == [True, False, False]
         await pilot.press("down", "down", "enter")
         await wait_until(pilot, lambda: "first question" in said(app))
-        assert isinstance(app.screen, MainScreen)
+        assert isinstance(app.screen, ChatScreen)
         await ask(pilot, "more")
         await wait_until(pilot, lambda: engine.generates)
         assert [message.content for message in engine.generates[0]][1::2] == ["first question", "more"]
@@ -84,7 +85,7 @@ async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine
         await pilot.press("enter")
         assert isinstance(app.screen, ConversationsScreen), "nothing to open"
         await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, MainScreen))
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
 
 
 async def test_enter_waits_for_the_list_of_what_was_typed(
@@ -108,7 +109,7 @@ async def test_enter_waits_for_the_list_of_what_was_typed(
         assert app.screen is window_of_chats, "nothing is opened by the old list"
         found.set()
         await wait_until(pilot, lambda: "first question" in said(app))
-        assert isinstance(app.screen, MainScreen)
+        assert isinstance(app.screen, ChatScreen)
 
 
 async def test_rename(make_app: Make, file: Path) -> None:
@@ -185,7 +186,7 @@ async def test_no_history_no_list(make_app: Make) -> None:
     async with app.run_test() as pilot:
         await pilot.press("f12")
         await wait_until(pilot, lambda: app._notifications)
-        assert isinstance(app.screen, MainScreen)
+        assert isinstance(app.screen, ChatScreen)
 
 
 async def test_hostile_titles_reach_no_screen(make_app: Make, file: Path) -> None:
@@ -204,3 +205,26 @@ async def test_in_the_palette(make_app: Make, file: Path) -> None:
         await pilot.press("f12")
         await listed(pilot, 3)
         assert {"Open", "Rename", "Delete", "New"} <= {each.title for each in app.get_system_commands(app.screen)}
+
+
+@pytest.mark.parametrize("leave", ["new chat", "another conversation"])
+async def test_leaving_a_conversation_just_after_models_were_chosen_lets_them_load(
+    window: Window, engine: FakeEngine, file: Path, leave: str
+) -> None:
+    async with window(journal=Journal(file), size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        await wait_until(pilot, lambda: engine.generates)
+        write_reply(engine)
+        await wait_until(pilot, lambda: not engine.events)
+        if leave == "another conversation":
+            await pilot.press("alt+c")
+            await listed(pilot, 4)
+        screen = chat(app)
+        screen.levers.use_models(Setup(model="/models/other.gguf"))
+        await pilot.press(*(["ctrl+n"] if leave == "new chat" else ["down", "enter"]))
+        await wait_until(pilot, lambda: "go" not in said(app))
+        await wait_until(pilot, lambda: not engine.events and not screen.session.replying)
+        assert screen.session.state == "loading" and engine.stops == 0
+        engine.finish_loading()
+        await wait_until(pilot, lambda: screen.session.state == "ready")
+        assert screen.session.name == "other"

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.store.journal import Journal
+from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.questions import ConfirmScreen
-from spectui.ui.screen.exporting import ExportScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.driving import Window, answer, ask, wait_until
 from tests.ui.seeing import REPLY

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.store.journal import Journal
-from spectui.ui.screen.exporting import ExportScreen
+from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import last

@@ -167,8 +167,8 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         for _ in range(200):
             engine.emit_round(" same", " same", correction=" other", rejected=(" wrong",))
         transcript = app.screen.query_one(InspectableTranscript)
-        await wait_until(pilot, lambda: len(transcript.last_rounds) == 200)
-        first = transcript.last_rounds[0]
+        await wait_until(pilot, lambda: len(app.screen.session.writing.rounds) == 200)
+        first = app.screen.session.writing.rounds[0]
         await pilot.press("f4")
         row = next(y for y in range(9) if transcript.token_at(4, y) is not None)
         transcript.scroll_to(y=0, animate=False, force=True)

@@ -27,18 +27,18 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dialogs.conversations import ConversationsScreen
+from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.dialogs.preset_name import SaveScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keys import key_of, keymap, spoken, written
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen.conversations import ConversationsScreen
-from spectui.ui.screen.exporting import ExportScreen
-from spectui.ui.screen.main_screen import MainScreen
-from spectui.ui.screen.presets import SaveScreen
+from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
@@ -202,7 +202,7 @@ async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 
 PLACES: dict[type[DOMNode], Way] = {
-    MainScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
+    ChatScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
     ChoiceRow: at("#switch-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.session import Session
+from spectui.chat.session import ChatSession
 from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
@@ -87,8 +87,8 @@ def faked(engine: FakeEngine, index: int, accepted: int, rejected: int) -> Round
 
 def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite3.Connection) -> int:
     """Bytes that so many tokens of `each` a round take: in session, journal and transcript."""
-    session, operations, fresh = Session(Setup(model="target.gguf")), [], []
-    session.ask("Why?")
+    session, operations, fresh = ChatSession(FakeEngine(), Setup(model="target.gguf")), [], []
+    session.send("Why?")
     reply = session.journal._reply
     assert reply is not None
     block = Block(Flow(80), rounds=reply.rounds)

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from spectui.chat.estimates import advice, payoff
 from spectui.chat.figures import Figures
+from spectui.chat.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
@@ -16,7 +17,6 @@ from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.dashboard.dashboard import lines
-from spectui.ui.dashboard.history import STEPS, History
 from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.panel import PAGES, SidePanel
@@ -68,7 +68,7 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> SidePanel:
     await ask(pilot, "Write add.")
     write_reply(engine)
     await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen._show_figures()
+    pilot.app.screen.show_figures()
     return pilot.app.screen.query_one(SidePanel)
 
 
@@ -206,7 +206,7 @@ async def test_the_page_of_places_has_histogram_suggestion_times_and_break_even(
         await ask(pilot, "go")
         for _ in range(10):
             engine.emit_round("a", correction="x", rejected=["b", "c"], seconds=0.2, draft_s=0.1, plain_s=0.08)
-        app.screen.show_page("places")
+        app.screen.pages.show("places")
         await wait_until(pilot, lambda: "it yields" in screen_text(app))
         seen = seen_of(app.screen.query_one(PlacesPage))
         for part in ("acceptance by place in the draft 1.0 │████", "draft-max 1 suggested: about", "now 16",
@@ -219,7 +219,7 @@ async def test_the_page_of_places_has_histogram_suggestion_times_and_break_even(
 
 
 def test_a_history_of_any_length_is_bounded_and_keeps_every_token() -> None:
-    history = History(0.25)
+    history = SpeedHistory(0.25)
     rounds = rounds_of(*[accepted(3)] * 3000)
     for round in rounds:
         history.add(round)
@@ -230,7 +230,7 @@ def test_a_history_of_any_length_is_bounded_and_keeps_every_token() -> None:
 
 
 def test_a_step_is_like_the_round_that_went_on_in_it_and_without_drafts_nothing_was_accepted() -> None:
-    history = History(0.25)
+    history = SpeedHistory(0.25)
     for round in rounds_of(lambda engine: engine.emit_round(plain="a", seconds=0.9), accepted(2)):
         history.add(round)
     assert history.speeds == [pytest.approx(1 / 0.9)] * 4 + [pytest.approx(3 / 0.2)]
@@ -292,7 +292,7 @@ async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(
     app = make_app()
     async with app.run_test(size=size) as pilot:
         panel = await streaming(pilot, engine)
-        app.screen.show_page("machine")
+        app.screen.pages.show("machine")
         for used in (3, 12, 24):
             panel.update_telemetry(looked(used, gpus, "" if gpus else "no NVML: " + "because " * 8 + "so"))
         await wait_until(pilot, lambda: "24.0 GB of 24.0 GB" in screen_text(app))
@@ -363,8 +363,8 @@ async def test_every_page_survives_every_size(make_app: Make, engine: FakeEngine
         await streaming(pilot, engine)
         await pilot.press("f6")
         for page in PAGES:
-            app.screen.show_page(page)
-            app.screen._show_figures()
+            app.screen.pages.show(page)
+            app.screen.show_figures()
             await pilot.pause()
             assert screen_text(app)
         await pilot.press("f4")
@@ -376,11 +376,11 @@ async def test_nothing_is_laid_out_again_while_a_reply_streams(make_app: Make, e
     async with app.run_test(size=(120, 40)) as pilot:
         await streaming(pilot, engine)
         for page in PAGES:
-            app.screen.show_page(page)
+            app.screen.pages.show(page)
             await pilot.pause()
             laid_out = app.screen._layout_required, app.screen._compositor.size
             for _ in range(5):
                 engine.emit_round(" more", bonus=" text", seconds=0.1)
             app.screen._drain()
-            app.screen._show_figures()
+            app.screen.show_figures()
             assert (app.screen._layout_required, app.screen._compositor.size) == laid_out, page

@@ -93,7 +93,7 @@ async def test_picture(
         await wait_until(pilot, lambda: not engine.events)
         chat = app.screen_stack[0]
         assert isinstance(chat, ChatScreen)
-        chat._show_figures()  # not when its timer happens to come round
+        chat.show_figures()  # not when its timer happens to come round
         await pilot.pause()
         seen = await pictured(pilot, sorted(path.stem for path in THEMES.glob("*.toml")))
     assert seen == snapshot(extension_class=TextFile)

@@ -51,6 +51,7 @@ async def test_the_window_stands(
     make_app: Callable[..., SpectuiApp], engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
+    engine.late = seed % 2 == 1
     app = make_app(journal=Journal(tmp_path / "conversations.db"))
     monkeypatch.setattr(app, "exit", lambda *_, **__: None)  # "Quit" stands in the palette
     monkeypatch.chdir(tmp_path)  # conversations are exported there

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from spectui.chat.sentences import CUT_OFF
 from spectui.engine.events import Message, RoundDone
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.ui.dashboard.rounds import RoundsPage
-from spectui.ui.screen.resuming import CUT_OFF
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import last
@@ -116,7 +116,7 @@ async def test_figures_are_of_the_last_reply_again(window: Window, engine: FakeE
         page = app.screen.query_one(RoundsPage)
         await wait_until(pilot, lambda: page.chosen is not None)
         assert page.chosen is not None and page.chosen.index == 3
-        assert app.screen.session.statistics.emitted == 11
+        assert app.screen.session.figures().reply.emitted == 11
 
 
 async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, engine: FakeEngine, file: Path) -> None:

@@ -15,7 +15,7 @@ from textual.selection import SELECT_ALL, Selection
 
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
-from spectui.ui.screen.main_screen import MainScreen
+from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript.blocks import INDENT
 from spectui.ui.transcript.legend import Legend
@@ -121,7 +121,7 @@ async def test_where_nobody_drafts_a_text_is_a_text() -> None:
 async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         screen = app.screen
-        assert isinstance(screen, MainScreen)
+        assert isinstance(screen, ChatScreen)
         await ask(pilot, "go")
         await answer(pilot, engine)
         legend = screen.query_one(Legend)
@@ -135,7 +135,7 @@ async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> N
             ]
 
         assert slanted() == ["def", "plain"], "beside a draft"
-        screen.load(replace(PAIR, draft=None))
+        screen.levers.load(replace(PAIR, draft=None))
         await wait_until(pilot, lambda: slanted() == ["add", "(a", "accepted"])
 
 

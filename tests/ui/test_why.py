@@ -108,13 +108,13 @@ async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, eng
         engine.knobs = replace(engine.knobs, drafter="model")
         await wait_until(pilot, lambda: engine.loads)
         engine.fail_loading(REFUSED, without_draft=True)
-        await wait_until(pilot, lambda: app.screen.session.without_draft)  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: app.screen.session.models.without_draft)  # type: ignore[attr-defined]
         await pilot.press("ctrl+d")
         await wait_until(pilot, lambda: engine.loads[1:] == [ALONE])
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot) == REFUSED)
-        app.screen.load(replace(ALONE, model="/models/other.gguf"))  # type: ignore[attr-defined]
+        app.screen.levers.load(replace(ALONE, model="/models/other.gguf"))  # type: ignore[attr-defined]
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot).startswith("there is no draft model"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -26,3 +27,15 @@ def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> List
     if not word.isdecimal() or not 1 <= int(word) <= len(listed):
         raise UsageError(f"There is no {what} {word or 'without a number'} in the list: /{where} shows it.")
     return listed[int(word) - 1]
+
+
+_COMMANDS = {
+    "go-on": "/continue", "load": "/load", "models": "/load TARGET DRAFT", "new-chat": "/new", "regenerate": "/regenerate",
+    "safe-way": "/safe", "stop": "Ctrl+C", "without-draft": "/nodraft",
+}  # fmt: skip
+"""What an action of the chat is called here, by its id."""
+
+
+def with_commands(sentence: str) -> str:
+    """A sentence of `chat.sentences` with commands in place of the {ids} of actions."""
+    return re.sub(r"\{([a-z-]+)\}", lambda found: _COMMANDS[found[1]], sentence)

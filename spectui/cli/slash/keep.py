@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.chat.snapshot import as_kept
+from spectui.chat import stored
+from spectui.chat.snapshot import snapshot
 from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export, library
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def _chats(chat: PlainChat, rest: str) -> None:
-    file = _file(chat)
-    chat.session.journal.flush()
-    chat.found = library.summaries(file, rest)
+    chat.found = stored.conversations(chat.session.journal, rest)
     for number, each in enumerate(chat.found, 1):
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
         here = ", this one" if each.id == chat.session.journal.conversation else ""
@@ -31,41 +30,37 @@ def _chats(chat: PlainChat, rest: str) -> None:
 
 
 def _open(chat: PlainChat, rest: str) -> None:
-    file, chosen = _file(chat), _chosen(chat, rest)
+    chosen = _chosen(chat, rest)
     if chosen.id == chat.session.journal.conversation:
         raise UsageError("This is the conversation that is open.")
-    chat.resume(library.open_conversation(file, chosen.id))
+    chat.resume(stored.open_conversation(chat.session.journal, chosen.id))
 
 
 def _rename(chat: PlainChat, rest: str) -> None:
     word, _, title = rest.partition(" ")
-    file, chosen, title = _file(chat), _chosen(chat, word), " ".join(title.split())[:TITLE]
+    chosen, title = _chosen(chat, word), " ".join(title.split())[:TITLE]
     if not title:
         raise UsageError("/rename takes a number and a title.")
-    library.rename(file, chosen.id, title)
+    library.rename(stored.file_of(chat.session.journal), chosen.id, title)
     chat.say(f"{chosen.title} is now {title}.")
 
 
 def _delete(chat: PlainChat, rest: str) -> None:
     word, _, sure = rest.partition(" ")
-    file, chosen = _file(chat), _chosen(chat, word)
+    journal, chosen = chat.session.journal, _chosen(chat, word)
     if sure.strip() != "yes":
         raise UsageError(f"“{chosen.title}” and its {chosen.messages} messages cannot be brought back: /delete {word} yes"
                          " deletes them.")  # fmt: skip
-    if chosen.id == chat.session.journal.conversation:
-        chat.session.clear()
-        chat.rounds.clear()
-        chat.session.journal.flush()
-    said = library.prompts(file, chosen.id)
-    library.delete(file, chosen.id)
-    PromptHistory(prompts_file()).forget(said)
+    if chosen.id == journal.conversation:
+        chat.session.new_chat()
+    PromptHistory(prompts_file()).forget(stored.delete(journal, chosen.id))
     chat.say(f"“{chosen.title}” is deleted.")
 
 
 def _export(chat: PlainChat, rest: str) -> None:
     if not chat.session.messages:
         raise UsageError("Nothing was said yet.")
-    conversation = as_kept(chat.session, chat.rounds_of)()
+    conversation = snapshot(chat.session)()
     name = rest or export.file_name(conversation.title)
     try:
         file = export.save(conversation, export.working_directory(), name if Path(name).suffix else f"{name}.md")
@@ -74,13 +69,8 @@ def _export(chat: PlainChat, rest: str) -> None:
     chat.tell(f"Written: {file}")
 
 
-def _file(chat: PlainChat) -> Path:
-    if (file := chat.session.journal.file) is None:
-        raise UsageError("Nothing is kept of chats: --no-history is on.")
-    return file
-
-
 def _chosen(chat: PlainChat, word: str) -> Summary:
+    stored.file_of(chat.session.journal)  # without one there was no list
     return numbered(chat.found, word, "conversation", "chats")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spectui.chat.comparison import OTHERWISE
+from spectui.chat.comparison import Comparison
 from spectui.chat.figures import count, duration
-from spectui.cli.slash.command import Command
+from spectui.cli.slash.command import Command, with_commands
 from spectui.cli.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError
 
@@ -25,23 +25,17 @@ def _stats(chat: PlainChat, rest: str) -> None:
 
 def _compare(chat: PlainChat, rest: str) -> None:
     chat.must_be_ready()
-    messages = chat.session.compare(chat.last_rounds)
-    comparison = chat.session.comparison
-    if chat.session.answered_otherwise:
-        raise UsageError(f"{OTHERWISE} /regenerate answers once more.")
-    if messages is None or comparison is None:
-        raise UsageError("There is no finished reply to compare.")
-    knobs, chat.engine.knobs = chat.engine.knobs, comparison.knobs
-    try:
-        chat.generate(messages)
-    finally:
-        chat.engine.knobs = knobs
+    if reason := chat.session.no_comparison:
+        raise UsageError(with_commands(reason))
+    comparison = Comparison(chat.session.messages[-1].rounds)
+    chat.wait_for(lambda: chat.session.compare(comparison))
     for line in comparison_lines(comparison):
         chat.tell(line)
 
 
 def _token(chat: PlainChat, rest: str) -> None:
-    tokens = [(token, round) for round in chat.last_rounds for token in round.tokens]
+    last = chat.session.messages[-1:]
+    tokens = [(token, round) for message in last for round in message.rounds for token in round.tokens]
     if not tokens:
         raise UsageError("There is no reply yet.")
     try:

@@ -29,26 +29,26 @@ def _set(chat: PlainChat, rest: str) -> None:
     if name and key not in names:
         raise UsageError(f"There is no knob {name!r}{nearest(name, map(title, names))}")
     if value.strip():
-        chat.engine.knobs = replace(chat.engine.knobs, **{key: convert(key, value.strip(), "/set")}).checked()
+        chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, value.strip(), "/set")}).checked()
     for each in [key] if name else names:
-        chat.tell(f"{title(each)} {getattr(chat.engine.knobs, each)}: {spec_of(Knobs, each).help}")
+        chat.tell(f"{title(each)} {getattr(chat.session.knobs, each)}: {spec_of(Knobs, each).help}")
 
 
 def _preset(chat: PlainChat, rest: str) -> None:
     if rest:
-        chat.engine.knobs = replace(chat.engine.knobs, **chat.presets.load(rest)).checked()
+        chat.session.knobs = replace(chat.session.knobs, **chat.presets.load(rest)).checked()
         chat.say(f"Preset {rest}.")
     else:
         chat.tell(f"Presets: {', '.join(chat.presets.names()) or 'none'}.")
 
 
 def _save(chat: PlainChat, rest: str) -> None:
-    chat.presets.save(rest, chat.engine.knobs)
+    chat.presets.save(rest, chat.session.knobs)
     chat.say(f"Saved: spectui chat -P {shlex.quote(rest)} starts with it.")
 
 
 def _reset(chat: PlainChat, rest: str) -> None:
-    chat.engine.knobs = Knobs()
+    chat.session.knobs = Knobs()
     chat.say("Every knob has its default.")
 
 
@@ -95,17 +95,19 @@ def _safe_way(chat: PlainChat, rest: str) -> None:
 
 def _devices(chat: PlainChat, rest: str) -> None:
     session = chat.session
-    devices = [each for each in session.devices if selectable(each)]
+    devices = [each for each in session.models.devices if selectable(each)]
     if rest:
         word, _, name = rest.partition(" ")
         names = {each.name.casefold(): each.name for each in devices}
         if word not in _ROLES or name.strip().casefold() not in names:
             raise UsageError("/devices takes target or draft, and a device of the list.")
-        setup = pick(session.setup, _ROLES[word], names[name.strip().casefold()], session.devices)
+        setup = pick(session.setup, _ROLES[word], names[name.strip().casefold()], session.models.devices)
         if setup != session.setup:
             chat.load(setup)
     for each in devices:
-        has = [word for word, role in _ROLES.items() if each.name in chosen(session.setup, role, session.devices)]
+        has = [
+            word for word, role in _ROLES.items() if each.name in chosen(session.setup, role, session.models.devices)
+        ]
         if session.setup.draft is None:
             has = [word for word in has if word != "draft"]
         chat.tell(f"{each.name} {each.description}, {size(each.free)} of {size(each.total)} free: "

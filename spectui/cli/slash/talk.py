@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from spectui.chat import stored
+from spectui.chat.messages import OpenedConversation
 from spectui.chat.prose import code_blocks
+from spectui.chat.sentences import NOTHING_ASKED
 from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
-from spectui.store import library
-from spectui.store.records import StoredMessage
 from spectui.text import printable
 
 if TYPE_CHECKING:
@@ -19,25 +20,22 @@ _SHOWN = 100  # characters of a message in the list
 
 
 def _new(chat: PlainChat, rest: str) -> None:
-    chat.session.clear()
-    chat.rounds.clear()
+    chat.session.new_chat()
     chat.say("A new chat.")
 
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
     chat.must_be_ready()
-    messages = chat.session.regenerate()
-    if messages is None:
-        raise UsageError("There is no prompt to answer again.")
-    chat.answer(messages)
+    if not chat.session.can_regenerate:
+        raise UsageError(NOTHING_ASKED)
+    chat.answer(chat.session.regenerate)
 
 
 def _continue(chat: PlainChat, rest: str) -> None:
-    if chat.session.can_go_on and chat.last_rounds:
-        chat.answer(chat.session.go_on(), goes_on=True)
-    elif chat.offer is not None:
-        conversation, chat.offer = chat.offer, None
-        chat.resume(conversation)
+    if chat.session.can_continue:
+        chat.answer(chat.session.continue_reply)
+    elif (offer := chat.session.take_offer()) is not None:
+        chat.resume(OpenedConversation.of(offer))
     else:
         chat.must_be_ready()
         raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
@@ -45,12 +43,12 @@ def _continue(chat: PlainChat, rest: str) -> None:
 
 def _edit(chat: PlainChat, rest: str) -> None:
     chat.must_be_ready()
-    prompts = [place for place, each in enumerate(chat.session.messages) if each.role == "user"]
-    if not prompts:
+    prompt = chat.session.prompt_to_edit()
+    if prompt is None:
         raise UsageError("There is no prompt to edit.")
-    text = chat.with_files(rest) if rest else chat.edited(chat.session.messages[prompts[-1]].content)
+    text = chat.with_files(rest) if rest else chat.edited(chat.session.messages[prompt].content)
     if text.strip():
-        chat.session.cut(prompts[-1])
+        chat.session.editing = prompt
         chat.ask(text)
 
 
@@ -64,7 +62,7 @@ def _editor(chat: PlainChat, rest: str) -> None:
 def _messages(chat: PlainChat, rest: str) -> None:
     for number, each in enumerate(chat.session.messages, 1):
         chat.tell(f"{number} {'you' if each.role == 'user' else 'reply'}: {_line(each.content)}")
-    for number, branch in enumerate(_branches(chat), len(chat.session.messages) + 1):
+    for number, branch in enumerate(stored.branches(chat.session.journal), len(chat.session.messages) + 1):
         when = datetime.fromtimestamp(branch.created).strftime("%Y-%m-%d %H:%M")
         chat.tell(f"{number} branch of {when}: {_line(branch.text)}")
     if not chat.session.messages:
@@ -72,26 +70,15 @@ def _messages(chat: PlainChat, rest: str) -> None:
 
 
 def _back(chat: PlainChat, rest: str) -> None:
-    session, branches = chat.session, _branches(chat)
+    session, branches = chat.session, stored.branches(chat.session.journal)
     number = numbered(range(len(session.messages) + len(branches)), rest, "message", "messages")
     if number >= len(session.messages):
-        assert session.journal.file is not None
-        branch = branches[number - len(session.messages)]
-        chat.resume(library.branch(session.journal.file, session.journal.conversation, branch.id))
+        chat.resume(stored.open_branch(session.journal, branches[number - len(session.messages)].id))
         return
     prompt = session.messages[number].role == "user"
     length = number if prompt else number + 1
-    session.cut(length, chat.rounds_of(length - 1))
-    session.journal.turn_here()
+    session.turn_back(length)
     chat.say("The next prompt takes its place." if prompt else f"Going on from message {rest}.")
-
-
-def _branches(chat: PlainChat) -> list[StoredMessage]:
-    journal = chat.session.journal
-    if journal.file is None or not journal.conversation:
-        return []
-    journal.flush()
-    return [each for each in library.ends(journal.file, journal.conversation) if each.id not in journal.path]
 
 
 def _line(text: str) -> str:

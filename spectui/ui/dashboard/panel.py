@@ -14,7 +14,6 @@ from textual.widget import Widget
 from spectui.chat.figures import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
-from spectui.speculation.records import Round
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.dashboard.compare_page import ComparePage
 from spectui.ui.dashboard.dashboard import Dashboard
@@ -63,14 +62,14 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.page = "now"
         """The page that is seen."""
         self.rounds = RoundsPage(id="rounds")
-        self.trends = TrendsPage(id="trends")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
         self.compare = ComparePage(id="compare")
         self.plain = Transcript(id="plain")
         self.preset = ChoiceRow("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
         self._pages = (
-            Dashboard(id="dashboard"), self.rounds, PlacesPage(id="places"), self.trends, self.machine, self.compare,
+            Dashboard(id="dashboard"), self.rounds, PlacesPage(id="places"), TrendsPage(id="trends"), self.machine,
+            self.compare,
         )  # fmt: skip
         # Switches and sliders are made from the table of knobs.
         switches = [
@@ -155,14 +154,6 @@ class SidePanel(VerticalScroll, can_focus=False):
         event.stop()
         self.show_page(event.page)
 
-    def add_round(self, round: Round) -> None:
-        """One more round of the reply."""
-        self.trends.add_round(round)
-
-    def look_back(self, rounds: Iterable[Round]) -> None:
-        """An earlier reply, with these rounds, is the last again."""
-        self.trends.look_back(rounds)
-
     def update_figures(self, figures: Figures) -> None:
         """Hand the figures to the pages; the one that is seen draws them."""
         for page in self._pages:
@@ -184,7 +175,6 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def clear(self) -> None:
         """A new conversation."""
-        self.trends.clear()
         self.compare.show(None)
         self.plain.clear()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from spectui.chat.figures import UNKNOWN, decimal, share
-from spectui.speculation.records import Round
-from spectui.ui.dashboard.history import History
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.widgets.line_widget import Line
@@ -28,35 +26,12 @@ spent decoding, without pauses and prompts.
     TrendsPage { height: 1fr; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._reply = History()
-        self._chat = History(1.0)
-
-    def add_round(self, round: Round) -> None:
-        """One more round of the reply."""
-        if round.index == 0:
-            self._reply.clear()
-        self._reply.add(round)
-        self._chat.add(round)
-
-    def look_back(self, rounds: Iterable[Round]) -> None:
-        """An earlier reply, with these rounds, is the last again."""
-        self._reply.clear()
-        for round in rounds:
-            self._reply.add(round)
-
-    def clear(self) -> None:
-        """A new conversation."""
-        self._reply.clear()
-        self._chat.clear()
-
     def written(self) -> list[Line]:
         """The plots, as high as there is room."""
         width, room = self.size.width, self.size.height
         speed, rate = max(2, (room - 10) * 3 // 10), max(2, (room - 10) * 2 // 10)
         lines: list[Line] = []
-        for name, history in (("this reply", self._reply), ("conversation", self._chat)):
+        for name, history in (("this reply", self.figures.reply_history), ("conversation", self.figures.chat_history)):
             lines += plot(f"{name}: t/s", history.speeds, width, speed)
             lines += plot("acceptance", history.acceptances, width, rate, top=1.0)
             lines += [_time_axis(history.seconds, width), []]

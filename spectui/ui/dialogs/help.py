@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
-from spectui.ui.keys import spoken, written
+from spectui.ui.keys import group_of, spoken, written
 
 KEYS, NAME = 12, 13
 """Cells of the keys and of an action's name."""
@@ -115,7 +115,7 @@ def _group(active: ActiveBinding) -> str:
     for kind in type(active.node).__mro__:
         actions = {each.action for each in kind.__dict__.get("BINDINGS", ()) if isinstance(each, Binding)}
         if active.binding.action in actions and not kind.__module__.startswith("textual."):
-            return getattr(kind, "BINDING_GROUP_TITLE", None) or type(active.node).__name__
+            return group_of(kind, active.binding) or type(active.node).__name__
     return OTHERS
 
 

@@ -1,19 +1,22 @@
-"""The chat: transcript and prompt on the left, figures and levers on the right."""
+"""The one screen of the window: transcript and prompt on the left, figures and levers on the right."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import Screen
 
-from spectui.chat.session import Session, note_of
+from spectui.chat.presets import PresetStore
+from spectui.chat.sentences import stop_note
+from spectui.chat.session import ChatSession, OfComparison
+from spectui.engine import demo
 from spectui.engine.events import (
     Devices,
     Event,
@@ -22,68 +25,125 @@ from spectui.engine.events import (
     Loaded,
     LoadFailed,
     Loading,
-    Message,
     Notice,
     Prompt,
     RoundDone,
 )
-from spectui.engine.protocol import Engine
-from spectui.knobs import Setup
-from spectui.speculation.records import Round
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.store.prompts import PromptHistory, prompts_file
+from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
+from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dashboard.status import StatusLine
-from spectui.ui.keys import key_of, spoken
+from spectui.ui.keys import spoken
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen.busy import why_not_now
-from spectui.ui.screen.panel_screen import PanelScreen
+from spectui.ui.screen.bindings import BINDINGS, GROUPS, LAST_LINE
+from spectui.ui.screen.conversations import Conversations
+from spectui.ui.screen.levers import Levers
+from spectui.ui.screen.messages import Messages
+from spectui.ui.screen.pages import PanelPages
+from spectui.ui.screen.reading import Reading
+from spectui.ui.screen.replies import Replies
+from spectui.ui.screen.welcome import offer_models
 from spectui.ui.textual_patches.compositor import ChangesCompositor
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.legend import Legend
+from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.key_line import KeyLine
 from spectui.ui.widgets.loading import LoadingLine
 from spectui.ui.widgets.slider import Slider
 from spectui.ui.widgets.title_line import TitleLine
 
 FIGURES_S = 1.0
+"""How often figures are redrawn while a reply is written."""
 
 
-class ChatScreen(PanelScreen):
-    """Sends prompts down, drains events up, and hands each to the widget that shows it."""
+def _by(part: str, method: str) -> Callable[..., Any]:
+    """An action that a part of the screen carries out."""
+
+    def action(screen: ChatScreen, *parameters: Any) -> Any:
+        return getattr(getattr(screen, part), method)(*parameters)
+
+    return action
+
+
+class ChatScreen(Screen[None]):
+    """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
+
+    What most keys do is in one of its parts: `replies`, `messages` (earlier ones), `conversations`, `reading`, `levers` (knobs,
+    presets, models) and `pages` (the panel).
+    """
 
     AUTO_FOCUS = "#prompt"
-
     BINDING_GROUP_TITLE = "chat"
-    # Priority, because the prompt's text area takes F6, F7 and Escape for itself.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop", "Stop", id="stop", priority=True, tooltip="Stop the reply, or the loading"),
-        Binding("f2", "colours", "Colours", id="colours", priority=True, tooltip="Colour tokens by their origin"),
-        Binding("f3", "ghosts", "Ghosts", id="ghosts", priority=True, tooltip="Show drafted tokens that were rejected"),
-        Binding("f4", "inspect", "Inspect", id="inspect", priority=True,
-                tooltip="Put a cursor on the tokens: where each came from"),
-        Binding("ctrl+r", "again", "Again", id="regenerate", priority=True, tooltip="Answer the last prompt once more"),
-        Binding("ctrl+n", "new_chat", "New", id="new-chat", priority=True, tooltip="Begin a new chat"),
-        Binding("ctrl+d", "without_draft", "No draft", id="without-draft", priority=True,
-                tooltip="Go on with the target alone"),
-        Binding("ctrl+l", "load", "Load again", id="load", priority=True, tooltip="Try to load the models once more"),
-        # Where a load failed, Ctrl+L is the key above, so the other is the one to teach.
-        Binding("alt+m,ctrl+l", "models", "Models", id="models", show=False, priority=True,
-                tooltip="Choose target and draft out of the files on this machine"),
-    ]  # fmt: skip
+    BINDING_GROUPS = GROUPS
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
+
+    action_panel = _by("pages", "toggle")
+    action_page = _by("pages", "turn")
+    action_show_page = _by("pages", "show_by_key")
+    action_devices = _by("pages", "show_devices")
+    action_switch = _by("levers", "switch")
+    action_next_preset = _by("levers", "next_preset")
+    action_save_preset = _by("levers", "save_preset")
+    action_reset_knobs = _by("levers", "reset")
+    action_models = _by("levers", "choose_models")
+    action_load = _by("levers", "load_again")
+    action_without_draft = _by("levers", "load_without_draft")
+    action_safe_way = _by("levers", "load_safely")
+    action_stop = _by("replies", "stop")
+    action_again = _by("replies", "regenerate")
+    action_continue = _by("replies", "continue_last")
+    action_compare = _by("replies", "compare")
+    action_edit = _by("messages", "edit_last")
+    action_messages = _by("messages", "list")
+    action_system_prompt = _by("messages", "show_system_prompt")
+    action_new_chat = _by("conversations", "begin_new")
+    action_go_on = _by("conversations", "open_offer")
+    action_conversations = _by("conversations", "list")
+    action_colours = _by("reading", "toggle_colours")
+    action_ghosts = _by("reading", "toggle_ghosts")
+    action_thinking = _by("reading", "toggle_thinking")
+    action_scroll = _by("reading", "scroll")
+    action_inspect = _by("reading", "toggle_inspection")
+    action_read = _by("reading", "show_markdown")
+    action_copy_code = _by("reading", "copy_code")
+    action_export = _by("reading", "ask_export")
 
     def __init__(
-        self, engine: Engine, setup: Setup, *, monitor: Monitor | None = None, notices: Sequence[str] = ()
+        self,
+        session: ChatSession,
+        *,
+        conversation: Conversation | None = None,
+        monitor: Monitor | None = None,
+        notices: Sequence[str] = (),
+        presets: PresetStore | None = None,
+        shelf: ModelCatalogue | None = None,
     ) -> None:
-        super().__init__(engine, Session(setup))
+        """`conversation` is the one to go on with; `notices` stand below it."""
+        super().__init__()
+        self.session = session
+        self.presets = presets
+        """Keeps knobs under names; None: nobody does."""
+        self.shelf = shelf or ModelCatalogue()
+        """The models to choose from."""
+        self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
-        self._arrived: list[Round] = []  # and are not drawn yet
+        self.levers = Levers(self)
+        self.pages = PanelPages(self)
+        self.messages = Messages(self)
+        self.conversations = Conversations(self)
+        self.reading = Reading(self)
+        self.replies = Replies(self)
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
+        self._seen = False
         self._looking = False
         self._compositor = ChangesCompositor()
 
@@ -98,7 +158,7 @@ class ChatScreen(PanelScreen):
                 yield Legend(id="legend")
                 yield StatusLine(id="status")
                 yield PromptInput(id="prompt")
-            yield SidePanel(self.engine.knobs, self.session.setup, id="panel")
+            yield SidePanel(self.session.knobs, self.session.setup, id="panel")
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -106,30 +166,36 @@ class ChatScreen(PanelScreen):
         self.transcript = self.query_one(InspectableTranscript)
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
-        self._show_models()
-        self.call_after_refresh(self._tell_notices)  # below a conversation that is resumed
+        self.show_models()
+        if self.session.journal.file is not None:
+            self.prompt.remember(PromptHistory(prompts_file()))
         if self.session.setup.model:
             self.query_one(LoadingLine).begin()
-            self.call_after_refresh(self.load, self.session.setup)
-        self._show_figures()
+        self.show_figures()
         self._pace = RefreshRate(self.set_interval, self._tick)
+        self.call_after_refresh(lambda: self.run_worker(self._begin()))
 
-    def _tell_notices(self) -> None:
+    async def _begin(self) -> None:
+        """Show the conversation that is gone on with, what happened to spectui, and what else there is to say; then load."""
+        if self._conversation is not None:
+            await self.conversations.show(self._conversation)
+        self.conversations.tell_crash()
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
+        setup = self.session.setup
+        if setup.model:
+            self.levers.load(setup)
+        if not setup.model or demo.is_demo(setup):
+            await offer_models(self)
 
-    def load(self, setup: Setup) -> None:
-        """Ask for these models, in place of what is loaded."""
-        # First, so that the end of a reply which this stops does not let the next prompt go.
-        self.session.load(setup)
-        self.engine.load(setup)
-        self.query_one(LoadingLine).begin("the draft" if setup.draft else "")
-        self._show_models()
-        self._show_state()
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Come to the front. The first time all has just been styled, and to do it again took a twentieth of the start."""
+        event.refresh_styles = self._seen
+        self._seen = True
 
-    def _show_models(self) -> None:
-        self.query_one(TitleLine).update_models(self.session)
-        self.set_class(self.session.setup.draft is None, "-alone")
+    def on_unmount(self) -> None:
+        """However the window closes, what was written of the reply is kept."""
+        self.session.close()
 
     # Events of the engine
 
@@ -137,7 +203,7 @@ class ChatScreen(PanelScreen):
         """Take what the engine says, and now and then show figures, in one frame."""
         now = monotonic()
         due = now >= self._figures_due
-        if due or self.engine.events:
+        if due or self.session.engine.events:
             self._looking = True
             self._drain()
             if due:
@@ -154,175 +220,138 @@ class ChatScreen(PanelScreen):
             super().check_idle()
 
     def _drain(self) -> None:
-        if not self.engine.events:
+        notices = self.session.journal.notices
+        while notices:
+            self.transcript.add_error(printable(notices.popleft()))
+        if not self.session.engine.events:
             return
-        while self.engine.events:
-            event = self.engine.events.popleft()
+        arrived: list[RoundDone] = []
+        for shown in self.session.drain():
+            event = shown.event if isinstance(shown, OfComparison) else shown
             if isinstance(event, RoundDone):
                 self._pace.add(len(event.round.tokens))
-            self._take(event)
-        self._show_rounds()
+            if isinstance(shown, RoundDone):
+                arrived.append(shown)
+                continue
+            self._append(arrived)
+            if isinstance(shown, OfComparison):
+                self.replies.show_comparison(event)
+            else:
+                self._show(event)
+        self._append(arrived)
         self._moved = True
         # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
-        self._send_waiting()
+        self.replies.send_waiting()
 
-    def _show_rounds(self) -> None:
-        """Those that came since the last time, all at once: where the view ends then is found once, and not for each."""
-        if self._arrived:
-            self.transcript.append_rounds(self._arrived)
-            self._arrived.clear()
+    def _append(self, arrived: list[RoundDone]) -> None:
+        """Rounds that came since the last time, all at once: where the view ends then is found once, and not for each."""
+        if arrived:
+            self.transcript.append_rounds([event.round for event in arrived])
+            arrived.clear()
 
-    def _take(self, event: Event) -> None:
-        if not self.session.take(event):
-            return
-        if isinstance(event, RoundDone):
-            self._arrived.append(event.round)
-            self.panel.add_round(event.round)
-            return
-        self._show_rounds()
+    def _show(self, event: Event) -> None:
+        session, transcript = self.session, self.transcript
         match event:
             case Prompt(thinking=True):
-                self.transcript.begin_thinking()
+                transcript.begin_thinking()
             case Loading():
                 self.query_one(LoadingLine).update_loading(event)
             case Loaded():
                 self.query_one(LoadingLine).end()
-                self._show_models()
+                self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
             case LoadFailed(message=message):
                 self.query_one(LoadingLine).end()
                 self.panel.update_models(())
-                say = self.transcript.add_notice if self.session.stopped else self.transcript.add_error
-                say(printable(f"{message} {self._way_on()}"))
-                self._return_waiting()
+                advice = "{load} tries again, {models} chooses other models."
+                if session.models.without_draft:
+                    advice = "{without-draft}: go on without the draft."
+                say = transcript.add_notice if session.models.stopped else transcript.add_error
+                say(printable(f"{message} {spoken(self.app, advice)}"))
+                self.replies.return_waiting()
             case Finished(reason=reason):
-                self.transcript.finish_reply(note_of(reason, self.session.n_ctx, key_of(self.app, "new-chat")))
+                transcript.finish_reply(spoken(self.app, stop_note(reason.value, session.n_ctx)))
             case Failed(message=message):
-                self.transcript.finish_reply()
-                self.transcript.add_error(printable(message))
+                transcript.finish_reply()
+                transcript.add_error(printable(message))
             case Notice(message=message):
-                self.transcript.add_notice(printable(message))
+                transcript.add_notice(printable(message))
         if isinstance(event, Loaded | Devices | LoadFailed):
-            self.panel.update_devices(self.session.devices, self.session.setup)
+            self.panel.update_devices(session.models.devices, session.setup)
         if not isinstance(event, Loading | Devices | Notice):
-            self._show_figures()
+            self.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
-            self._show_state()
-
-    def _way_on(self) -> str:
-        if self.session.without_draft:
-            return spoken(self.app, "{without-draft}: go on without the draft.")
-        return spoken(self.app, "{load} tries again, {models} chooses other models.")
-
-    # Prompts
-
-    @on(PromptInput.Submitted)
-    def _submit(self, event: PromptInput.Submitted) -> None:
-        if self.session.state in ("no model", "failed"):
-            way = spoken(self.app, "No model can answer yet: {models} chooses one. The prompt is kept.")
-            self.notify(way, severity="warning", markup=False)
-            return
-        if event.control.accept(event.text):
-            self.session.waiting.append(event.text)
-            self._send_waiting()
-            self._show_state()
-
-    def _send_waiting(self) -> None:
-        if self.session.state == "ready" and self.session.waiting:
-            text = self.session.waiting.pop(0)
-            self.transcript.add_message("user", text, place=len(self.session.messages))
-            self._answer(self.session.ask(text))
-
-    def _answer(self, messages: Sequence[Message]) -> None:
-        self.transcript.start_reply(self.session.name, len(self.session.messages), self.session.journal.rounds)
-        self.engine.generate(messages)
-        self._show_figures()
-        self._show_state()
-
-    def _return_waiting(self) -> None:
-        """Put prompts that are not to be sent any more back into the box."""
-        if self.session.waiting:
-            self.prompt.give_back("\n".join(self.session.waiting))
-            self.session.waiting.clear()
-            self._show_state()
+            self.show_state()
 
     # Figures and state
 
-    def _show_figures(self) -> None:
+    def show_figures(self) -> None:
+        """Draw the figures of now. A comparison is hidden with the reply that it was of."""
         self._moved = False
         figures = self.session.figures()
         self.query_one(TitleLine).update_figures(figures)
         self.query_one(Legend).update_figures(figures)
         self.query_one(StatusLine).update_figures(figures)
         self.panel.update_figures(figures)
+        self.replies.hide_old_comparison()
 
     def _show_what_moved(self) -> None:
         if self._moved:
-            self._show_figures()
+            self.show_figures()
         if self._monitor is not None:
             self.panel.update_telemetry(self._monitor.snapshot)
 
-    def _show_state(self) -> None:
-        if self.session.state == "reading":
+    def show_state(self) -> None:
+        """Say above the prompt what waits and what is edited, and which keys can do something."""
+        session = self.session
+        if session.state == "reading":
             self._pace.hurry()
-        self.prompt.steady = self.session.replying
-        waiting = len(self.session.waiting)
-        word = "prompt waits" if waiting == 1 else "prompts wait"
-        way = spoken(self.app, f"{waiting} {word} until the model is free, {{stop}} takes back") if waiting else ""
-        self.prompt.border_title = Content(way)
+        self.prompt.steady = session.replying
+        waiting, way = len(session.waiting), ""
+        if waiting:
+            word = "prompt waits" if waiting == 1 else "prompts wait"
+            way = f"{waiting} {word} until the model is free, {{stop}} takes back"
+        elif session.editing is not None:
+            way = f"editing message {session.editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
+        self.prompt.border_title = Content(spoken(self.app, way))
         self.refresh_bindings()
+
+    def show_models(self) -> None:
+        """Say which models these are."""
+        self.query_one(TitleLine).update_models(self.session.setup)
+        self.set_class(self.session.setup.draft is None, "-alone")
+
+    def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
+        """Tell a person something in passing, with keys in place of the {ids} of actions."""
+        self.notify(spoken(self.app, sentence), severity=severity, markup=False)
+
+    def complain(self, error: Exception) -> None:
+        """Tell a person what went wrong."""
+        self.notify(printable(str(error)), severity="error", markup=False)
 
     # Actions
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """Keys as the footer shows them: what matters most is left where the window is narrow."""
-        order = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "page", "inspect", "compare",
-                 "ghosts", "colours", "regenerate")  # fmt: skip
+        """Keys as the last line shows them: what matters most is left where the window is narrow."""
         bindings = super().active_bindings
-        rank = {key: order.index(each.binding.id) if each.binding.id in order else 99 for key, each in bindings.items()}
+        rank = {key: LAST_LINE.index(each.binding.id) if each.binding.id in LAST_LINE else 99
+                for key, each in bindings.items()}  # fmt: skip
         return dict(sorted(bindings.items(), key=lambda item: rank[item[0]]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is shown, and taken from the text area, only while it can do something."""
-        if action == "without_draft":
-            return self.session.without_draft
-        if action == "load":
-            return self.session.state == "failed"
+        models = self.session.models
+        match action:
+            case "without_draft":
+                return models.without_draft
+            case "load":
+                return self.session.state == "failed"
+            case "go_on":
+                return self.session.offer is not None
+            case "safe_way":
+                return models.crash is not None and bool(models.setup.model)
         return True
-
-    def action_stop(self) -> None:
-        """Stop what is going on and take waiting prompts back; with nothing going on, close the drawer. A number that is
-        being typed at a slider is forgotten first."""
-        if isinstance(self.focused, Slider) and self.focused.forget():
-            return
-        self._return_waiting()
-        if self.session.replying or self.session.state == "loading":
-            self.session.stop()
-            self.engine.stop()
-        elif self.transcript.inspected is not None:
-            self._end_inspection()
-        else:
-            self.remove_class("-drawer")
-        self.prompt.focus()
-
-    def action_colours(self) -> None:
-        """Colour tokens by origin, or not."""
-        self.transcript.show_colours = not self.transcript.show_colours
-        self.query_one(Legend).show_colours(self.transcript.show_colours)
-
-    def action_ghosts(self) -> None:
-        """Show rejected drafts, or not."""
-        self.transcript.show_ghosts = not self.transcript.show_ghosts
-
-    def action_inspect(self) -> None:
-        """Put the cursor on the last token, or leave."""
-        if self.transcript.inspected is not None:
-            self._end_inspection()
-        elif self.transcript.inspect_last():
-            self.transcript.focus()
-        else:
-            self.notify("There is no token to inspect yet.", severity="warning", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """What is typed after a click into the transcript is meant for the prompt."""
@@ -340,59 +369,32 @@ class ChatScreen(PanelScreen):
         self.prompt.focus()
         self.prompt.post_message(event)
 
+    # Messages of the widgets
+
+    @on(PromptInput.Submitted)
+    def _submit(self, event: PromptInput.Submitted) -> None:
+        self.replies.submit(event.text)
+
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:
-        self.query_one(Inspector).show(event.token, event.round)
-        self.panel.rounds.show_round(event.round)
-        if event.token is None:
-            self.prompt.focus()
+        self.reading.show_token(event.token, event.round)
+
+    @on(InspectableTranscript.HeadingClicked)
+    def _list_messages(self, event: InspectableTranscript.HeadingClicked) -> None:
+        self.messages.list(event.place)
 
     @on(RoundsPage.Chosen)
     def _mark_round(self, event: RoundsPage.Chosen) -> None:
-        self.query_one(Inspector).show(None, None)
-        if event.round is None or not self.transcript.mark_round(event.round):
-            self.transcript.end_inspection()
+        self.reading.mark_round(event.round)
 
-    def _end_inspection(self) -> None:
-        self.transcript.end_inspection()
-        self.query_one(Inspector).show(None, None)
-        self.panel.rounds.show_round(None)
-        self.prompt.focus()
-
-    def action_again(self) -> None:
-        """Take the last reply back and answer once more."""
-        if not self.is_free():
-            return
-        messages = self.session.regenerate()
-        if messages is None:
-            self.notify("There is no prompt to answer again.", severity="warning", markup=False)
+    @on(Slider.Changed)
+    @on(ChoiceRow.Changed)
+    def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
+        if event.control.key == "preset":
+            self.levers.use_preset(str(event.value))
         else:
-            self.transcript.cut(len(self.session.messages))
-            self._answer(messages)
+            self.levers.turn(event.control.key, event.value)
 
-    def is_free(self) -> bool:
-        """Whether the engine can be asked; a person is told why it cannot."""
-        why = why_not_now(self.session.state)
-        if why:
-            self.notify(spoken(self.app, why), severity="warning", markup=False)
-        return not why
-
-    def action_new_chat(self) -> None:
-        """Forget the conversation; a reply in progress is stopped, and prompts that wait go back into the box."""
-        self._return_waiting()
-        if self.session.replying:
-            self.engine.stop()
-        self.return_knobs()
-        self.session.clear()
-        self.transcript.clear()
-        self.panel.clear()
-        self._show_figures()
-        self._show_state()
-
-    def action_without_draft(self) -> None:
-        """Load the target alone."""
-        self.load(dataclasses.replace(self.session.setup, draft=None))
-
-    def action_load(self) -> None:
-        """Try the same models once more."""
-        self.load(self.session.setup)
+    @on(DevicePane.Picked)
+    def _pick(self, event: DevicePane.Picked) -> None:
+        self.levers.pick_device(event.role, event.device)

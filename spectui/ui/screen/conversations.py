@@ -1,216 +1,135 @@
-"""The list of conversations: search, open, rename, delete; and the chat that turns from one to another."""
+"""From one conversation to another: list them, open one, go on with the last."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from textual import work
-from textual.binding import Binding, BindingType
-from textual.content import Content
-from textual.widgets import Label, OptionList
-from textual.widgets.option_list import Option
-
+from spectui.chat import stored
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.sentences import NOT_KEPT, UNANSWERED, crash_advice, short_name, stop_note
 from spectui.errors import SpectuiError
-from spectui.store import library
-from spectui.store.journal import Journal
-from spectui.store.prompts import PromptHistory, prompts_file
-from spectui.store.records import Summary
+from spectui.store.records import Conversation
 from spectui.text import printable
-from spectui.ui.dialogs.list_window import ListWindow
-from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.figures import MUTED
-from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen.resuming import Resuming
+from spectui.ui.keys import spoken
+from spectui.ui.transcript.blocks import NOTICE
+from spectui.ui.transcript.document import Document
 
-MOST_SHOWN = 500
-"""Conversations in the list at once; the search finds the others."""
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
 
 
-class Choice(NamedTuple):
-    """What a person wants: to open the conversation of this id, or a new one (then the id is "")."""
+class Conversations:
+    """Reads conversations in a worker thread, with all that is made of their rounds, and shows them."""
 
-    verb: Literal["open", "new"]
-    id: str
+    def __init__(self, screen: ChatScreen) -> None:
+        self._screen = screen
+        self._opening: Document | None = None  # what is being filled
 
-
-class ConversationsScreen(ListWindow[Choice]):
-    """Answers with what to go on with, or None."""
-
-    TITLE = "conversations"
-    PLACEHOLDER = "Search titles and what was said"
-    ACTIONS = (("open", "choose"), ("rename", "rename"), ("delete", "delete"), ("new", "new"), ("close", "back"))
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
-        Binding("f2", "rename", "Rename", id="conversations.rename", priority=True, tooltip="Give it another title"),
-        Binding("ctrl+d", "delete", "Delete", id="conversations.delete", priority=True,
-                tooltip="Forget this conversation, on disk too"),
-        Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
-    ]  # fmt: skip
-
-    def __init__(
-        self, journal: Journal, file: Path, leave: Callable[[], None], forget: Callable[[Sequence[str]], None]
-    ) -> None:
-        """`file` is the journal's; `leave` is called before the conversation that is open is deleted, and `forget` with what a
-        person said in one that is."""
-        super().__init__()
-        self._journal = journal
-        self._file = file
-        self._leave = leave
-        self._forget = forget
-        self._found: list[Summary] = []
-        self._listed_for: str | None = None  # the words that the list was made for; None: it is being made
-        self._awaited: str | None = None  # the words on which Enter was pressed before their list was there
-
-    def on_mount(self) -> None:
-        """Show all."""
-        self._search("")
-
-    def filter(self) -> None:
-        """Search for these words."""
-        if self.words != self._awaited:  # typed on behind Enter
-            self._awaited = None
-        self._search(self.words)
-
-    @work(exclusive=True)
-    async def _search(self, words: str, at: int = 0) -> None:
-        """Look for them beside the UI thread: a large file takes a while."""
-        self._listed_for = None
-        try:
-            await asyncio.to_thread(self._journal.flush)
-            self._found = await asyncio.to_thread(library.summaries, self._file, words.strip())
-        except SpectuiError as error:
-            self._found = []
-            self.query_one(Label).update(printable(str(error)))
-        else:
-            self.query_one(Label).update(self._count(words.strip()))
-        listed = self.query_one(OptionList)
-        listed.clear_options()
-        listed.add_options([Option(self._line(each), each.id) for each in self._found[:MOST_SHOWN]])
-        if self._found:
-            listed.highlighted = min(at, len(self._found) - 1)
-        self._listed_for = words
-        if self._awaited == words == self.words:
-            self.choose()
-
-    def _count(self, words: str) -> str:
-        number = len(self._found)
-        if not number:
-            return "Nothing has these words." if words else "Nothing is kept yet."
-        more = f", the latest {MOST_SHOWN} shown: search for the others" if number > MOST_SHOWN else ""
-        return f"{number} conversation{'s' if number > 1 else ''}{more}"
-
-    def _line(self, each: Summary) -> Content:
-        when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
-        mark = "▸ " if each.id == self._journal.conversation else "  "
-        return Content.assemble(
-            mark, (f"{when} {each.messages:>4}  ", MUTED), printable(each.title) or "(no title)",
-            (f"  {printable(each.target)}", MUTED),
-        )  # fmt: skip
-
-    @property
-    def _chosen(self) -> Summary | None:
-        at = self.query_one(OptionList).highlighted
-        return self._found[at] if at is not None and at < len(self._found) else None
-
-    # Actions
-
-    def take(self) -> None:
-        """Answer with the one under the bar, once the list is that of the words in the box."""
-        self.follow()
-        self._awaited = self.words if self.words != self._listed_for else None
-        if self._awaited is None:
-            self.choose()
-
-    def choose(self) -> None:
-        """Answer with the one under the bar."""
-        if self._chosen is not None:
-            self.dismiss(Choice("open", self._chosen.id))
-
-    def action_new(self) -> None:
-        """Answer that a new one is wanted."""
-        self.dismiss(Choice("new", ""))
-
-    def action_rename(self) -> None:
-        """Ask for another title."""
-        if (chosen := self._chosen) is not None:
-
-            def rename(title: str | None) -> None:
-                self._change(chosen.id, title or "")
-
-            self.app.push_screen(LineScreen("The conversation's title", printable(chosen.title), max_length=60), rename)
-
-    def action_delete(self) -> None:
-        """Ask, and forget it."""
-        if (chosen := self._chosen) is not None:
-            title = printable(chosen.title)
-            question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
-
-            def delete(yes: bool | None) -> None:
-                if yes:
-                    self._change(chosen.id, None)
-
-            self.app.push_screen(ConfirmScreen(question, "delete"), delete)
-
-    @work(exclusive=True, group="change")
-    async def _change(self, identity: str, title: str | None) -> None:
-        """Rename it, or with None as title delete it; an empty title is a person who thought better of it."""
-        if title == "":
-            return
-        try:
-            if title is None:
-                if identity == self._journal.conversation:
-                    self._leave()
-                    await asyncio.to_thread(self._journal.flush)  # or the end of its reply would be written after it
-                said = await asyncio.to_thread(library.prompts, self._file, identity)
-                await asyncio.to_thread(library.delete, self._file, identity)
-                self._forget(said)
-            else:
-                await asyncio.to_thread(library.rename, self._file, identity, title)
-        except SpectuiError as error:
-            self.notify(printable(str(error)), severity="error", markup=False)
-        self._search(self.words, self.query_one(OptionList).highlighted or 0)
-
-
-class Conversations(Resuming):
-    """A chat screen from which every conversation on disk can be reached."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f12,alt+c", "conversations", "Chats", id="conversations", priority=True,
-                tooltip="List, search, rename and delete conversations"),
-    ]  # fmt: skip
-
-    def on_mount(self) -> None:
-        """Have the prompts of earlier chats at hand, where chats are kept."""
-        if self.session.journal.file is not None:
-            self.query_one(PromptInput).remember(PromptHistory(prompts_file()))
-
-    def action_conversations(self) -> None:
+    def list(self) -> None:
         """List the conversations."""
-        if (file := self.session.journal.file) is None:
-            self.notify("Nothing is kept of chats: --no-history is on.", severity="warning", markup=False)
+        from spectui.ui.dialogs.conversations import Choice, ConversationsScreen
+
+        screen, journal = self._screen, self._screen.session.journal
+        if journal.file is None:
+            screen.say(NOT_KEPT)
             return
 
         def chosen(choice: Choice | None) -> None:
             if choice is not None and choice.verb == "new":
-                self.action_new_chat()
-            elif choice is not None:
-                self._open(file, choice.id)
+                self.begin_new()
+            elif choice is not None and choice.id != journal.conversation:
+                self.open(lambda: stored.open_conversation(journal, choice.id))
 
-        forget = self.query_one(PromptInput).forget
-        self.app.push_screen(ConversationsScreen(self.session.journal, file, self.action_new_chat, forget), chosen)
+        screen.app.push_screen(ConversationsScreen(journal, self.begin_new, screen.prompt.forget), chosen)
 
-    @work(exclusive=True, group="open")
-    async def _open(self, file: Path, identity: str) -> None:
-        """Read it beside the UI thread, and go on with it."""
-        if identity == self.session.journal.conversation:
-            return  # it is open
+    def open(self, read: Callable[[], OpenedConversation]) -> None:
+        """Turn to the conversation that `read` gives; prompts that wait for the one before go back into the box."""
+        self._screen.replies.return_waiting()
+        self._screen.run_worker(self._open(read), exclusive=True, group="open")
+
+    async def show(self, conversation: Conversation) -> None:
+        """Go on with a conversation that was read from the disk before the window stood."""
+        await self._open(lambda: OpenedConversation.of(conversation))
+
+    def open_offer(self) -> None:
+        """Go on with the conversation that a crash ended."""
+        if (offer := self._screen.session.take_offer()) is not None:
+            self.open(lambda: OpenedConversation.of(offer))
+
+    def begin_new(self) -> None:
+        """Begin a new chat; a reply in progress is stopped, and prompts that wait go back into the box."""
+        screen, self._opening = self._screen, None
+        screen.replies.return_waiting()
+        screen.session.new_chat()
+        screen.transcript.clear()
+        screen.panel.clear()
+        screen.show_figures()
+        screen.show_state()
+
+    @property
+    def opening(self) -> bool:
+        """A conversation is being read: prompts that are sent now wait for it."""
+        return self._opening is not None
+
+    async def _open(self, read: Callable[[], OpenedConversation]) -> None:
+        screen, transcript = self._screen, self._screen.transcript
+        document = self._opening = transcript.new_document()
+        ghosts, thinking, notes = transcript.show_ghosts, transcript.show_thinking, self._notes()
+
+        def prepare() -> OpenedConversation:
+            opened = read()
+            fill(document, opened, notes, ghosts=ghosts, show_thinking=thinking)
+            return opened
+
         try:
-            conversation = await asyncio.to_thread(library.open_conversation, file, identity)
+            opened = await asyncio.to_thread(prepare)
         except SpectuiError as error:
-            self.notify(printable(str(error)), severity="error", markup=False)
-        else:
-            self.resume(conversation)
+            screen.complain(error)
+            opened = None
+        if self._opening is not document:
+            return  # a person has begun a new chat, or opened another, meanwhile
+        self._opening = None
+        if opened is None:
+            screen.replies.return_waiting()
+            return
+        screen.session.resume(opened)
+        screen.panel.clear()
+        transcript.show_document(document)
+        if screen.session.unanswered:
+            transcript.add_notice(spoken(screen.app, UNANSWERED))
+        screen.show_figures()
+        screen.show_state()
+        screen.replies.send_waiting()
+
+    def _notes(self) -> Callable[[str], str]:
+        """Puts keys into a note; any thread may call it."""
+        key = spoken(self._screen.app, "{new-chat}")
+        return lambda note: note.replace("{new-chat}", key)
+
+    def tell_crash(self) -> None:
+        """Say how spectui ended the last time, and what can be done about it."""
+        session = self._screen.session
+        if (crash := session.models.crash) is not None:
+            held, offer = session.models.held, session.offer is not None
+            advice = crash_advice(session.setup, offer=offer, held=held, details=True)
+            said = f"{crash.sentence} {spoken(self._screen.app, advice)}".strip()
+            self._screen.transcript.add_error(printable(said))
+
+
+def fill(
+    document: Document, opened: OpenedConversation, notes: Callable[[str], str], *, ghosts: bool, show_thinking: bool
+) -> None:
+    """Write a conversation's messages into a document, which decodes every round. From any thread."""
+    for index, message in enumerate(opened.conversation.messages):
+        reply = message.reply
+        if reply is None or (message.text and not reply.rounds):
+            document.add_message(message.role, message.text, place=index)
+            continue
+        document.add_reply(
+            short_name(reply.setup.model), index, reply.rounds,
+            opened_thinking=reply.thinking, ghosts=ghosts, show_thinking=show_thinking,
+        )  # fmt: skip
+        if note := notes(stop_note(reply.stop, reply.setup.ctx_size or None)):
+            document.add_remark(note, NOTICE)

@@ -1,59 +1,145 @@
-"""Replies read as they are meant to be: a key for the Markdown, one for thinking, one for code."""
+"""Reading replies: token by token, as Markdown, their code, and as a file."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from textual.binding import Binding, BindingType
-
+from spectui.chat.snapshot import snapshot
+from spectui.errors import SpectuiError
+from spectui.speculation.records import Round, Token
+from spectui.store import export
 from spectui.text import printable
-from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.transcript.inspector import Inspector
+from spectui.ui.transcript.legend import Legend
 from spectui.ui.transcript.transcript import Transcript
 
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
 
-class Reading(ChatScreen):
-    """A chat screen whose replies can be read as they are meant, and their code taken along."""
 
-    BINDING_GROUP_TITLE = "reading"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("alt+v", "read", "Read", id="read", show=False, priority=True,
-                tooltip="See the reply as Markdown, with code highlighted and thinking folded"),
-        Binding("alt+t", "thinking", "Thinking", id="thinking", show=False, priority=True,
-                tooltip="Unfold what the model thought, or fold it"),
-        Binding("alt+k", "copy_code", "Copy code", id="copy-code", show=False, priority=True,
-                tooltip="Copy the last reply's last code block"),
-        Binding("pageup", "scroll(-1)", "Page up", id="page-up", show=False, priority=True, tooltip="Read back"),
-        Binding("pagedown", "scroll(1)", "Page down", id="page-down", show=False, priority=True, tooltip="Read on"),
-    ]  # fmt: skip
+class Reading:
+    """Shows what is there in other ways; changes nothing of the conversation."""
 
-    def action_read(self) -> None:
+    def __init__(self, screen: ChatScreen) -> None:
+        self._screen = screen
+
+    # The transcript
+
+    def toggle_colours(self) -> None:
+        """Colour tokens by origin, or not."""
+        transcript = self._screen.transcript
+        transcript.show_colours = not transcript.show_colours
+        self._screen.query_one(Legend).show_colours(transcript.show_colours)
+
+    def toggle_ghosts(self) -> None:
+        """Show rejected drafts, or not."""
+        self._screen.transcript.show_ghosts = not self._screen.transcript.show_ghosts
+
+    def toggle_thinking(self) -> None:
+        """Unfold what was thought in all replies, or fold it."""
+        shown = not self._screen.transcript.show_thinking
+        for transcript in self._screen.query(Transcript):
+            transcript.show_thinking = shown
+
+    def scroll(self, pages: int) -> None:
+        """Read back or on without leaving the prompt."""
+        if pages < 0:
+            self._screen.transcript.scroll_page_up()
+        else:
+            self._screen.transcript.scroll_page_down()
+
+    # Tokens and rounds
+
+    def toggle_inspection(self) -> None:
+        """Put the cursor on the last token, or leave."""
+        transcript = self._screen.transcript
+        if transcript.inspected is not None:
+            self.end_inspection()
+        elif transcript.inspect_last():
+            transcript.focus()
+        else:
+            self._screen.say("There is no token to inspect yet.")
+
+    def show_token(self, token: Token | None, round: Round | None) -> None:
+        """Tell of a token that a person has put the cursor on, or (None) hide that."""
+        self._screen.query_one(Inspector).show(token, round)
+        self._screen.panel.rounds.show_round(round)
+        if token is None:
+            self._screen.prompt.focus()
+
+    def mark_round(self, round: Round | None) -> None:
+        """Mark a round that was chosen on the panel."""
+        self._screen.query_one(Inspector).show(None, None)
+        if round is None or not self._screen.transcript.mark_round(round):
+            self._screen.transcript.end_inspection()
+
+    def end_inspection(self) -> None:
+        """Take the cursor away."""
+        self._screen.transcript.end_inspection()
+        self.show_token(None, None)
+
+    # Markdown and code
+
+    def show_markdown(self) -> None:
         """See the last finished reply as Markdown."""
         # Imported when it is asked for: what reads Markdown and colours code takes a tenth of the time that a window needs.
         from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 
-        if any(each.role == "assistant" for each in self.session.messages):
-            self.app.push_screen(MarkdownScreen(tuple(self.session.messages)))
+        messages = tuple(each.for_engine() for each in self._screen.session.messages)
+        if any(each.role == "assistant" for each in messages):
+            self._screen.app.push_screen(MarkdownScreen(messages))
         else:
-            self.notify("There is no finished reply to read yet.", severity="warning", markup=False)
+            self._screen.say("There is no finished reply to read yet.")
 
-    def action_thinking(self) -> None:
-        """Unfold what was thought in all replies, or fold it."""
-        shown = not self.transcript.show_thinking
-        for transcript in self.query(Transcript):
-            transcript.show_thinking = shown
-
-    def action_copy_code(self) -> None:
+    def copy_code(self) -> None:
         """Copy the last code block of the last reply that is finished."""
         from spectui.chat.prose import code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
 
-        replies = [each.content for each in self.session.messages if each.role == "assistant"]
+        replies = [each.content for each in self._screen.session.messages if each.role == "assistant"]
         blocks = code_blocks(printable(replies[-1])) if replies else []
-        copy_block(self, blocks, len(blocks) - 1)
+        copy_block(self._screen, blocks, len(blocks) - 1)
 
-    def action_scroll(self, pages: int) -> None:
-        """Read back or on without leaving the prompt."""
-        if pages < 0:
-            self.transcript.scroll_page_up()
+    # Export
+
+    def ask_export(self) -> None:
+        """Ask for a name, and write the conversation to a file of it."""
+        from spectui.ui.dialogs.export_name import ExportScreen
+
+        if not self._screen.session.messages:
+            self._screen.say("Nothing was said yet.")
+            return
+
+        def export_as(chosen: str | None) -> None:
+            if chosen:
+                self._export(chosen)
+
+        ask = ExportScreen("Export to this directory as", export.file_name(self._screen.session.title), max_length=120)
+        self._screen.app.push_screen(ask, export_as)
+
+    def _export(self, name: str, *, replace: bool = False) -> None:
+        # In a worker, for a long conversation has millions of figures.
+        self._screen.run_worker(self._write(name, replace=replace), exclusive=True, group="export")
+
+    async def _write(self, name: str, *, replace: bool) -> None:
+        from spectui.ui.dialogs.questions import ConfirmScreen
+
+        if not Path(name).suffix:
+            name += ".md"
+        try:
+            conversation = await asyncio.to_thread(snapshot(self._screen.session))
+            directory = export.working_directory()
+            file = await asyncio.to_thread(export.save, conversation, directory, name, replace=replace)
+        except export.ExistsError as error:
+
+            def answer(yes: bool | None) -> None:
+                if yes:
+                    self._export(name, replace=True)
+
+            self._screen.app.push_screen(ConfirmScreen(f"{printable(str(error))} Replace it?", "replace"), answer)
+        except (SpectuiError, OSError) as error:
+            self._screen.complain(error)
         else:
-            self.transcript.scroll_page_down()
+            self._screen.notify(f"Written: {printable(str(file))}", markup=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from textual import work
 from textual.worker import get_current_worker
 
-from spectui.engine import demo
-from spectui.knobs import Setup
 from spectui.ui.keys import spoken
-from spectui.ui.screen.chat import ChatScreen
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
 
 FOUND = " found on this machine: press {models} (or click the top line) to choose."
 NO_MODEL = (
@@ -21,25 +21,11 @@ NO_MODEL = (
 )
 
 
-class Welcoming(ChatScreen):
-    """A chat screen that offers the machine's models where nobody has chosen one yet."""
-
-    def on_mount(self) -> None:
-        """Count them beside the window."""
-        if not self.session.setup.model or demo.is_demo(self.session.setup):
-            self._offer_models()
-
-    @work(exclusive=True, group="welcome")
-    async def _offer_models(self) -> None:
-        worker = get_current_worker()
-        number = await asyncio.to_thread(self.shelf.count, lambda: worker.is_cancelled)
-        if number:
-            self.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{spoken(self.app, FOUND)}")
-        elif not self.session.setup.model:
-            self.transcript.add_notice(NO_MODEL)
-
-    def choose(self, setup: Setup) -> None:
-        """As in the chat; what the demo pair needed of the knobs is forgotten with it."""
-        if demo.is_demo(self.session.setup) and not demo.is_demo(setup):
-            self.knobs = demo.without_demo_knobs(self.knobs)
-        super().choose(setup)
+async def offer_models(screen: ChatScreen) -> None:
+    """Say how many models this machine has, to whoever started without naming one."""
+    worker = get_current_worker()
+    number = await asyncio.to_thread(screen.shelf.count, lambda: worker.is_cancelled)
+    if number:
+        screen.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{spoken(screen.app, FOUND)}")
+    elif not screen.session.setup.model:
+        screen.transcript.add_notice(NO_MODEL)

@@ -53,7 +53,7 @@ class Block:
     """Stands in the indentation of the first row."""
     top: int = 0
     rounds: PackedRounds = field(default_factory=PackedRounds)
-    """None for a text that no round made. They are asked for by number, from 0: gone on with, a reply has indices twice."""
+    """The conversation's list of the rounds that made the text; empty for a text that no round made."""
     _places: array[int] = field(default_factory=lambda: array("b"))
     """By piece of the flow: which of its round's tokens it is; -1 for what is none, such as a ghost."""
     _starts: array[int] = field(default_factory=lambda: array("I"))
@@ -76,7 +76,7 @@ class Block:
         if round.index != self._next or not number:
             self._run = number, round.index
         self._next = round.index + 1
-        if number == len(self.rounds):  # whoever shares them may have appended it
+        if number == len(self.rounds):  # the block was given no list, so nobody else has appended the round
             self.rounds.append(round)
         closed = self.thinking.feed("".join(token.text for token in round.tokens))
         for section in closed:

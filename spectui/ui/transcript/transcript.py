@@ -25,25 +25,20 @@ from spectui.ui.transcript.blocks import (
     ASIDE,
     CURSOR,
     ERROR,
-    HEADING,
     INDENT,
     KINDS,
     NOTICE,
     ORIGINS,
     TEXT,
     THOUGHT,
-    USER,
     Block,
-    MessageStart,
     index_at,
 )
+from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.restyling import dimmed, restyled
-from spectui.ui.transcript.wrap import Flow
 from spectui.ui.widgets.direct_render import DirectRenderWidget
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
-_NAMES = {"user": "you"}
-_KINDS = {"user": USER, "system": NOTICE}
 
 
 class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
@@ -86,8 +81,9 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._blocks: list[Block] = []
-        self._messages: list[MessageStart] = []
+        self._document = Document(80)
+        self._blocks = self._document.blocks
+        self._messages = self._document.messages
         self._reply: int | None = None  # which block grows
         self._height = 0
         self._width = INDENT + 80 + _MARGIN
@@ -99,16 +95,14 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
 
     def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> None:
         """Add a whole message, the conversation's `place`th, under a heading: the name, or what the role is called."""
-        first = self._begin(name or _NAMES.get(role, role), is_reply=role == "assistant", place=place)
-        self._add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
-        self._changed(first)
+        self._changed(self._document.add_message(role, text, name, place))
 
     def start_reply(self, name: str, place: int = 0, rounds: PackedRounds | None = None) -> None:
-        """Begin a reply, to which rounds are appended until `finish_reply`; kept are those in `rounds`, if given."""
+        """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
-        first = self._begin(name, is_reply=True, place=place)
+        first = self._document.begin(name, is_reply=True, place=place)
         self._reply = len(self._blocks)
-        self._add_block(rounds=rounds)
+        self._document.add_block(rounds=rounds)
         self._changed(first)
 
     def continue_reply(self) -> bool:
@@ -160,10 +154,7 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         self._remark(text, ERROR, "!")
 
     def _remark(self, text: str, kind: int, mark: str = "") -> None:
-        block = self._add_block(copied=False)
-        block.mark = mark
-        block.flow.append([(text, kind)])
-        self._changed(len(self._blocks) - 1)
+        self._changed(self._document.add_remark(text, kind, mark))
 
     def cut(self, length: int) -> None:
         """Take back all messages after the conversation's first so many, and the notices under them."""
@@ -180,25 +171,21 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         self._reply = None
         self._changed(0)
 
+    def show_document(self, document: Document) -> None:
+        """Show these blocks in place of all that was shown, from their end."""
+        self.clear()
+        if document.width != self._text_width:  # the window has been resized since they were made
+            document.rewrap(self._text_width)
+        self._blocks += document.blocks
+        self._messages += document.messages
+        self._changed(0)
+
     # What can be asked
 
     @property
     def text(self) -> str:
         """All messages with their headings, as a person would copy them: no ghosts, no notices, no wrapping."""
         return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
-
-    @property
-    def last_rounds(self) -> PackedRounds:
-        """The rounds of the last message, if it is a reply."""
-        return self.rounds_of(self._messages[-1].place if self._messages and self._messages[-1].is_reply else -1)
-
-    def rounds_of(self, place: int) -> PackedRounds:
-        """The rounds of the conversation's `place`th message; none if it is no reply."""
-        ends = [*(message.first for message in self._messages), len(self._blocks)][1:]
-        for message, end in zip(reversed(self._messages), reversed(ends), strict=True):
-            if message.place == place and message.is_reply:
-                return next((each.rounds for each in self._blocks[message.first : end] if each.rounds), PackedRounds())
-        return PackedRounds()
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
@@ -327,13 +314,13 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         """Wrap everything again if the width has changed, keeping the row on top of the window."""
         width, self._width = self._width, self.scrollable_content_region.width
         if width == self._width or not self._blocks:
+            self._document.width = self._text_width
             self._changed(len(self._blocks))
             return
         row = min(self.scroll_offset.y, self._height - 1)
         top = self._block_at(row)
         offset, _ = top.flow.source(row - top.top)
-        for block in self._blocks:
-            block.flow.rewrap(self._text_width)
+        self._document.rewrap(self._text_width)
         if not self._changed(0):
             self.scroll_to(y=top.top + top.flow.row_of(offset), animate=False, force=True)
 
@@ -342,6 +329,10 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
     @property
     def _text_width(self) -> int:
         return self._width - INDENT - _MARGIN
+
+    def new_document(self) -> Document:
+        """An empty one of this width, to be filled and shown."""
+        return Document(self._text_width)
 
     @property
     def _following(self) -> bool:
@@ -354,20 +345,6 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
             block.rewrite(self._text_width, self.show_ghosts)
         if blocks:
             self._changed(self._blocks.index(blocks[0]))
-
-    def _begin(self, heading: str, *, is_reply: bool, place: int) -> int:
-        """Start a message with an empty row and its heading. Returns its first block."""
-        first = len(self._blocks)
-        self._messages.append(MessageStart(first, is_reply, place))
-        if self._blocks:
-            self._add_block()
-        self._add_block(indent=1).flow.append([(heading, HEADING)])
-        return first
-
-    def _add_block(self, *, indent: int = INDENT, copied: bool = True, rounds: PackedRounds | None = None) -> Block:
-        block = Block(Flow(self._text_width), indent, copied, rounds=PackedRounds() if rounds is None else rounds)
-        self._blocks.append(block)
-        return block
 
     def _block_at(self, row: int) -> Block:
         return self._blocks[index_at(self._blocks, row)]

@@ -7,7 +7,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from spectui.chat.figures import Figures, count, percent
-from spectui.chat.session import Session, short_name
+from spectui.chat.sentences import short_name
+from spectui.knobs import Setup
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
@@ -28,9 +29,9 @@ class TitleLine(Widget):
         self._models: tuple[str, str] = ("", "")
         self._figures = Figures()
 
-    def update_models(self, session: Session) -> None:
+    def update_models(self, setup: Setup) -> None:
         """Say which models these are."""
-        self._models = (short_name(session.setup.model), short_name(session.setup.draft))
+        self._models = (short_name(setup.model), short_name(setup.draft))
         self.refresh()
 
     def update_figures(self, figures: Figures) -> None:

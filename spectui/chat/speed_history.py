@@ -9,16 +9,12 @@ STEPS = 160
 """Most steps. When there are more, each two become one: twice as long."""
 
 
-class History:
+class SpeedHistory:
     """Rounds put into steps of equal decoding time. Rounds longer than a step leave gaps, which the value behind fills."""
 
     def __init__(self, step_s: float = 0.25) -> None:
-        self._step_s = self._shortest_s = step_s
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._step_s = self._shortest_s
+        """`step_s` is the length of a step at first, in seconds."""
+        self._step_s = step_s
         self.seconds = 0.0
         """Decoding time so far."""
         self._steps: list[list[float]] = []

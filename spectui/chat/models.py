@@ -1,0 +1,74 @@
+"""Which models the engine has, or is loading."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo
+from spectui.engine.protocol import Engine
+from spectui.knobs import Setup
+from spectui.store.crash import Crash
+
+
+class LoadedModels:
+    """Asks the engine for models and takes its events about them.
+
+    After a `crash` its models are held back: the first `load` of the same ones only says so, because they may end spectui
+    the same way.
+    """
+
+    def __init__(self, engine: Engine, setup: Setup, crash: Crash | None = None) -> None:
+        self._engine = engine
+        self.setup = setup
+        """What was asked for last; once loaded, what was really loaded. Its system prompt is the conversation's."""
+        self.state: Literal["no model", "loading", "ready", "failed"] = "loading" if setup.model else "no model"
+        self.crash = crash
+        """How spectui ended the last time; None once models are loaded."""
+        self.held = crash is not None and (crash.setup.model, crash.setup.draft) == (setup.model, setup.draft)
+        self.target: ModelInfo | None = None
+        self.draft: ModelInfo | None = None
+        self.devices: tuple[Device, ...] = ()
+        self.without_draft = False
+        """The last loading failed because of the draft; the target alone would load."""
+        self.draft_problem = ""
+        """Why the draft could not be loaded, while the target works alone."""
+        self.stopped = False
+        """A person stopped the loading: that it failed is no error."""
+        self._loads = 0  # asked for and not ended
+
+    def load(self, setup: Setup) -> bool:
+        """Load these in place of what is loaded, stopping a reply. False: they are held back until the next call."""
+        if self.held:
+            self.held, self.state = False, "failed"
+            return False
+        if setup.model != self.setup.model:
+            self.draft_problem = ""
+        self.setup, self.state = setup, "loading"
+        self._loads += 1
+        self.without_draft = self.stopped = False
+        self._engine.load(setup)
+        return True
+
+    def take(self, event: Event) -> bool:
+        """Bring this up to date with an event. False: it is about models that have been replaced by others since."""
+        if isinstance(event, Loaded | LoadFailed):
+            self._loads = max(0, self._loads - 1)
+            if self._loads:
+                return False
+        match event:
+            case Loading():
+                self.state = "loading"
+            case Loaded(setup=setup, target=target, draft=draft, devices=devices):
+                self.state, self.crash = "ready", None
+                self.setup = replace(setup, system=self.setup.system)  # the conversation may have another one by now
+                self.target, self.draft, self.devices = target, draft, devices
+                self.draft_problem = "" if draft else self.draft_problem
+            case LoadFailed(message=message, without_draft=without_draft):
+                self.state = "failed"
+                self.target = self.draft = None
+                self.without_draft = without_draft
+                self.draft_problem = message if without_draft else ""
+            case Devices(devices=devices):
+                self.devices = devices
+        return True

@@ -1,0 +1,129 @@
+"""A reply: the figures about it, and the one that is being written."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from spectui.chat.speed_history import SpeedHistory
+from spectui.engine.events import Finished, Prompt
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+from spectui.store.journal import Journal
+
+if TYPE_CHECKING:
+    from spectui.chat.messages import ChatMessage
+
+LATEST = 256
+"""Rounds of a reply that are at hand for figures and plots."""
+
+LIVE_SECONDS = 3.0
+"""Decoding time, in seconds, that the live speed is averaged over."""
+
+
+@dataclass(slots=True, eq=False)
+class ReplyFigures:
+    """Running figures of one reply. `origins` and `sources` count its tokens, as `Figures` does."""
+
+    statistics: Statistics = field(default_factory=Statistics)
+    origins: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
+    history: SpeedHistory = field(default_factory=SpeedHistory)
+
+    def add(self, round: Round) -> None:
+        """Count one more round."""
+        self.statistics.add(round)
+        self.history.add(round)
+        self.origins.update(token.origin for token in round.tokens)
+        self.sources.update(token.source for token in round.tokens if token.source)
+
+
+@dataclass(slots=True, eq=False)
+class ChatFigures:
+    """Running figures of all replies of a conversation."""
+
+    statistics: Statistics = field(default_factory=Statistics)
+    history: SpeedHistory = field(default_factory=lambda: SpeedHistory(1.0))
+
+    def add(self, round: Round) -> None:
+        """Count one more round."""
+        self.statistics.add(round)
+        self.history.add(round)
+
+
+@dataclass(slots=True, eq=False)
+class LastReply:
+    """What is known of the reply in progress, or of the last one: its figures, its latest rounds, its prompt."""
+
+    figures: ReplyFigures = field(default_factory=ReplyFigures)
+    rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=LATEST))
+    prompt: Prompt | None = None
+    first_token_s: float | None = None
+    draft_failed: bool = False
+
+    @classmethod
+    def of(cls, message: ChatMessage) -> LastReply:
+        """A reply that was written before."""
+        latest = message.rounds.between(max(0, len(message.rounds) - LATEST), len(message.rounds))
+        return cls(message.figures, deque(latest, LATEST), first_token_s=message.first_token_s)
+
+    def add(self, round: Round) -> None:
+        """One more round."""
+        self.figures.add(round)
+        self.rounds.append(round)
+        if self.first_token_s is None and self.prompt is not None:
+            self.first_token_s = self.prompt.seconds + round.seconds  # until `Finished` brings the measured one
+
+    def live_speed(self) -> float | None:
+        """Tokens per second over the last `LIVE_SECONDS` of decoding."""
+        return Statistics.of(self._live_rounds()).tokens_per_s
+
+    def _live_rounds(self) -> Iterator[Round]:
+        seconds = 0.0
+        for round in reversed(self.rounds):
+            yield round
+            seconds += round.seconds
+            if seconds >= LIVE_SECONDS:
+                return
+
+
+class ReplyWriter:
+    """Writes one reply: appends the engine's rounds to its message and hands them to the journal.
+
+    A message that has rounds already is continued: the new ones are numbered after them, here and nowhere else.
+    """
+
+    def __init__(self, message: ChatMessage, journal: Journal) -> None:
+        """The journal has been told that the reply begins, or is continued."""
+        self.message = message
+        self.state: Literal["reading", "writing"] = "reading"
+        self._journal = journal
+        self._before = message.rounds[-1].index + 1 if message.rounds else 0
+        self._text = bytearray()  # UTF-8 of what is written now: a string for each token takes ten times as much
+
+    def add(self, round: Round) -> Round:
+        """Append a round. Returns it numbered within the whole reply."""
+        if self._before:
+            round = renumbered(round, self._before)
+        self.state = "writing"
+        self._journal.add_round(round)
+        if self.message.rounds is not self._journal.rounds:  # else the journal has appended it
+            self.message.rounds.append(round)
+        self._text += "".join(token.text for token in round.tokens).encode()
+        return round
+
+    def end(self, stop: str, finished: Finished | None = None) -> bool:
+        """End it, for this reason. False if there is no text: then it has not become a message."""
+        self.message.content += finished.text if finished is not None else self._text.decode()
+        self.message.stop = stop
+        kept = bool(self.message.content)
+        self._journal.end_reply(stop, finished, kept=kept)
+        return kept
+
+
+def renumbered(round: Round, before: int) -> Round:
+    """A round of a continuation, numbered after the `before` rounds that the reply had."""
+    tokens = tuple(token._replace(round=token.round + before) for token in round.tokens)
+    return replace(round, index=round.index + before, tokens=tokens)

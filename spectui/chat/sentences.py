@@ -1,0 +1,73 @@
+"""Sentences that both front ends say. They name actions as {ids}: the window puts its keys there, the plain chat commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from spectui.knobs import Setup
+from spectui.speculation.records import StopReason
+from spectui.store.crash import safe_setup
+from spectui.text import printable
+
+State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "failed"]
+"""What is going on in a chat."""
+
+CUT_OFF = "spectui ended here, before the reply did"
+UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
+NOT_KEPT = "Nothing is kept of chats: --no-history is on."
+NOTHING_ASKED = "There is no prompt to answer again."
+NOTHING_TO_COMPARE = "There is no finished reply to compare."
+OTHERWISE = (
+    "The last reply was written otherwise: by another model, on other devices, or with another system prompt."
+    " {regenerate} answers once more."
+)
+
+
+def short_name(path: str | None) -> str:
+    """A model file's name as a person says it, safe to show."""
+    return printable(Path(path).name.removesuffix(".gguf")) if path else ""
+
+
+def busy_reason(state: State) -> str:
+    """Why the engine cannot be asked just now; "" where it is free."""
+    match state:
+        case "ready":
+            return ""
+        case "loading":
+            return "The models are being loaded: wait until they are there."
+        case "no model" | "failed":
+            return "No model can answer yet: {models} chooses one."
+        case "comparing":
+            return "{stop} stops the comparison first."
+    return "{stop} stops the reply first."
+
+
+def stop_note(stop: str | None, n_ctx: int | None) -> str:
+    """What stands under a reply that ended for this reason; "" if the model ended it, or if it failed."""
+    match stop:
+        case None:
+            return CUT_OFF
+        case StopReason.CANCELLED.value:
+            return "stopped"
+        case StopReason.LIMIT.value:
+            return "the limit of -n/--predict is reached"
+        case StopReason.CONTEXT.value:
+            full = f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"
+            return f"{full}: {{new-chat}} starts a new chat, -c/--ctx-size sets a larger one"
+    return ""
+
+
+def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str:
+    """What can be done after spectui has died.
+
+    `offer`: there is a conversation to go on with; `held`: the models of `setup` are not loaded again by themselves;
+    `details`: say what the safe way is.
+    """
+    safe = f" (weights as they are, no flash attention, f16 cells, context {safe_setup(setup).ctx_size})"
+    ways = [
+        "{go-on} goes on with the conversation." if offer else "",
+        f"{{safe-way}} loads the models the safe way{safe if details else ''}." if setup.model else "",
+        "{load} loads them as before." if held else "",
+    ]
+    return " ".join(filter(None, ways))

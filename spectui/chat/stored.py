@@ -1,0 +1,50 @@
+"""The conversations on disk, for a chat. Each function waits for the disk and may decode a long conversation: the window
+calls them in a worker thread. All raise SpectuiError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.sentences import NOT_KEPT
+from spectui.errors import UsageError
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.records import StoredMessage, Summary
+
+
+def file_of(journal: Journal) -> Path:
+    """Where the journal keeps chats. Raises UsageError where it keeps nothing."""
+    if journal.file is None:
+        raise UsageError(NOT_KEPT)
+    return journal.file
+
+
+def conversations(journal: Journal, words: str = "") -> list[Summary]:
+    """The conversations that have these words, the latest first."""
+    journal.flush()
+    return library.summaries(file_of(journal), words)
+
+
+def open_conversation(journal: Journal, name: str) -> OpenedConversation:
+    """The conversation of this id."""
+    return OpenedConversation.of(library.open_conversation(file_of(journal), name))
+
+
+def branches(journal: Journal) -> list[StoredMessage]:
+    """The last message of each branch of the open conversation, but for the one that is shown."""
+    if journal.file is None or not journal.conversation:
+        return []
+    journal.flush()
+    return [each for each in library.ends(journal.file, journal.conversation) if each.id not in journal.path]
+
+
+def open_branch(journal: Journal, message: int) -> OpenedConversation:
+    """The open conversation along the branch that ends with this message."""
+    return OpenedConversation.of(library.branch(file_of(journal), journal.conversation, message))
+
+
+def delete(journal: Journal, name: str) -> list[str]:
+    """Delete a conversation; returns the prompts that were in it. The one that is open has been left before."""
+    journal.flush()  # or the end of its reply would be written after it
+    return library.delete(file_of(journal), name)

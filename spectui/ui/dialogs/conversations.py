@@ -1,0 +1,164 @@
+"""The list of conversations: search, open, rename, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import ClassVar, Literal, NamedTuple
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Label, OptionList
+from textual.widgets.option_list import Option
+
+from spectui.chat import stored
+from spectui.errors import SpectuiError
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.records import Summary
+from spectui.text import printable
+from spectui.ui.dialogs.list_window import ListWindow
+from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
+from spectui.ui.figures import MUTED
+
+MOST_SHOWN = 500
+"""Conversations in the list at once; the search finds the others."""
+
+
+class Choice(NamedTuple):
+    """What a person wants: to open the conversation of this id, or a new one (then the id is "")."""
+
+    verb: Literal["open", "new"]
+    id: str
+
+
+class ConversationsScreen(ListWindow[Choice]):
+    """Answers with what to go on with, or None."""
+
+    TITLE = "conversations"
+    PLACEHOLDER = "Search titles and what was said"
+    ACTIONS = (("open", "choose"), ("rename", "rename"), ("delete", "delete"), ("new", "new"), ("close", "back"))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
+        Binding("f2", "rename", "Rename", id="conversations.rename", priority=True, tooltip="Give it another title"),
+        Binding("ctrl+d", "delete", "Delete", id="conversations.delete", priority=True,
+                tooltip="Forget this conversation, on disk too"),
+        Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
+    ]  # fmt: skip
+
+    def __init__(self, journal: Journal, leave: Callable[[], None], forget: Callable[[Sequence[str]], None]) -> None:
+        """`leave` is called before the conversation that is open is deleted, and `forget` with the prompts of one that is."""
+        super().__init__()
+        self._journal = journal
+        self._leave = leave
+        self._forget = forget
+        self._found: list[Summary] = []
+        self._listed_for: str | None = None  # the words that the list was made for; None: it is being made
+        self._awaited: str | None = None  # the words on which Enter was pressed before their list was there
+
+    def on_mount(self) -> None:
+        """Show all."""
+        self._search("")
+
+    def filter(self) -> None:
+        """Search for these words."""
+        if self.words != self._awaited:  # typed on behind Enter
+            self._awaited = None
+        self._search(self.words)
+
+    @work(exclusive=True)
+    async def _search(self, words: str, at: int = 0) -> None:
+        """Look for them beside the UI thread: a large file takes a while."""
+        self._listed_for = None
+        try:
+            self._found = await asyncio.to_thread(stored.conversations, self._journal, words.strip())
+        except SpectuiError as error:
+            self._found = []
+            self.query_one(Label).update(printable(str(error)))
+        else:
+            self.query_one(Label).update(self._count(words.strip()))
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        listed.add_options([Option(self._line(each), each.id) for each in self._found[:MOST_SHOWN]])
+        if self._found:
+            listed.highlighted = min(at, len(self._found) - 1)
+        self._listed_for = words
+        if self._awaited == words == self.words:
+            self.choose()
+
+    def _count(self, words: str) -> str:
+        number = len(self._found)
+        if not number:
+            return "Nothing has these words." if words else "Nothing is kept yet."
+        more = f", the latest {MOST_SHOWN} shown: search for the others" if number > MOST_SHOWN else ""
+        return f"{number} conversation{'s' if number > 1 else ''}{more}"
+
+    def _line(self, each: Summary) -> Content:
+        when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
+        mark = "▸ " if each.id == self._journal.conversation else "  "
+        return Content.assemble(
+            mark, (f"{when} {each.messages:>4}  ", MUTED), printable(each.title) or "(no title)",
+            (f"  {printable(each.target)}", MUTED),
+        )  # fmt: skip
+
+    @property
+    def _chosen(self) -> Summary | None:
+        at = self.query_one(OptionList).highlighted
+        return self._found[at] if at is not None and at < len(self._found) else None
+
+    # Actions
+
+    def take(self) -> None:
+        """Answer with the one under the bar, once the list is that of the words in the box."""
+        self.follow()
+        self._awaited = self.words if self.words != self._listed_for else None
+        if self._awaited is None:
+            self.choose()
+
+    def choose(self) -> None:
+        """Answer with the one under the bar."""
+        if self._chosen is not None:
+            self.dismiss(Choice("open", self._chosen.id))
+
+    def action_new(self) -> None:
+        """Answer that a new one is wanted."""
+        self.dismiss(Choice("new", ""))
+
+    def action_rename(self) -> None:
+        """Ask for another title."""
+        if (chosen := self._chosen) is not None:
+
+            def rename(title: str | None) -> None:
+                self._change(chosen.id, title or "")
+
+            self.app.push_screen(LineScreen("The conversation's title", printable(chosen.title), max_length=60), rename)
+
+    def action_delete(self) -> None:
+        """Ask, and forget it."""
+        if (chosen := self._chosen) is not None:
+            title = printable(chosen.title)
+            question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
+
+            def delete(yes: bool | None) -> None:
+                if yes:
+                    self._change(chosen.id, None)
+
+            self.app.push_screen(ConfirmScreen(question, "delete"), delete)
+
+    @work(exclusive=True, group="change")
+    async def _change(self, identity: str, title: str | None) -> None:
+        """Rename it, or with None as title delete it; an empty title is a person who thought better of it."""
+        if title == "":
+            return
+        try:
+            if title is None:
+                if identity == self._journal.conversation:
+                    self._leave()
+                self._forget(await asyncio.to_thread(stored.delete, self._journal, identity))
+            else:
+                await asyncio.to_thread(library.rename, stored.file_of(self._journal), identity, title)
+        except SpectuiError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+        self._search(self.words, self.query_one(OptionList).highlighted or 0)

@@ -1,0 +1,166 @@
+"""What a person turns: knobs, presets, devices and models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spectui.chat.device_choice import Role, pick
+from spectui.engine import demo
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.store.crash import safe_setup
+from spectui.ui.dashboard.panel import NO_PRESET, turned
+from spectui.ui.widgets.choice_row import next_choice
+from spectui.ui.widgets.loading import LoadingLine
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
+
+
+class Levers:
+    """Hands what is turned on the panel to the session."""
+
+    def __init__(self, screen: ChatScreen) -> None:
+        self._screen = screen
+        self._preset_knobs: Knobs | None = None  # as the preset that is shown has set them
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs as a person has them."""
+        return self._screen.session.knobs
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        self._screen.session.knobs = knobs
+        self._screen.panel.show_knobs(knobs)
+        if knobs != self._preset_knobs:
+            self._screen.panel.preset.value = NO_PRESET
+
+    def turn(self, key: str, value: float | str) -> None:
+        """Set one knob; it acts from the next round on."""
+        knobs = turned(self.knobs, key, value)
+        if knobs != self.knobs:
+            self.knobs = knobs
+
+    def switch(self, key: str) -> None:
+        """Turn a switch on by one, and say so where the panel is hidden."""
+        value = next_choice(spec_of(Knobs, key).choices, getattr(self.knobs, key))
+        self.turn(key, value)
+        if not self._screen.panel.display:
+            self._screen.notify(f"{title(key)}: {value}", timeout=2, markup=False)
+
+    def reset(self) -> None:
+        """Turn every knob back to its default."""
+        self.knobs = Knobs()
+
+    # Presets
+
+    def preset_names(self) -> list[str]:
+        """The presets of the configuration; none, with a word about it, if it cannot be read."""
+        try:
+            return self._screen.presets.names() if self._screen.presets is not None else []
+        except SpectuiError as error:
+            self._screen.complain(error)
+            return []
+
+    def use_preset(self, name: str) -> bool:
+        """Turn the knobs that a preset sets. False, with a word about it, if they cannot be."""
+        if self._screen.presets is None or name == NO_PRESET:
+            return False
+        try:
+            self.knobs = replace(self.knobs, **self._screen.presets.load(name)).checked()
+        except SpectuiError as error:
+            self._screen.panel.preset.value = NO_PRESET  # a person may have turned it on already
+            self._screen.complain(error)
+            return False
+        self._show_preset(name)
+        return True
+
+    def next_preset(self) -> None:
+        """Turn the knobs to the next preset."""
+        names = self.preset_names()
+        if not names:
+            self._screen.say("There is no preset yet: {save-preset} saves the knobs as one.", severity="information")
+            return
+        now = self._screen.panel.preset.value
+        name = next_choice(names, now) if now in names else names[0]
+        if self.use_preset(name):
+            self._screen.notify(f"preset: {name}", timeout=2, markup=False)
+
+    def save_preset(self) -> None:
+        """Ask for a name and keep the knobs under it."""
+        from spectui.ui.dialogs.preset_name import SaveScreen
+
+        if self._screen.presets is not None:
+            now = self._screen.panel.preset.value
+            ask = SaveScreen("" if now == NO_PRESET else now, self.preset_names())
+            self._screen.app.push_screen(ask, self._save_preset)
+
+    def _save_preset(self, name: str | None) -> None:
+        if not name or self._screen.presets is None:
+            return
+        try:
+            self._screen.presets.save(name, self.knobs)
+        except SpectuiError as error:
+            self._screen.complain(error)
+        else:
+            self._show_preset(name)
+            self._screen.notify(f"Saved: spectui chat -P {name} starts with it.", markup=False)
+
+    def _show_preset(self, name: str) -> None:
+        self._screen.panel.preset.show_choices([NO_PRESET, *self.preset_names()], name)
+        self._preset_knobs = self.knobs
+
+    # Devices and models
+
+    def load(self, setup: Setup) -> None:
+        """Ask for these models, in place of what is loaded."""
+        loading = self._screen.query_one(LoadingLine)
+        if self._screen.session.models.load(setup):
+            loading.begin("the draft" if setup.draft else "")
+            self._screen.show_models()
+        else:
+            loading.end()
+            self._screen.show_figures()
+        self._screen.show_state()
+
+    def pick_device(self, role: Role, device: str) -> None:
+        """Load the models again with this device picked for one of them."""
+        session, devices = self._screen.session, self._screen.session.models.devices
+        setup = pick(session.setup, role, device, devices)
+        if setup != session.setup:
+            self.load(setup)
+            self._screen.panel.update_devices(devices, setup)
+
+    def choose_models(self) -> None:
+        """Choose other models out of those that this machine has."""
+        # What a key opens is imported then: the window stands sooner.
+        from spectui.ui.dialogs.models import ModelsScreen
+
+        def chosen(setup: Setup | None) -> None:
+            if setup is not None:
+                self.use_models(setup)
+
+        self._screen.app.push_screen(ModelsScreen(self._screen.shelf, self._screen.session.setup), chosen)
+
+    def use_models(self, setup: Setup) -> None:
+        """Load this set-up's target and draft. What the demo pair needed of the knobs goes with it."""
+        now = self._screen.session.setup
+        if demo.is_demo(now) and not demo.is_demo(setup):
+            self.knobs = demo.without_demo_knobs(self.knobs)
+        self.load(replace(now, model=setup.model, draft=setup.draft))
+
+    def load_again(self) -> None:
+        """Try the same models once more."""
+        self.load(self._screen.session.setup)
+
+    def load_without_draft(self) -> None:
+        """Load the target alone."""
+        self.load(replace(self._screen.session.setup, draft=None))
+
+    def load_safely(self) -> None:
+        """Load the models so that they are likelier to work than when they ended spectui."""
+        models = self._screen.session.models
+        models.crash, models.held = None, False
+        self.load(safe_setup(models.setup))

@@ -1,0 +1,104 @@
+"""Earlier messages: edit and send anew, list messages and branches, the system prompt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from spectui.chat import stored
+from spectui.errors import SpectuiError
+from spectui.store.records import StoredMessage
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
+
+ONE_AT_A_TIME = "{stop} takes the prompt that waits back first."
+
+
+class Messages:
+    """Changes the conversation. What was said before stays on disk, as a branch."""
+
+    def __init__(self, screen: ChatScreen) -> None:
+        self._screen = screen
+        self._put = ""  # the prompt that is being edited, as it was put into the box
+
+    def edit_last(self) -> None:
+        """Put the last prompt into the box, to be sent in its place; then the one before, and so on."""
+        prompt = self._screen.session.prompt_to_edit()
+        if prompt is not None:
+            self.edit(prompt)
+        elif self._screen.session.editing is None:
+            self._screen.say("There is no prompt to edit.")
+
+    def edit(self, index: int) -> None:
+        """Put the conversation's `index`th message into the box, to be sent in its place."""
+        session, box = self._screen.session, self._screen.prompt
+        if not self._may_change():
+            return
+        if box.text.strip() and (session.editing is None or box.text != self._put):
+            self._screen.say("Send or clear what is in the box first.")
+            return
+        session.editing = index
+        box.put_sent(session.messages[index].content)
+        self._put = box.text
+        box.focus()
+        self._screen.show_state()
+
+    def leave_edit(self) -> None:
+        """Leave the message as it is."""
+        self._screen.session.editing = None
+        self._screen.prompt.text = ""
+        self._screen.show_state()
+
+    def _may_change(self) -> bool:
+        if self._screen.session.replying:
+            return self._screen.replies.is_free()
+        if self._screen.session.waiting:
+            self._screen.say(ONE_AT_A_TIME)
+        return not self._screen.session.waiting
+
+    def list(self, at: int | None = None) -> None:
+        """List the messages and the other branches; the bar is put on message `at`."""
+        if self._may_change():
+            self._screen.run_worker(self._list(at), exclusive=True, group="messages")
+
+    async def _list(self, at: int | None) -> None:
+        # What a key opens is imported then: the window stands sooner.
+        from spectui.ui.dialogs.messages import MessagesScreen, Way
+
+        session, branches = self._screen.session, list[StoredMessage]()
+        try:
+            branches = await asyncio.to_thread(stored.branches, session.journal)
+        except SpectuiError as error:
+            self._screen.complain(error)
+        if session.replying or session.waiting or not self._screen.is_current:
+            return  # a person has gone on meanwhile
+        if not session.messages and not branches:
+            self._screen.say("Nothing was said yet.")
+            return
+
+        def chosen(way: Way | None) -> None:
+            match way:
+                case Way("edit", index):
+                    self.edit(index)
+                case Way("back", length):
+                    session.turn_back(length)
+                    self._screen.transcript.cut(length)
+                    self._screen.show_figures()
+                    self._screen.show_state()
+                case Way("branch", message):
+                    self._screen.conversations.open(lambda: stored.open_branch(session.journal, message))
+
+        self._screen.app.push_screen(
+            MessagesScreen([each.for_engine() for each in session.messages], branches, at), chosen
+        )
+
+    def show_system_prompt(self) -> None:
+        """Show and change it."""
+        from spectui.ui.dialogs.system_prompt import SystemPromptScreen
+
+        def chosen(text: str | None) -> None:
+            if text is not None:
+                self._screen.session.set_system(text)
+
+        self._screen.app.push_screen(SystemPromptScreen(self._screen.session.setup.system), chosen)

@@ -1,0 +1,75 @@
+"""The side panel as the screen shows it: beside the chat, as a drawer over it, or not; and which page is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spectui.ui.dashboard.panel import NO_PRESET, PAGES
+from spectui.ui.widgets.choice_row import next_choice
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
+
+
+class PanelPages:
+    """Opens the panel and turns its pages."""
+
+    def __init__(self, screen: ChatScreen) -> None:
+        self._screen = screen
+
+    @property
+    def is_open(self) -> bool:
+        """The panel is seen."""
+        screen = self._screen
+        return screen.has_class("-drawer") if screen.has_class("-narrow") else not screen.has_class("-no-panel")
+
+    def open(self) -> bool:
+        """Show the panel if it is hidden. Returns whether it was there."""
+        was_there = self.is_open
+        if self._screen.has_class("-narrow"):
+            self._screen.add_class("-drawer")
+        else:
+            self._screen.remove_class("-no-panel")
+        return was_there
+
+    def toggle(self) -> None:
+        """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
+        narrow = self._screen.has_class("-narrow")
+        self._screen.toggle_class("-drawer" if narrow else "-no-panel")
+        if not (narrow and self.is_open and self._screen.panel.focus_page()):
+            self._screen.prompt.focus()
+
+    def turn(self, by: int) -> None:
+        """See the next page of the panel, opening it where it is hidden."""
+        panel = self._screen.panel
+        if self.open():
+            self.show(next_choice(tuple(PAGES), panel.page, by))
+        else:
+            panel.focus_page()
+
+    def show(self, page: str) -> None:
+        """See this page of the panel."""
+        panel, prompt = self._screen.panel, self._screen.prompt
+        if page == "knobs":
+            panel.preset.show_choices([NO_PRESET, *self._screen.levers.preset_names()], panel.preset.value)
+        self.open()
+        panel.show_page(page)
+        if not prompt.has_focus or self._screen.has_class("-drawer"):
+            panel.focus_page()
+
+    def show_by_key(self, page: str) -> None:
+        """See this page; the page of the knobs gets the focus."""
+        self.show(page)
+        if page == "knobs":
+            self._screen.panel.focus_page()
+
+    def show_slider(self, key: str) -> None:
+        """Focus this knob's slider: arrows turn it, a number can be typed."""
+        self.show("knobs")
+        self._screen.panel.sliders[key].focus()
+
+    def show_devices(self) -> None:
+        """Focus the devices, opening the panel where it is hidden."""
+        self.open()
+        self._screen.panel.show_page("machine")
+        self._screen.panel.devices.focus()

@@ -1,0 +1,156 @@
+"""What is asked of the model: prompts, a reply once more or continued, and its comparison with plain decoding."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from spectui.chat.comparison import Comparison
+from spectui.chat.sentences import NOTHING_ASKED
+from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.ui.widgets.slider import Slider
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
+
+WHOLE = "The last reply is whole: there is nothing to go on with."
+NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
+
+
+class Replies:
+    """Asks the session for replies, and begins them in the transcript."""
+
+    def __init__(self, screen: ChatScreen) -> None:
+        self._screen = screen
+        self._comparison_shown = False
+
+    # Prompts
+
+    def submit(self, text: str) -> None:
+        """Send a prompt as soon as the engine is free."""
+        screen = self._screen
+        if screen.session.state in ("no model", "failed"):
+            screen.say(NO_MODEL)
+        elif screen.prompt.accept(text):
+            screen.session.waiting.append(text)
+            self.send_waiting()
+            screen.show_state()
+
+    def send_waiting(self) -> None:
+        """Send the prompt that has waited longest, if the engine is free."""
+        session, transcript = self._screen.session, self._screen.transcript
+        if not self._screen.conversations.opening and (text := session.send_waiting()) is not None:
+            index = len(session.messages) - 1
+            transcript.cut(index)  # where it replaces an earlier one
+            transcript.add_message("user", text, place=index)
+            self._begin()
+
+    def return_waiting(self) -> None:
+        """Put prompts that are not to be sent any more back into the box."""
+        if self._screen.session.waiting:
+            self._screen.prompt.give_back("\n".join(self._screen.session.waiting))
+            self._screen.session.waiting.clear()
+            self._screen.show_state()
+
+    def _begin(self) -> None:
+        session = self._screen.session
+        if session.writing is not None:
+            self._screen.transcript.start_reply(session.name, len(session.messages), session.writing.rounds)
+        self._screen.show_figures()
+        self._screen.show_state()
+
+    def is_free(self) -> bool:
+        """Whether the engine can be asked; a person is told why it cannot."""
+        reason = self._screen.session.busy_reason
+        if reason:
+            self._screen.say(reason)
+        return not reason
+
+    # The last reply
+
+    def regenerate(self) -> None:
+        """Take the last reply back and answer once more."""
+        session = self._screen.session
+        if not self.is_free():
+            return
+        if not session.can_regenerate:
+            self._screen.say(NOTHING_ASKED)
+            return
+        session.regenerate()
+        self._screen.transcript.cut(len(session.messages))
+        self._begin()
+
+    def continue_last(self) -> None:
+        """Continue the last reply where it was stopped."""
+        session = self._screen.session
+        if not self.is_free():
+            return
+        if not session.can_continue or not self._screen.transcript.continue_reply():
+            self._screen.say(WHOLE)
+            return
+        session.continue_reply()
+        self._screen.show_figures()
+        self._screen.show_state()
+
+    def stop(self) -> None:
+        """Stop what goes on, and take waiting prompts back. An edit, or a number that is being typed at a slider, is left
+        first; with nothing going on, the cursor leaves the tokens, or the drawer closes."""
+        screen, session = self._screen, self._screen.session
+        slider = screen.focused if isinstance(screen.focused, Slider) else None
+        if slider is not None and slider.forget():
+            return
+        if session.editing is not None and slider is None and not session.waiting and session.state != "loading":
+            screen.messages.leave_edit()
+            return
+        self.return_waiting()
+        if session.replying or session.state == "loading":
+            session.stop()
+        elif screen.transcript.inspected is not None:
+            screen.reading.end_inspection()
+        else:
+            screen.remove_class("-drawer")
+        screen.prompt.focus()
+
+    # Comparison
+
+    def compare(self) -> None:
+        """Decode the last prompt again without drafts, beside the first reply."""
+        if reason := self._screen.session.no_comparison:
+            self._screen.say(reason)
+        else:
+            self._screen.run_worker(self._compare(), exclusive=True, group="compare")
+
+    async def _compare(self) -> None:
+        session, panel = self._screen.session, self._screen.panel
+        reply = session.messages[-1]
+        comparison = await asyncio.to_thread(Comparison, reply.rounds)  # it reads every round
+        if session.no_comparison or session.messages[-1] is not reply:
+            return  # a person has gone on meanwhile
+        panel.plain.clear()
+        panel.plain.start_reply("without drafts", rounds=comparison.rounds)
+        self._comparison_shown = True
+        session.compare(comparison)
+        self._screen.pages.show("a/b")
+        panel.compare.show(comparison)
+        self._screen.show_state()
+
+    def show_comparison(self, event: Event) -> None:
+        """Show an event of the plain decoding on the panel."""
+        panel = self._screen.panel
+        match event:
+            case RoundDone(round=round):
+                panel.plain.append_rounds([round])
+                return
+            case Prompt(thinking=True):
+                panel.plain.begin_thinking()
+            case Finished() | Failed():
+                panel.plain.finish_reply()
+                self._screen.show_figures()
+                self._screen.show_state()
+        panel.compare.rewrite()
+
+    def hide_old_comparison(self) -> None:
+        """Hide a comparison whose reply is not the last any more."""
+        if self._comparison_shown and self._screen.session.comparison is None:
+            self._comparison_shown = False
+            self._screen.panel.clear()

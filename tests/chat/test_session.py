@@ -1,0 +1,215 @@
+"""A conversation without a widget, over the fake engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.chat.comparison import Comparison
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.session import ChatSession, OfComparison
+from spectui.engine.events import Finished, Message, RoundDone
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason
+from spectui.store.crash import Crash
+from spectui.store.journal import Journal
+from tests.fake_engine import FakeEngine
+from tests.store.kept import last
+
+PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
+
+
+def drained(session: ChatSession) -> list[object]:
+    return list(session.drain())
+
+
+def loaded(engine: FakeEngine, journal: Journal | None = None, setup: Setup = PAIR) -> ChatSession:
+    """A session whose models are there."""
+    session = ChatSession(engine, setup, journal)
+    session.models.load(setup)
+    engine.finish_loading()
+    drained(session)
+    assert session.state == "ready"
+    return session
+
+
+def reply(engine: FakeEngine, *texts: str, stop: StopReason = StopReason.EOS) -> None:
+    for text in texts:
+        engine.emit_round(plain=text)
+    engine.finish(stop)
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def late() -> FakeEngine:
+    return FakeEngine(late=True)
+
+
+def test_a_message_has_the_rounds_that_made_it(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    session.send("one")
+    reply(engine, "a", "b")
+    drained(session)
+    session.send("two")
+    reply(engine, "c")
+    drained(session)
+    assert [message.content for message in session.messages] == ["one", "ab", "two", "c"]
+    assert [len(message.rounds) for message in session.messages] == [0, 2, 0, 1]
+    assert [message.figures.statistics.emitted for message in session.messages] == [0, 2, 0, 1]
+    assert session.figures().chat.emitted == 3
+
+
+def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_meanwhile(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "c.db"
+    session = loaded(engine, Journal(file))
+    session.send("one")
+    reply(engine, "a", "b", stop=StopReason.CANCELLED)
+    drained(session)
+    assert session.can_continue
+    session.continue_reply()
+    assert engine.generates[-1] == (Message("user", "one"), Message("assistant", "ab"))
+    engine.emit_round(plain="c")
+    (round,) = [event.round for event in session.drain() if isinstance(event, RoundDone)]
+    assert round.index == 2 and [token.round for token in round.tokens] == [2]
+    engine.emit_round(plain="d")
+    engine.finish(StopReason.CANCELLED)  # as the worker does when it is closed
+    session.close()
+    assert [round.index for round in session.messages[-1].rounds] == [0, 1, 2, 3]
+    stored = last(file).messages[-1]
+    assert stored.text == "abcd" and stored.reply is not None
+    assert [round.index for round in stored.reply.rounds] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("then", ["new chat", "another conversation"])
+def test_leaving_a_conversation_whose_reply_a_load_has_stopped_lets_the_load_go_on(
+    late: FakeEngine, tmp_path: Path, then: str
+) -> None:
+    session = loaded(late, Journal(tmp_path / "c.db"))
+    session.send("one")
+    reply(late, "a")
+    drained(session)
+    session.send("two")
+    late.emit_round(plain="b")
+    drained(session)
+    session.models.load(replace(PAIR, model="/models/other.gguf"))
+    if then == "new chat":
+        session.new_chat()
+    else:
+        session.journal.flush()
+        session.resume(OpenedConversation.of(last(tmp_path / "c.db")))
+    late.settle()
+    drained(session)
+    assert session.state == "loading" and late.stops == 0
+    late.finish_loading()
+    drained(session)
+    assert session.state == "ready" and session.name == "other"
+    assert [message.content for message in session.messages][:2] == ([] if then == "new chat" else ["one", "a"])
+
+
+def test_what_still_comes_of_a_reply_that_was_left_is_dropped(late: FakeEngine) -> None:
+    session = loaded(late)
+    session.send("one")
+    late.emit_round(plain="a")
+    session.new_chat()
+    assert late.stops == 1 and session.state == "writing", "the engine has not said that it is free"
+    session.waiting.append("two")
+    assert session.send_waiting() is None
+    late.settle()
+    assert drained(session) == [] and session.messages == []
+    assert session.send_waiting() == "two"
+    assert late.generates[-1] == (Message("user", "two"),)
+
+
+def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    for text in ("one", "two"):
+        session.send(text)
+        reply(engine, "re")
+        drained(session)
+    session.editing = session.prompt_to_edit()
+    assert session.editing == 2
+    session.editing = session.prompt_to_edit()
+    assert session.editing == 0 and session.prompt_to_edit() is None
+    session.send("other")
+    assert engine.generates[-1] == (Message("user", "other"),) and session.editing is None
+
+
+def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    session.send("one")
+    reply(engine, "a", "b")
+    drained(session)
+    assert session.no_comparison == ""
+    session.compare(Comparison(session.messages[-1].rounds))
+    session.knobs = Knobs(draft_max=3)
+    assert engine.knobs == Knobs(drafter="off", predict=2) and session.knobs == Knobs(draft_max=3)
+    assert engine.generates[-1] == (Message("user", "one"),)
+    reply(engine, "a", "b")
+    shown = drained(session)
+    assert [type(each.event) for each in shown if isinstance(each, OfComparison)] == [RoundDone, RoundDone, Finished]
+    assert session.comparison is not None and session.comparison.identical
+    assert engine.knobs == Knobs(draft_max=3) and len(session.messages) == 2
+    session.set_system("Be brief.")
+    assert "written otherwise" in session.no_comparison
+
+
+def test_a_reply_is_asked_again_and_a_failed_prompt_too(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    assert not session.can_regenerate
+    session.send("one")
+    engine.fail("It broke.")
+    drained(session)
+    assert session.unanswered and session.messages == []
+    session.regenerate()
+    reply(engine, "a")
+    drained(session)
+    session.regenerate()
+    assert engine.generates == [(Message("user", "one"),)] * 3
+
+
+def test_models_that_ended_spectui_are_loaded_on_the_second_request(engine: FakeEngine, tmp_path: Path) -> None:
+    crash = Crash("loading", PAIR, 0.0, tmp_path / "log", "")
+    session = ChatSession(engine, PAIR, crash=crash)
+    assert not session.models.load(PAIR) and engine.loads == [] and session.state == "failed"
+    assert session.models.load(PAIR) and engine.loads == [PAIR]
+    engine.finish_loading()
+    drained(session)
+    assert session.models.crash is None
+
+
+def test_figures_are_of_the_reply_that_is_gone_back_to(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    for number in (1, 2):
+        session.send("again")
+        reply(engine, *"ab" * number)
+        drained(session)
+    assert session.figures().reply.emitted == 4
+    session.go_back(2)
+    figures = session.figures()
+    assert (figures.reply.emitted, len(figures.rounds), figures.chat.emitted) == (2, 2, 6)
+    session.go_back(0)
+    assert session.figures().reply.emitted == 0
+
+
+def test_a_conversation_from_the_disk_has_its_figures(engine: FakeEngine, tmp_path: Path) -> None:
+    session = loaded(engine, Journal(tmp_path / "c.db"))
+    session.set_system("Be brief.")
+    session.send("one")
+    reply(engine, "a", "b")
+    drained(session)
+    before = session.figures()
+    session.close()
+    again = ChatSession(FakeEngine(), PAIR)
+    again.resume(OpenedConversation.of(last(tmp_path / "c.db")))
+    assert again.setup.system == "Be brief."
+    assert (again.figures().reply, again.figures().chat) == (before.reply, before.chat)
+    again.new_chat()
+    assert again.setup.system == "" and again.figures().chat.emitted == 0

@@ -1,0 +1,115 @@
+"""The window answers keys while the disk is read, and decodes no long conversation in its own thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.chat import stored
+from spectui.store import library, packed
+from spectui.store.journal import Journal
+from spectui.ui.dialogs.conversations import ConversationsScreen
+from spectui.ui.dialogs.messages import MessagesScreen
+from spectui.ui.prompt.prompt_input import PromptInput
+from tests.fake_engine import FakeEngine
+from tests.store.kept import exchange, last, some_rounds
+from tests.ui.driving import Make, Window, answer, ask, wait_until
+from tests.ui.seeing import said
+
+
+class Held:
+    """A reader that waits until it may go on; `reading` tells that it has begun."""
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        self.reading, self.go_on = threading.Event(), threading.Event()
+        self._read = read
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.reading.set()
+        assert self.go_on.wait(20), "nobody could do anything meanwhile"
+        return self._read(*arguments)
+
+
+async def test_keys_are_answered_while_branches_are_read(
+    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Held(library.ends)
+    monkeypatch.setattr(library, "ends", ends)
+    async with window(journal=Journal(file)) as (app, pilot):
+        await ask(pilot, "one")
+        await answer(pilot, engine)
+        await pilot.press("alt+l")
+        await wait_until(pilot, ends.reading.is_set)
+        await pilot.press("x")
+        assert app.screen.query_one(PromptInput).text == "x" and not isinstance(app.screen, MessagesScreen)
+        ends.go_on.set()
+        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
+
+
+async def test_keys_are_answered_while_a_conversation_is_read_and_a_prompt_waits_for_it(
+    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(file)
+    exchange(journal, "first question", some_rounds())
+    journal.close()
+    read = Held(library.open_conversation)
+    monkeypatch.setattr(library, "open_conversation", read)
+    async with window(journal=Journal(file)) as (app, pilot):
+        await pilot.press("alt+c")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
+        await wait_until(pilot, lambda: app.screen._found)
+        await pilot.press("enter")
+        await wait_until(pilot, read.reading.is_set)
+        await ask(pilot, "and now")
+        assert app.screen.query_one(PromptInput).text == "" and not engine.generates, "it waits for the conversation"
+        read.go_on.set()
+        await wait_until(pilot, lambda: engine.generates)
+        assert [each.content for each in engine.generates[0]][1:] == ["first question", "Ein 2 ä!\n xy", "and now"]
+        assert said(app).index("first question") < said(app).index("and now")
+
+
+async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read(
+    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(file)
+    exchange(journal, "first question", some_rounds())
+    journal.close()
+    read = Held(stored.open_conversation)
+    monkeypatch.setattr(stored, "open_conversation", read)
+    async with window(journal=Journal(file)) as (app, pilot):
+        await pilot.press("alt+c")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
+        await wait_until(pilot, lambda: app.screen._found)
+        await pilot.press("enter")
+        await wait_until(pilot, read.reading.is_set)
+        await pilot.press("ctrl+n")
+        read.go_on.set()
+        await app.screen.workers.wait_for_complete()
+        assert app.screen.session.messages == [] and said(app) == ""
+
+
+async def test_a_long_conversation_is_decoded_beside_the_window(
+    make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(file)
+    exchange(journal, "first question", some_rounds(2000))
+    journal.close()
+    conversation = last(file)
+    decoders = list[threading.Thread]()
+    unpack = packed.unpack
+
+    def noted(chunk: bytes) -> Any:
+        decoders.append(threading.current_thread())
+        return unpack(chunk)
+
+    monkeypatch.setattr(packed, "unpack", noted)
+    app = make_app(journal=Journal(file), conversation=conversation)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: "first question" in said(app))
+        here = decoders.count(threading.current_thread())
+        assert len(decoders) > 40 and here <= 5, "but for the latest rounds"
+        assert app.screen.session.figures().reply.rounds == 2000
