@@ -1,4 +1,4 @@
-"""`spectui doctor`: does this build of llama.cpp work on this machine, and what to do if not."""
+"""`spectui doctor`: does this build of llama.cpp work on this machine, and what can be done if not?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`spectui run`: one prompt, the reply on stdout, the figures on stderr. No terminal needed."""
+"""`spectui run`: one prompt; the reply goes to stdout, the figures to stderr. It needs no terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DRAIN_S = 0.02
-"""How often the engine's events are looked for."""
+"""Seconds between two checks for events."""
 
 
 @click.command("run", cls=Command)
@@ -65,7 +65,7 @@ def command(
     question = prompt_text(prompt, prompt_file)
     if sys.stdout is None:
         raise SpectuiError("Standard output is closed, so there is nowhere to write the reply.")
-    # A reply may hold signs that the terminal's encoding lacks; that must not end it.
+    # The terminal's encoding may lack characters of the reply; that must not end it.
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
 
     from spectui.engine.demo import default_setup
@@ -76,7 +76,7 @@ def command(
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
-    # In the engine's thread, so that this one sees Ctrl+C while llama.cpp computes.
+    # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
     worker = Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
@@ -92,7 +92,7 @@ def command(
                 verdict = outcome(worker, verification, printer)
     except SpectuiError:
         if stopped:
-            ctx.exit(INTERRUPTED)  # loading was what was stopped, and the error only says so
+            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
         raise
     finally:
         worker.close()
@@ -109,7 +109,7 @@ def command(
 
 
 class Printer:
-    """Takes the engine's events: the text to stdout round by round, progress and notices to stderr."""
+    """Prints the engine's events: the text to stdout round by round, progress and notices to stderr."""
 
     def __init__(self, text: bool, colours: bool) -> None:
         self.rounds: list[Round] = []
@@ -127,7 +127,7 @@ class Printer:
             if self._text:
                 self._write("".join(map(self._shown, event.round.tokens)))
         elif isinstance(event, Loading) and self._progress:
-            # The line is written over until something else is said.
+            # The next progress or message overwrites the line.
             click.echo(f"\r\x1b[Kloading {event.what} {event.progress:4.0%}", err=True, nl=False)
             self._on_progress = True
         elif isinstance(event, Loaded):
@@ -137,7 +137,7 @@ class Printer:
             click.echo(f"spectui: {event.message}", err=True)
 
     def end(self) -> None:
-        """Leave the cursor at the beginning of a line."""
+        """Move the cursor to the beginning of a line."""
         self._clear()
         if self._begun:
             self._write("\n")
@@ -154,14 +154,14 @@ class Printer:
             sys.stdout.flush()
 
     def _shown(self, token: Token) -> str:
-        """A correction is where the target overruled the draft: underlined and orange, which no eye confuses."""
+        """The token's text. A correction is underlined and orange, so that it is visible without colours too."""
         if self._colours and token.origin == "correction" and token.text.strip():
             return click.style(token.text, fg=208, underline=True)
         return token.text
 
 
 def outcome(worker: Worker, future: Future[Result], take: Callable[[Event], None]) -> Result:
-    """The future's result, or what it raises; meanwhile `take` gets the worker's events."""
+    """The future's result, or what it raises. Until then `take` is called with the worker's events."""
     from spectui.engine.events import LoadFailed
 
     done = False
@@ -177,7 +177,7 @@ def outcome(worker: Worker, future: Future[Result], take: Callable[[Event], None
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """The first Ctrl+C calls `stop` and is noted in the list; a second one interrupts as usual."""
+    """The first Ctrl+C calls `stop` and is appended to the list; a second one raises KeyboardInterrupt."""
     caught: list[int] = []
 
     def handle(number: int, frame: Any) -> None:
@@ -194,14 +194,14 @@ def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
 
 
 def prompt_text(prompt: str | None, file: Path | None) -> str:
-    """The prompt from where the person put it. Raises UsageError with a sentence."""
+    """The prompt from -p, from the file, or from standard input. Raises UsageError."""
     if prompt is not None and file is not None:
         raise UsageError("Give the prompt with -p or with -f, not with both.")
     if prompt is not None:
         text, where = prompt, "-p"
         try:
             text.encode()
-        except UnicodeEncodeError:  # Python keeps bytes of an argument that it could not decode as lone surrogates
+        except UnicodeEncodeError:  # Python decodes invalid bytes of an argument to lone surrogates
             raise UsageError("The prompt of -p is not UTF-8: convert it first.") from None
     else:
         content, where = (
