@@ -28,11 +28,14 @@ class LlamaServer:
     def __init__(self, port: int) -> None:
         self._address = f"http://127.0.0.1:{port}"
 
-    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
-        """The tokens of its prompt for these (role, content) messages, as its chat endpoint makes them."""
+    def prompt(self, messages: Sequence[tuple[str, str]]) -> str:
+        """The text of its prompt for these (role, content) messages."""
         rows = [{"role": role, "content": content} for role, content in messages]
-        prompt = self._ask("/apply-template", {"messages": rows})["prompt"]
-        found = self._ask("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
+        return str(self._ask("/apply-template", {"messages": rows})["prompt"])
+
+    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The tokens of that prompt, as its chat endpoint makes them."""
+        found = self._ask("/tokenize", {"content": self.prompt(messages), "add_special": True, "parse_special": True})
         return [int(token) for token in found["tokens"]]
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

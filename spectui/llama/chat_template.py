@@ -44,7 +44,7 @@ class ChatTemplate:
             raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
 
     def text(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The prompt for these (role, content) messages, as the template writes it.
+        """The prompt for these (role, content) messages, without the BOS that the vocabulary adds.
 
         It ends where the reply begins. A last message of the assistant is a reply that was stopped: the prompt ends with it.
         Raises SpectuiError.
@@ -53,26 +53,26 @@ class ChatTemplate:
             return self.text(messages[:-1]) + messages[-1][1]
         rows = [{"role": role, "content": content} for role, content in messages]
         try:
-            return self._environment.rendered(self._template, messages=rows, **self._names)
+            text = self._environment.rendered(self._template, messages=rows, **self._names)
         except Exception as error:  # as above
             raise SpectuiError(
                 f"The model's chat template does not take this conversation: {_one_line(error)}."
             ) from error
 
-    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
-        """The same prompt in the model's tokens: at least one. Raises SpectuiError.
+        # As in llama-server: whether a prompt begins with BOS is the vocabulary's decision, not the template's.
+        return text.removeprefix(self._bos) if self._model.added_bos else text
 
-        The vocabulary decides whether the prompt begins with the BOS token, not the template: llama-server strips the
-        template's BOS and adds the vocabulary's (`common_chat_template_direct_apply`). Unlike llama-server, nothing adds
-        an EOS token: the reply goes on where the prompt ends.
+    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The same prompt in the model's tokens, with BOS: at least one. Raises SpectuiError.
+
+        Unlike llama-server, this never adds an EOS token: the reply continues where the prompt ends.
         """
-        text = self.text(messages)
-        if not text:
+        tokens = self._model.tokenize(self.text(messages), special=True)
+        if not tokens:
             raise SpectuiError(
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."
             )
-        bos = self._model.added_bos
-        return [*bos, *self._model.tokenize(text.removeprefix(self._bos) if bos else text, special=True)]
+        return [*self._model.added_bos, *tokens]
 
 
 def _raise(message: str) -> None:

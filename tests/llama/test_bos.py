@@ -52,9 +52,15 @@ def made(path: Path, kind: str, template: str, add_bos: bool, bos: int = BOS) ->
 
 def prompt(path: Path, talk: list[tuple[str, str]] = TALK) -> list[int]:
     """spectui's tokens for a conversation."""
+    return prompts(path, talk)[1]
+
+
+def prompts(path: Path, talk: list[tuple[str, str]] = TALK) -> tuple[str, list[int]]:
+    """spectui's prompt for a conversation, as text and in tokens."""
     model = Model(str(path), extra_buffers=False)
     try:
-        return ChatTemplate(model).tokens(talk)
+        template = ChatTemplate(model)
+        return template.text(talk), template.tokens(talk)
     finally:
         model.close()
 
@@ -96,7 +102,7 @@ def test_made_models_get_llama_servers_tokens(tmp_path: Path, kind: str, templat
     for add_bos in (True, False):
         path = made(tmp_path / f"{add_bos}.gguf", kind, template, add_bos, bos)
         with llama_server(path) as server:
-            assert prompt(path) == server.tokens(TALK)
+            assert prompts(path) == (server.prompt(TALK), server.tokens(TALK))
 
 
 def real() -> Iterator[Path]:
@@ -111,4 +117,4 @@ def real() -> Iterator[Path]:
 def test_real_models_get_llama_servers_tokens(path: Path, system: bool):
     talk = [("system", "Be brief.")] * system + [("user", "Hi <|im_end|>\n"), ("assistant", "Yes?"), ("user", "2+2 ")]
     with llama_server(path) as server:
-        assert prompt(path, talk) == server.tokens(talk)
+        assert prompts(path, talk) == (server.prompt(talk), server.tokens(talk))
