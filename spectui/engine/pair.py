@@ -1,4 +1,4 @@
-"""The loaded target and draft: what a set-up asks for, and no more of it loaded anew than has changed."""
+"""The loaded target and draft. A new set-up loads only what has changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
 
 _MOST_SCORES = 256 * 2**20
-"""Bytes of attention's scores that a memory for long texts may have beside its cells."""
+"""Most bytes of attention scores for a context without flash attention."""
 
 _BEHIND = 1000
 """Tokens of context for which it is told what attention costs."""
@@ -50,7 +50,7 @@ class DraftError(SpectuiError):
 
 
 class Pair:
-    """Target, draft, their memories and the chat template; None while not loaded."""
+    """Target, draft, their contexts and the chat template; None while they are not loaded."""
 
     def __init__(self, emit: Callable[[Event], None], interrupt: Interrupt) -> None:
         self._emit = emit
@@ -63,19 +63,19 @@ class Pair:
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
-        self._translated = False  # the draft has another vocabulary
+        self._translated = False  # True: the draft has another vocabulary
         self._setup = Setup()
-        self._flash_attn = ""  # of the memory
-        self._other_kappa = 0.0  # what a row costs per token of context with the attention that is not in use
+        self._flash_attn = ""  # the target's context uses this
+        self._other_kappa = 0.0  # kappa of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
-        """What was found out about target and draft, in words."""
+        """"target" and "draft" -> what loading found out, in words."""
         self.replies: Replies | None = None
         """Past replies, where they are to be remembered."""
         self.experience = Path()
         """Where what the pair teaches is kept."""
 
     def load(self, setup: Setup) -> None:
-        """Make it as the set-up says. Raises SpectuiError, DraftError where the target alone would do."""
+        """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load."""
         if setup.model is None:
             raise UsageError("No target model is named.")
         setup.checked()
@@ -94,7 +94,7 @@ class Pair:
         self._plan(setup, extra_buffers)
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
-        """Measure what passes cost, and from that make the strategy."""
+        """Measure what passes cost, and create the strategy."""
         assert self.target is not None and self.memory is not None
         found, drafting = TargetCosts(), DraftCosts()
         self.remarks["target"] = ""
@@ -141,7 +141,7 @@ class Pair:
         return verdict
 
     def _make_room(self, setup: Setup, extra_buffers: bool) -> None:
-        """Free what will not be used again before anything is loaded: both may not fit at once."""
+        """Free what the set-up does not use before loading anything: both may not fit into memory."""
         if self._loaded.get("target") != placement.target_key(setup, extra_buffers):
             self.close()
         elif setup.draft is None or self._loaded.get("draft") != placement.draft_key(setup, extra_buffers):
@@ -177,7 +177,7 @@ class Pair:
         suits = (short, long) if self.memory is not None and self.memory.tokens else (short,)
         key = placement.memory_key(setup, self._flash_attn)
         if self._flash_attn not in suits or self._loaded.get("memory") != key:
-            self._make_memory(short)  # it holds nothing yet, and may be measured
+            self._make_memory(short)  # it is empty, so its costs can be measured
 
     def _make_memory(self, flash_attn: str) -> None:
         assert self.target is not None
@@ -203,7 +203,7 @@ class Pair:
         self._loaded["memory"] = placement.memory_key(setup, flash_attn)
 
     def select_attention(self, messages: Sequence[Message]) -> None:
-        """Have a memory whose attention suits this conversation; it is empty where that is another than before."""
+        """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
         assert self.target is not None and self.memory is not None and self.strategy is not None
         scores = scores_bytes(self.target, self.memory.n_ctx, placement.slice_of(self._setup, "off"))
         long = placement.is_long(messages) and scores <= _MOST_SCORES
@@ -218,10 +218,10 @@ class Pair:
         if self.draft is not None:
             return
         try:
-            self.draft = self._light_draft(setup, extra_buffers)
+            self.draft = self._draft_or_copy(setup, extra_buffers)
             if self.draft.recurrent:
                 raise DraftError(
-                    "This draft's memory cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
+                    "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
             flash_attn = placement.draft_flash(setup)
@@ -239,7 +239,7 @@ class Pair:
             )
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_memory)
             self._translated = bool(sentence)
-            self.remarks["draft"] = sentence or self._lightened(setup)
+            self.remarks["draft"] = sentence or self._copy_remark(setup)
             if sentence:
                 self._emit(Notice(sentence))
             self._loaded["draft"] = placement.draft_key(setup, extra_buffers)
@@ -252,7 +252,7 @@ class Pair:
                 raise
             raise DraftError(str(error)) from error
 
-    def _light_draft(self, setup: Setup, extra_buffers: bool) -> Model:
+    def _draft_or_copy(self, setup: Setup, extra_buffers: bool) -> Model:
         """The draft, or its draft copy where that is wanted and worth using."""
         assert self.target is not None and setup.draft is not None
 
@@ -281,9 +281,9 @@ class Pair:
                 return load(str(copy))
             except ModelFileError:
                 with suppress(OSError):
-                    copy.unlink()  # it was damaged, and is made again
+                    copy.unlink()  # it is damaged; a new one is made below
         draft = load(setup.draft)
-        if not wanted or draft.recurrent:  # of one that is refused no copy is needed
+        if not wanted or draft.recurrent:  # a recurrent draft is refused, so it needs no copy
             return draft
         try:
             copy = draft_copy.make(draft, self.target, self.progress("draft copy"))
@@ -295,8 +295,8 @@ class Pair:
         draft.close()
         return load(str(copy))
 
-    def _lightened(self, setup: Setup) -> str:
-        """What was done to the draft, in words."""
+    def _copy_remark(self, setup: Setup) -> str:
+        """Says that a draft copy is used; "" if not."""
         assert self.draft is not None and setup.draft is not None
         if Path(self.draft.path) != draft_copy.copy_of(setup.draft):
             return ""
@@ -304,7 +304,7 @@ class Pair:
         return f"drafts with a copy in {draft_copy.QUANTISATION}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
-        """A function to be told 0..1, that emits a Loading event each percent."""
+        """A function that takes 0..1 and emits a Loading event for each new percent."""
         last = -1
 
         def report(done: float) -> None:
@@ -325,20 +325,20 @@ class Pair:
         return go_on
 
     def target_info(self) -> ModelInfo:
-        """What the target is."""
+        """Facts about the target."""
         assert self.target is not None and self.memory is not None
         return _info(self.target, self.memory, self.remarks.get("target", ""))
 
     def draft_info(self) -> ModelInfo | None:
-        """What the draft is, None without one."""
+        """Facts about the draft; None without one."""
         if self.draft is None or self.draft_memory is None:
             return None
         info = _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
-        # The file that was named, where a copy of it drafts.
+        # The path of the set-up, not of the draft copy.
         return info._replace(path=self._loaded["draft"][0], translated=self._translated)
 
     def forget(self) -> None:
-        """Empty the memories after a failure: what they hold may be what failed."""
+        """Empty both contexts after a failure, because their content may be its cause."""
         if self.memory is not None:
             self.memory.clear()
         if self.draft_memory is not None:
@@ -359,7 +359,7 @@ class Pair:
             self.draft_memory.close()
         if self.draft is not None:
             self.draft.close()
-        self.draft = self.draft_memory = self.drafter = self.strategy = None  # the strategy asks the drafter
+        self.draft = self.draft_memory = self.drafter = self.strategy = None  # the strategy uses the drafter
         self._loaded.pop("draft", None)
 
 

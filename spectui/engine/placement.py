@@ -1,4 +1,4 @@
-"""What a set-up means on this machine: defaults that depend on it, and what must be loaded anew for which change."""
+"""What a set-up means on this machine: defaults that depend on it, and which change needs which part loaded again."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _file(path: str | None) -> tuple[str, int, int]:
 
 
 def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
-    """What the target must be loaded anew for."""
+    """If this changes, the target must be loaded again."""
     split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
     return (*_file(setup.model), setup.device, *split, extra_buffers)
 
 
 def memory_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
-    """What the target's memory must be made anew for."""
+    """If this changes, the target's context must be created again."""
     size = (setup.ctx_size, setup.batch, setup.ubatch)
     return (*size, setup.threads, flash_attn, setup.cache_type_k, value_type(setup))
 
@@ -58,14 +58,14 @@ def _on_cpu(gpu_layers: int, device: str) -> bool:
 
 
 _PASTED = 2500
-"""Bytes from which what a person gives is long: some 500 tokens and more."""
+"""Bytes from which a message is long: about 500 tokens."""
 
 
 def is_long(messages: Iterable[Message]) -> bool:
-    """Was something long given, with little before it?
+    """Did the user give a long text, after little text?
 
-    It decides the target's attention, so it must not change with the reply, the knobs, or what is in memory; and what came
-    before is read again when the answer turns to yes, so that must be little.
+    This decides the target's kind of attention, so it must not depend on the reply, the knobs, or the content of the context.
+    When it becomes true, the text before is evaluated again, so that must be short.
     """
     before = 0
     for message in messages:
@@ -77,9 +77,9 @@ def is_long(messages: Iterable[Message]) -> bool:
 
 
 def target_flash(setup: Setup, long: bool) -> str:
-    """Flash attention for the target, where the set-up leaves it open: on a CPU not behind a long text.
+    """Flash attention for the target, if the set-up leaves it open: off on a CPU with a long text.
 
-    ggml's CPU flash attention takes the rows of a pass one by one. Behind 1,700 tokens a pass over 16 takes a 1.5B
+    ggml's CPU flash attention computes the rows of a pass one by one. After 1,700 tokens a pass over 16 of a 1.5B takes
     382 ms with it and 276 ms without (llama-bench -p 16 -d 1700 -fa 0,1), and a 135M with heads of 64 five times as long.
     It stays on for short ones and for --strict: without it a single row rounds differently from several, from the first token.
     """
@@ -88,29 +88,29 @@ def target_flash(setup: Setup, long: bool) -> str:
 
 
 def draft_flash(setup: Setup) -> str:
-    """Flash attention for the draft, where the set-up leaves it open: not on a CPU.
+    """Flash attention for the draft, if the set-up leaves it open: off on a CPU.
 
-    A pass over one token costs a 0.5B draft 27 ms with ggml's CPU flash attention and 17 ms without, at 1,000 cells; heads of
-    64 are the worst.
+    At 1,000 cells a pass of a 0.5B draft over one token takes 27 ms with ggml's CPU flash attention and 17 ms without; heads
+    of 64 are the worst.
     """
     open_choice = setup.flash_attn == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
     return "off" if open_choice and drafts_on_cpu(setup) else setup.flash_attn
 
 
 _PLAIN_TYPES = ("f16", "bf16", "f32")
-"""Types of V cells that need no flash attention."""
+"""Types of V cells that do not need flash attention."""
 
 
 def slice_of(setup: Setup, flash_attn: str) -> int:
-    """Tokens that are computed at once, of a longer prompt.
+    """Tokens of a prompt to compute at once.
 
-    Without flash attention the scores of a slice are kept whole: 120 MB at 512 tokens, and slower than at 128.
+    Without flash attention the scores of a whole chunk are in memory: 120 MB at 512 tokens, and slower than at 128.
     """
     return setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128)
 
 
 def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
-    """What the draft must be loaded anew for."""
+    """If this changes, the draft must be loaded again."""
     if setup.draft is None:
         return ()
     size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
@@ -141,7 +141,7 @@ def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, 
 
 
 def shares(text: str) -> list[float]:
-    """ "3,1" as numbers; llama.cpp takes slashes too. Raises UsageError."""
+    """The numbers in "3,1"; llama.cpp accepts slashes too. Raises UsageError."""
     try:
         return [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
     except ValueError:
@@ -149,7 +149,7 @@ def shares(text: str) -> list[float]:
 
 
 def threads(wanted: int) -> int:
-    """As many threads as cores that this process may use, where nothing else is asked for."""
+    """The number of threads: `wanted`, or, if that is not positive, the cores that this process may use."""
     if wanted > 0:
         return wanted
     import psutil

@@ -1,4 +1,4 @@
-"""A pair of models and what is done with them: load, answer. Synchronous: `Worker` runs it in a thread of its own."""
+"""Load a pair of models and answer conversations, synchronously. `Worker` runs it in a thread of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spectui.speculation.policies.economics import Economics
 from spectui.speculation.statistics import Statistics
 
 _MARK_TOKENS = 12
-"""Tokens that hold `<think>` and what a template writes behind it, in any vocabulary."""
+"""Tokens in which `<think>`, and what a template writes after it, fit in any vocabulary."""
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Every method but `stop` belongs to one thread, for the life of the process (OpenMP halves its speed otherwise)."""
+    """Call every method but `stop` in one thread of the process, always the same (otherwise OpenMP halves the speed)."""
 
     def __init__(self, on_event: Callable[[Event], None], interrupt: Interrupt | None = None) -> None:
-        """`on_event` is called in the thread that computes, and should return in microseconds."""
+        """`on_event` is called in that thread, and should return in microseconds."""
         self.knobs = Knobs()
         """Read once per round."""
         self._emit = on_event
@@ -44,11 +44,11 @@ class Session:
         self._pair: Pair | None = None
 
     def stop(self) -> None:
-        """End the reply within one target pass, or the loading. From any thread."""
+        """Stop the reply within one target pass, or the loading. Any thread may call it."""
         self._interrupt.set()
 
     def load(self, setup: Setup) -> Loaded:
-        """Load what differs from what is loaded. Raises SpectuiError; afterwards nothing may be loaded."""
+        """Load what has changed. Raises SpectuiError; then possibly nothing is loaded."""
         from spectui.llama.devices import list_devices
 
         if self._pair is None:
@@ -63,7 +63,7 @@ class Session:
         return loaded
 
     def generate(self, messages: Sequence[Message]) -> Finished:
-        """Answer the conversation. Raises SpectuiError; the rounds until then stand, and the next prompt works."""
+        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices import list_devices
         from spectui.text import TextStream, safe
 
@@ -73,12 +73,12 @@ class Session:
         target = pair.target
         started = perf_counter()
         stream = TextStream()
-        # A seed of -1 is drawn once per reply; every other seed acts at once, like any knob.
+        # -1 is one random seed per reply; every other seed acts from the next round on, like any knob.
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
         pair.select_attention(messages)
         pair.memory.truncate(common_prefix(pair.memory.tokens, prompt))
-        reused = len(pair.memory.tokens)  # a memory that cannot be cut back there keeps fewer
+        reused = len(pair.memory.tokens)  # a context that cannot be truncated to that length keeps fewer
         decoder = Decoder(
             pair.memory,
             pair.strategy,
@@ -95,11 +95,11 @@ class Session:
         def fed(done: int) -> None:
             self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, thinking))
 
-        # One record for all the rounds between two turns of a knob: each of them keeps it.
+        # One Knobs object for all rounds between two changes, because each round keeps it.
         seeded = cache(lambda knobs: replace(knobs, seed=drawn))
 
         def knobs() -> Knobs:
-            now = self.knobs  # once: it may be turned meanwhile
+            now = self.knobs  # read once, because another thread may set it
             return seeded(now) if now.seed < 0 else now
 
         first: float | None = None
@@ -144,7 +144,7 @@ class Session:
 
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
-        """Hand the events to another listener meanwhile."""
+        """Pass the events to another listener within the block."""
         before, self._emit = self._emit, on_event
         try:
             yield
@@ -152,14 +152,14 @@ class Session:
             self._emit = before
 
     def memory_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
-        """The target's memory and the conversation's tokens, for who looks into what a pass computes."""
+        """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
         if self._pair is None or self._pair.memory is None or self._pair.template is None:
             raise SpectuiError("No model is loaded: choose one first.")
         self._pair.select_attention(messages)
         return self._pair.memory, self._pair.template.tokens([(each.role, each.content) for each in messages])
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
-        """These tokens and their logits, in words."""
+        """These tokens and their logits, as text."""
         from spectui.text import safe
 
         assert self._pair is not None and self._pair.target is not None

@@ -1,4 +1,4 @@
-"""The target's memory goes without ggml's CPU flash attention where the conversation is long, and only there."""
+"""The target's context does not use ggml's CPU flash attention for long conversations, and only for those."""
 
 from __future__ import annotations
 
