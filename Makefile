@@ -14,7 +14,7 @@ test: .venv/.installed-test
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses=logical --maxprocesses=8 --dist=loadgroup --durations=10
+	$(BIN)/pytest --numprocesses=auto --dist=loadgroup --durations=10
 
 # What is generated in docs/ and config.example.toml: settings, keys, commands after a slash.
 docs: .venv/.installed-demo

@@ -51,6 +51,7 @@ def test_what_was_found_out_about_the_target_is_told():
     assert said(economics, target=target) == [*said(economics), "Of the target: passes round alike."]
 
 
+@pytest.mark.xdist_group("smollm2")
 def test_it_measures_the_pair_that_is_named():
     done = CliRunner().invoke(root, ["costs", "-c", "512", "-t", "1"])
     assert done.exit_code == 0, done.output
@@ -58,6 +59,7 @@ def test_it_measures_the_pair_that_is_named():
     assert len([line for line in done.output.splitlines() if line.split()[:1] == ["16"]]) == 1
 
 
+@pytest.mark.xdist_group("smollm2")
 def test_what_was_not_measured_is_not_made_up():
     done = CliRunner().invoke(root, ["costs", "-c", "512", "-t", "1", "--no-profile"])
     assert "Nothing was measured" in done.output
