@@ -41,7 +41,7 @@ def rounds(events: list[Event]) -> list[RoundDone]:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
 def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperature: float):
-    knobs = fixed(temperature=temperature, seed=11, predict=120, draft_max=6, p_min=0.2)
+    knobs = fixed(temperature=temperature, seed=11, predict=80, draft_max=6, p_min=0.2)
     expected = ask(plain[0], knobs, SNAKE)
     session, events = pair
     events.clear()
@@ -69,7 +69,7 @@ def test_text_is_the_same_for_every_drafter_and_policy(pair: Opened, plain_text:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_knobs_changed_within_the_reply_change_no_token(pair: Opened, plain: Opened, temperature: float):
-    knobs = fixed(temperature=temperature, seed=4, predict=60)
+    knobs = fixed(temperature=temperature, seed=4, predict=40)
     expected = ask(plain[0], knobs, SNAKE)
     changes = [(16, 0, 0.0), (3, 2, 0.5), (0, 0, 0.0), (8, 8, 0.9), (1, 0, 0.3)]
     seen: list[int] = []
@@ -95,7 +95,7 @@ def test_knobs_changed_within_the_reply_change_no_token(pair: Opened, plain: Ope
 
 def test_three_turns_reuse_the_cells_and_give_a_fresh_starts_text(pair: Opened):
     session, events = pair
-    knobs = fixed(temperature=0.7, seed=5, predict=40)
+    knobs = fixed(temperature=0.7, seed=5, predict=24)
     talk = ["Name three colours."]
     for question in ("And three animals?", "Which is the largest?"):
         talk += [ask(session, knobs, *talk).text, question]
@@ -113,7 +113,7 @@ def test_three_turns_reuse_the_cells_and_give_a_fresh_starts_text(pair: Opened):
 def test_a_full_context_ends_the_reply_with_that_reason():
     session, events = opened(replace(setup(), ctx_size=256))
     try:
-        most = "Tell me a very long story about a dragon." + " A very long one." * 30
+        most = "Tell me a very long story about a dragon." + " A very long one." * 36
         finished = ask(session, fixed(temperature=0.7, seed=1), most)
         assert finished.reason is StopReason.CONTEXT and finished.statistics.rounds > 4
         assert rounds(events)[-1].context == 257
@@ -172,10 +172,10 @@ def test_stop_takes_effect_within_a_pass(pair: Opened):
 
 def test_a_drawn_seed_is_told_and_gives_the_text_again(pair: Opened):
     session, _ = pair
-    first = ask(session, fixed(temperature=1.0, predict=30), SNAKE)
+    first = ask(session, fixed(temperature=1.0, predict=20), SNAKE)
     assert first.knobs.seed >= 0
-    again = ask(session, fixed(temperature=1.0, predict=30, seed=first.knobs.seed), SNAKE)
-    other = ask(session, fixed(temperature=1.0, predict=30), SNAKE)
+    again = ask(session, fixed(temperature=1.0, predict=20, seed=first.knobs.seed), SNAKE)
+    other = ask(session, fixed(temperature=1.0, predict=20), SNAKE)
     assert again.text == first.text
     assert other.text != first.text
 
