@@ -48,7 +48,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_pair(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setup:
     """Models that are copied in no time, and whose copies are worth using."""
     monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(draft_copy, "_LEAST", 1)
+    monkeypatch.setattr(draft_copy, "_LEAST_SAVED", 1)
     return replace(setup(), model=str(small), draft=str(small), ctx_size=256)
 
 

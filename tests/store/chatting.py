@@ -65,13 +65,14 @@ def model_answer() -> tuple[Setup, Answer]:
     setup = smollm2.setup()
     loaded = engine.Session(lambda _: None)
     loaded.load(setup)
-    loaded.knobs = Knobs(temperature=0, predict=120)
 
     def answer(messages: tuple[Message, ...], take: Callable[[Event], None]) -> None:
         with loaded.listening(take):
             loaded.generate(messages)
 
+    loaded.knobs = Knobs(temperature=0, predict=4)
     answer((Message("user", "hi"),), lambda _: None)  # what is made at the first call is made before the forks
+    loaded.knobs = Knobs(temperature=0, predict=120)
     return setup, answer
 
 
