@@ -35,10 +35,13 @@ class LoadedModels:
         """Why the draft could not be loaded, while the target works alone."""
         self.stopped = False
         """A person stopped the loading: that it failed is no error."""
+        self.requested = False
+        """Models have been asked for."""
         self._loads = 0  # asked for and not ended
 
     def load(self, setup: Setup) -> bool:
         """Load these in place of what is loaded, stopping a reply. False: they are held back until the next call."""
+        self.requested = True
         if self.held:
             self.held, self.state = False, "failed"
             return False

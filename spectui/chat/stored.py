@@ -10,6 +10,7 @@ from spectui.chat.sentences import NOT_KEPT
 from spectui.errors import UsageError
 from spectui.store import library
 from spectui.store.journal import Journal
+from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import StoredMessage, Summary
 
 
@@ -45,6 +46,8 @@ def open_branch(journal: Journal, message: int) -> OpenedConversation:
 
 
 def delete(journal: Journal, name: str) -> list[str]:
-    """Delete a conversation; returns the prompts that were in it. The one that is open has been left before."""
+    """Delete a conversation and the prompts sent in it, which it returns. The one that is open has been left before."""
     journal.flush()  # or the end of its reply would be written after it
-    return library.delete(file_of(journal), name)
+    said = library.delete(file_of(journal), name)
+    PromptHistory(prompts_file()).forget(said)
+    return said

@@ -204,7 +204,8 @@ async def test_up_and_down_go_through_what_was_sent_in_other_chats(tmp_path: Pat
         app = Box()
         async with app.run_test() as pilot:
             box = app.query_one(PromptInput)
-            box.remember(PromptHistory(file))
+            history = PromptHistory(file)
+            box.remember(history, history.load())
             for text in texts:
                 box.text = text
                 await pilot.press("enter")

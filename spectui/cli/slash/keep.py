@@ -12,7 +12,6 @@ from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export, library
 from spectui.store.journal import TITLE
-from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Summary
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def _delete(chat: PlainChat, rest: str) -> None:
                          " deletes them.")  # fmt: skip
     if chosen.id == journal.conversation:
         chat.session.new_chat()
-    PromptHistory(prompts_file()).forget(stored.delete(journal, chosen.id))
+    stored.delete(journal, chosen.id)
     chat.say(f"“{chosen.title}” is deleted.")
 
 

@@ -89,16 +89,15 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         if not (self.steady and self._cursor_visible):
             super()._toggle_cursor_blink_visible()
 
-    def remember(self, history: PromptHistory) -> None:
-        """Bring back what was sent before this chat, and keep what is sent in it."""
+    def remember(self, history: PromptHistory, earlier: Sequence[str]) -> None:
+        """Bring back the prompts of earlier chats, which `history` has loaded, and keep there what is sent in this one."""
         self._history = history
-        self._sent = history.load()
+        self._sent = [*earlier, *self._sent]
 
     def forget(self, messages: Sequence[str]) -> None:
-        """Bring the prompts of these messages back no more, and take them off the disk."""
+        """Bring the prompts of these messages back no more."""
         self._sent = [prompt for prompt in self._sent if not any(is_of(prompt, message) for message in messages)]
         self._back = 0
-        self._history.forget(messages)
 
     def accept(self, text: str) -> bool:
         """Remember what was sent and take it out of the box; what was typed behind it since stays. False: it is out of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, ClassVar, Literal
@@ -125,13 +126,11 @@ class ChatScreen(Screen[None]):
         presets: PresetStore | None = None,
         shelf: ModelCatalogue | None = None,
     ) -> None:
-        """`conversation` is the one to go on with; `notices` stand below it."""
+        """`conversation` is the one to go on with, and `notices` stand below it; `shelf` has the models to choose from."""
         super().__init__()
         self.session = session
         self.presets = presets
-        """Keeps knobs under names; None: nobody does."""
         self.shelf = shelf or ModelCatalogue()
-        """The models to choose from."""
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
@@ -167,8 +166,6 @@ class ChatScreen(Screen[None]):
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
         self.show_models()
-        if self.session.journal.file is not None:
-            self.prompt.remember(PromptHistory(prompts_file()))
         if self.session.setup.model:
             self.query_one(LoadingLine).begin()
         self.show_figures()
@@ -177,13 +174,16 @@ class ChatScreen(Screen[None]):
 
     async def _begin(self) -> None:
         """Show the conversation that is gone on with, what happened to spectui, and what else there is to say; then load."""
+        if self.session.journal.file is not None:
+            history = PromptHistory(prompts_file())
+            self.prompt.remember(history, await asyncio.to_thread(history.load))
         if self._conversation is not None:
             await self.conversations.show(self._conversation)
         self.conversations.tell_crash()
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
         setup = self.session.setup
-        if setup.model:
+        if setup.model and not self.session.models.requested:  # a person may have chosen others meanwhile
             self.levers.load(setup)
         if not setup.model or demo.is_demo(setup):
             await offer_models(self)
