@@ -15,6 +15,7 @@ from spectui.store.journal import Journal
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, last, some_rounds
 from tests.ui.driving import Make, Window, answer, ask, wait_until
@@ -113,3 +114,11 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
         here = decoders.count(threading.current_thread())
         assert len(decoders) > 40 and here <= 5, "but for the latest rounds"
         assert app.screen.session.figures().reply.rounds == 2000
+        transcript = app.screen.query_one(Transcript)
+        block = next(block for block in transcript._blocks if block.rounds)
+        assert "z" not in block.flow.extract()
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: "z" in block.flow.extract())
+        assert decoders.count(threading.current_thread()) == here
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: "z" not in block.flow.extract())

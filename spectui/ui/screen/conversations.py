@@ -75,7 +75,7 @@ class Conversations:
 
     async def _open(self, read: Callable[[], OpenedConversation]) -> None:
         screen, transcript = self._screen, self._screen.transcript
-        document = self._opening = transcript.new_document()
+        document = self._opening = Document(transcript.text_width)
         ghosts, thinking, notes = transcript.show_ghosts, transcript.show_thinking, self._notes()
 
         def prepare() -> OpenedConversation:
@@ -97,6 +97,12 @@ class Conversations:
         screen.session.resume(opened)
         screen.panel.clear()
         transcript.show_document(document)
+        if (ghosts, thinking) != (
+            transcript.show_ghosts,
+            transcript.show_thinking,
+        ):  # a person has pressed a key meanwhile
+            transcript.watch_show_ghosts()
+            transcript.watch_show_thinking()
         if screen.session.unanswered:
             transcript.add_notice(spoken(screen.app, UNANSWERED))
         screen.show_figures()

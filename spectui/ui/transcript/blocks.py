@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spectui.chat.thinking import Section, Thinking
 from spectui.speculation.records import Round, Token
@@ -62,6 +62,8 @@ class Block:
     """Of the rounds that were made without a pause, the latest: number and index of the first."""
     _next: int = 0
     """The index that the next round has, if it is made without a pause."""
+    has_rejected: bool = False
+    """Tokens were drafted and rejected, which can be shown as ghosts."""
     thinking: Thinking = field(default_factory=Thinking)
     folds: dict[int, Section] = field(default_factory=dict)
     """By piece: the section of which it is the heading."""
@@ -78,20 +80,31 @@ class Block:
         self._next = round.index + 1
         if number == len(self.rounds):  # the block was given no list, so nobody else has appended the round
             self.rounds.append(round)
+        self.has_rejected = self.has_rejected or bool(round.count("rejected"))
         closed = self.thinking.feed("".join(token.text for token in round.tokens))
         for section in closed:
             section.measure(self.rounds)
         return self._write(round, ghosts), closed
 
-    def rewrite(self, width: int, ghosts: bool) -> None:
-        """Write all rounds again: with ghosts or without, and thinking as it is folded now."""
-        self.flow = Flow(width)
-        self._places = array("b")
-        self.folds.clear()
-        self._starts = array("I")
-        self._length, self._line_owed = 0, False
-        for round in self.rounds:
-            self._write(round, ghosts)
+    def rewritten(self, width: int, ghosts: bool) -> Block:
+        """A copy with all rounds written again: with ghosts or without, and thinking as it is folded now.
+
+        It decodes all rounds; any thread may call it.
+        """
+        block = replace(
+            self, flow=Flow(width), _places=array("b"), folds={}, _starts=array("I"), _length=0, _line_owed=False
+        )
+        for round in self.rounds.between(0, len(self._starts)):
+            block._write(round, ghosts)
+        return block
+
+    def take_text(self, rewritten: Block, ghosts: bool) -> None:
+        """Have the text of a rewritten copy, and that of the rounds that came since it was begun."""
+        written = len(self._starts)
+        self.flow, self.folds, self._places = rewritten.flow, rewritten.folds, rewritten._places
+        self._starts, self._length, self._line_owed = rewritten._starts, rewritten._length, rewritten._line_owed
+        for number in range(len(self._starts), written):
+            self._write(self.rounds[number], ghosts)
 
     @property
     def pieces(self) -> int:

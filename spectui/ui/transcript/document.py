@@ -44,7 +44,7 @@ class Document:
                 section.folded = not show_thinking
                 folded |= section.folded
         if folded:
-            block.rewrite(self.width, ghosts)
+            block.take_text(block.rewritten(self.width, ghosts), ghosts)
 
     def add_remark(self, text: str, kind: int, mark: str = "") -> int:
         """Add what is no part of the conversation. Returns its block's index."""

@@ -144,8 +144,8 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
             if (place := self.place_at(row)) is not None:
                 self.post_message(self.HeadingClicked(self, place))
 
-    def _rewrite(self, blocks: Sequence[Block]) -> None:
-        super()._rewrite(blocks)
+    def _rewritten(self, blocks: Sequence[Block]) -> None:
+        super()._rewritten(blocks)
         if self._cursor.is_folded:
             self._lose_cursor()
 

@@ -6,6 +6,7 @@ frame does not depend on how long the conversation is.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
@@ -37,6 +38,9 @@ from spectui.ui.transcript.blocks import (
 from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.restyling import dimmed, restyled
 from spectui.ui.widgets.direct_render import DirectRenderWidget
+
+REWRITTEN_AT_ONCE = 256
+"""Rounds that are written again in the window's thread, which takes some milliseconds."""
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
@@ -85,6 +89,8 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         self._blocks = self._document.blocks
         self._messages = self._document.messages
         self._reply: int | None = None  # which block grows
+        self._stale: list[Block] = []  # to be written again in a worker thread
+        self._rewriting = False
         self._height = 0
         self._width = INDENT + 80 + _MARGIN
         self._end_y = 0  # max_scroll_y when rows or size last changed: whoever stood there follows
@@ -174,8 +180,8 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
     def show_document(self, document: Document) -> None:
         """Show these blocks in place of all that was shown, from their end."""
         self.clear()
-        if document.width != self._text_width:  # the window has been resized since they were made
-            document.rewrap(self._text_width)
+        if document.width != self.text_width:  # the window has been resized since they were made
+            document.rewrap(self.text_width)
         self._blocks += document.blocks
         self._messages += document.messages
         self._changed(0)
@@ -300,39 +306,35 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
 
     def watch_show_ghosts(self) -> None:
         """Wrap those replies again in which ghosts appear or vanish."""
-        self._rewrite([block for block in self._blocks if any(round.count("rejected") for round in block.rounds)])
+        self._rewrite([block for block in self._blocks if block.has_rejected])
 
     def watch_show_thinking(self) -> None:
         """Unfold all, or fold all."""
         thought = [block for block in self._blocks if block.thinking.sections]
-        for block in thought:
-            for section in block.thinking.sections:
-                section.folded = not self.show_thinking
+        for section in (section for block in thought for section in block.thinking.sections):
+            section.folded = not self.show_thinking
         self._rewrite(thought)
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap everything again if the width has changed, keeping the row on top of the window."""
         width, self._width = self._width, self.scrollable_content_region.width
         if width == self._width or not self._blocks:
-            self._document.width = self._text_width
+            self._document.width = self.text_width
             self._changed(len(self._blocks))
             return
         row = min(self.scroll_offset.y, self._height - 1)
         top = self._block_at(row)
         offset, _ = top.flow.source(row - top.top)
-        self._document.rewrap(self._text_width)
+        self._document.rewrap(self.text_width)
         if not self._changed(0):
             self.scroll_to(y=top.top + top.flow.row_of(offset), animate=False, force=True)
 
     # The list of blocks
 
     @property
-    def _text_width(self) -> int:
+    def text_width(self) -> int:
+        """Cells that a row of text has."""
         return self._width - INDENT - _MARGIN
-
-    def new_document(self) -> Document:
-        """An empty one of this width, to be filled and shown."""
-        return Document(self._text_width)
 
     @property
     def _following(self) -> bool:
@@ -340,9 +342,29 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         return round(self.scroll_target_y) >= self._end_y
 
     def _rewrite(self, blocks: Sequence[Block]) -> None:
-        """Write these replies again, as ghosts and folds are to be seen now."""
-        for block in blocks:
-            block.rewrite(self._text_width, self.show_ghosts)
+        """Write these replies again, as ghosts and folds are to be seen now: long ones in a worker thread."""
+        if not self._rewriting and sum(len(block.rounds) for block in blocks) <= REWRITTEN_AT_ONCE:
+            for block in blocks:
+                block.take_text(block.rewritten(self.text_width, self.show_ghosts), self.show_ghosts)
+            self._rewritten(blocks)
+            return
+        self._stale += [block for block in blocks if block not in self._stale]
+        if not self._rewriting:
+            self._rewriting = True
+            self.run_worker(self._rewrite_stale())
+
+    async def _rewrite_stale(self) -> None:
+        while self._stale:
+            block, width, ghosts = self._stale.pop(0), self.text_width, self.show_ghosts
+            rewritten = await asyncio.to_thread(block.rewritten, width, ghosts)
+            if width != self.text_width:  # the window has been resized meanwhile
+                rewritten.flow.rewrap(self.text_width)
+            if block in self._blocks:
+                block.take_text(rewritten, ghosts)
+                self._rewritten([block])
+        self._rewriting = False
+
+    def _rewritten(self, blocks: Sequence[Block]) -> None:
         if blocks:
             self._changed(self._blocks.index(blocks[0]))
 
