@@ -15,7 +15,7 @@ FIXED_BYTES = 24
 """Bytes at the beginning of every GGUF file: magic, version, number of tensors, number of keys."""
 
 PADDING = 128
-"""Vocabularies are the same if they differ by at most so many tokens at the end: Qwen2.5's models pad theirs differently."""
+"""Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently."""
 
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 

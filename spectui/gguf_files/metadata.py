@@ -51,7 +51,7 @@ def reader(file: BinaryIO, most: int) -> Read:
 def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings]]:
     """(name, value) of each key, in the file's order, without arrays of numbers. Raises Damaged, and what `read` raises.
 
-    `read` continues behind the fixed header, `keys` is the count in it. Strings that the caller does not read are skipped.
+    `read` continues after the fixed header, `keys` is the count in it. Strings that the caller does not read are skipped.
     """
     for _ in range(keys):
         name = _string(read, _LONGEST_KEY).decode("utf-8", "replace")
@@ -106,7 +106,7 @@ class Metadata(NamedTuple):
 
 
 def read_metadata(file: BinaryIO, size: int, tensors: int, keys: int) -> Metadata:
-    """The metadata of a file that is opened behind the fixed header. Raises Damaged, OSError.
+    """The metadata of a file that is opened after the fixed header. Raises Damaged, OSError.
 
     `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the fixed header.
     """
@@ -157,7 +157,7 @@ def _architecture(values: Mapping[str, Value]) -> str:
 
 
 def _check_tensors(read: Read, tensors: int, size: int) -> None:
-    """Raise Damaged if a tensor has too many dimensions or numbers, or begins behind the file's end."""
+    """Raise Damaged if a tensor has too many dimensions or numbers, or begins after the file's end."""
     for _ in range(tensors):
         _string(read, _LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))

@@ -1,4 +1,4 @@
-"""A model's context: evaluate tokens, get logits, cut back. Implements `speculation.evaluator.Evaluator`."""
+"""A model's context: evaluate tokens, get logits, truncate. Implements `speculation.evaluator.Evaluator`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Context:
                 self._decode(tokens[certain:], rows)
             return self._logits(rows)
         except (Interrupted, EvaluationError):
-            # An interrupted or failed pass may leave cells behind: the context must agree with `tokens`.
+            # An interrupted or failed pass may leave cells: the context must agree with `tokens`.
             self.truncate(before)
             raise
 
@@ -131,7 +131,7 @@ class Context:
         return view
 
     def _decode(self, tokens: Sequence[int], rows: int) -> None:
-        """One llama_decode, with logits for the last `rows` of the tokens. A failed one may leave cells behind."""
+        """One llama_decode, with logits for the last `rows` of the tokens. A failed one may leave cells."""
         n, start = len(tokens), len(self.tokens)
         assert n <= len(self._fields.token) and rows <= self.rows
         fields = self._fields

@@ -2,7 +2,7 @@
 
 Two kinds of text would. Some tokenizers split text into words with std::regex, which recurses once per character of a word
 until the stack overflows: a pasted line of base64 is enough. And a SentencePiece vocabulary without byte tokens throws a C++
-exception at the first character that it lacks, which nothing can catch behind the C interface.
+exception at the first character that it lacks, which cannot be caught through the C interface.
 """
 
 from __future__ import annotations
