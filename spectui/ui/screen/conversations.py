@@ -97,10 +97,8 @@ class Conversations:
         screen.session.resume(opened)
         screen.panel.clear()
         transcript.show_document(document)
-        if (ghosts, thinking) != (
-            transcript.show_ghosts,
-            transcript.show_thinking,
-        ):  # a person has pressed a key meanwhile
+        shown = transcript.show_ghosts, transcript.show_thinking
+        if shown != (ghosts, thinking):  # a person has pressed a key meanwhile
             transcript.watch_show_ghosts()
             transcript.watch_show_thinking()
         if screen.session.unanswered:
