@@ -22,7 +22,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import THEMES, load, wait_until
+from tests.ui.driving import THEMES, hold_cursor, load, wait_until
 from tests.ui.shelves import HEADS, Known, listed
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -142,7 +142,7 @@ async def asked(pilot: Pilot[None], engine: FakeEngine) -> None:
     """Load, and send the prompt."""
     await load(pilot, engine)
     prompt = pilot.app.screen.query_one(PromptInput)
-    prompt.cursor_blink = False
+    hold_cursor(pilot.app)
     prompt.text = PROMPT
     await pilot.press("enter")
     await wait_until(pilot, lambda: engine.generates)

@@ -12,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from rich.console import RenderableType
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
-from textual.driver import Driver
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 
@@ -31,6 +29,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.widgets.title_line import NARROW
 
@@ -42,7 +41,7 @@ THEMES_S = 0.5
 SWITCH_S = 0.0005
 
 
-class SpectuiApp(App[None]):
+class SpectuiApp(TerminalApp):
     """Chat with the engine's models. It never computes and never waits for the engine."""
 
     TITLE = "spectui"
@@ -107,21 +106,6 @@ class SpectuiApp(App[None]):
         self.stylesheet.set_variables(self.get_css_variables())
         if keymap:
             self.set_keymap(dict(keymap))
-
-    def get_driver_class(self) -> type[Driver]:
-        """Textual's, but for a terminal spectui's own."""
-        chosen = super().get_driver_class()
-        if sys.platform == "win32" or chosen.__name__ != "LinuxDriver":
-            return chosen
-        from spectui.ui.textual_patches.driver import TerminalDriver  # Windows has nothing that it could be made of
-
-        return TerminalDriver
-
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Draw, unless the terminal does not take what it has been given already."""
-        drops_frame = getattr(self._driver, "drops_frame", None)
-        if drops_frame is None or not drops_frame():
-            super()._display(screen, renderable)
 
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the rules with the theme's colours. Before there is a screen that has been done: Textual begins with another
@@ -240,14 +224,14 @@ class SpectuiApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
-        from spectui.ui.dialogs.palette import Palette
+        from spectui.ui.textual_patches.palette import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
     def search_themes(self) -> None:
         """List the themes; one is worn at once."""
-        from spectui.ui.dialogs.palette import Palette
+        from spectui.ui.textual_patches.palette import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))

@@ -12,6 +12,8 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, format_key
 
+from spectui.ui.textual_patches.bindings import bindings_of, mapped_bindings_of
+
 _NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
 _WRITTEN = {name.lower(): key for key, name in _NAMES.items()}
 _MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
@@ -28,10 +30,10 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             markdown_screen,  # noqa: F401
             messages,  # noqa: F401
             models,  # noqa: F401
-            palette,  # noqa: F401
             questions,  # noqa: F401
             system_prompt,  # noqa: F401
         )
+        from spectui.ui.textual_patches import palette  # noqa: F401
     known, read, problems = set(_ids(DOMNode)), {}, []
     for name, keys in lines.items():
         pressed = [_pressed(key) for key in keys.split(",")]
@@ -82,10 +84,9 @@ def key_of(app: App[Any], identity: str) -> str:
     Raises LookupError where nothing in the window has such a binding.
     """
     for node in (*app.screen_stack, app, *app.screen_stack[0].query("*")):
-        binding = next((binding for _, binding in node._bindings if binding.id == identity), None)
+        binding = next((binding for _, binding in bindings_of(node) if binding.id == identity), None)
         if binding is not None:
-            mapped = node._bindings.copy()
-            mapped.apply_keymap(app._keymap)
+            mapped = mapped_bindings_of(node, app)
             keys = [key for key, each in mapped if each.id == identity]
             keys.sort(key=lambda key: mapped.key_to_bindings[key][0].id != identity)  # one that is its own, if any is
             return written(keys[0]) if keys else f"“{binding.description}” in the palette"

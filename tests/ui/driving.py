@@ -7,14 +7,15 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from time import monotonic
 
+from textual.app import App
 from textual.events import Key
 from textual.pilot import Pilot
-from textual.widgets._footer import FooterKey
 
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.ui.app import SpectuiApp
-from spectui.ui.widgets.key_line import KeyLine
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.textual_patches.key_line import FooterKey, KeyLine
 from tests.fake_engine import FakeEngine
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
@@ -49,6 +50,13 @@ async def click_key(pilot: Pilot[None], key: str) -> None:
 
     await wait_until(pilot, standing)
     await pilot.click(standing())
+
+
+def hold_cursor(app: App[None]) -> None:
+    """Keep the prompt's cursor visible: a picture must not depend on when it blinks."""
+    prompt = app.screen_stack[0].query_one(PromptInput)
+    prompt.cursor_blink = False
+    prompt.blink_timer.stop()
 
 
 async def load(pilot: Pilot[None], engine: FakeEngine) -> None:

@@ -13,9 +13,8 @@ from textual.pilot import Pilot
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.rounds import RoundsPage
-from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
+from tests.ui.driving import Make, Window, ask, hold_cursor, load, wait_until, write_reply
 
 SIZE = (120, 40)
 
@@ -50,7 +49,7 @@ async def test_what_is_drawn_change_by_change_is_the_window(make_app: Make, engi
     app = make_app()
     painted = Painted(app)
     async with app.run_test(size=SIZE) as pilot:
-        app.screen.query_one(PromptInput).cursor_blink = False
+        hold_cursor(app)
         await load(pilot, engine)
         await ask(pilot, "Write add.")
         for page in PAGES:
@@ -72,7 +71,7 @@ async def test_a_token_asks_nobody_but_the_transcript(
 ) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
-        app.screen.query_one(PromptInput).cursor_blink = False
+        hold_cursor(app)
         await load(pilot, engine)
         await ask(pilot, "Write add.")
         write_reply(engine)

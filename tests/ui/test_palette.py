@@ -10,7 +10,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.presets import Presets
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs.palette import Palette
+from spectui.ui.textual_patches.palette import Palette
 from tests.ui.driving import wait_until
 from tests.ui.seeing import screen_text
 

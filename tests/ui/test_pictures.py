@@ -13,7 +13,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import THEMES, answer, ask, load, wait_until, write_reply
+from tests.ui.driving import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.picturing import pictured
 from tests.ui.shelves import HEADS, Known, listed
 
@@ -88,7 +88,7 @@ async def test_picture(
     app = make_app(shelf=Known(HEADS))
     async with app.run_test(size=size) as pilot:
         await wait_until(pilot, lambda: pilot.app.screen.query(PromptInput))
-        pilot.app.screen.query_one(PromptInput).cursor_blink = False
+        hold_cursor(pilot.app)
         await scene(pilot, engine)
         await wait_until(pilot, lambda: not engine.events)
         chat = app.screen_stack[0]

@@ -16,10 +16,9 @@ from spectui.ui.widgets.actions import ActionLine
 
 
 class _Box(TextArea):
-    async def _on_paste(self, event: events.Paste) -> None:
+    def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        event.prevent_default()
-        await super()._on_paste(events.Paste(printable(event.text)))
+        event.text = printable(event.text)  # and Textual's handler inserts it
 
 
 class SystemPromptScreen(ModalScreen[str | None]):

@@ -76,18 +76,12 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
-        self.steady = False
-        """The cursor does not blink: a blink is a frame, taken from the cores that decode."""
         self._history = PromptHistory(None)
         self._sent: list[str] = []
         self._back = 0
         self._recalled = ""
         self._folds = PasteFolds()
         self._typed = ("", "")  # what was last to be sent, and how it stood in the box
-
-    def _toggle_cursor_blink_visible(self) -> None:
-        if not (self.steady and self._cursor_visible):
-            super()._toggle_cursor_blink_visible()
 
     def remember(self, history: PromptHistory, earlier: Sequence[str]) -> None:
         """Bring back the prompts of earlier chats, which `history` has loaded, and keep there what is sent in this one."""
@@ -190,8 +184,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self.put(self._sent[-back] if back else "")
         self._recalled = self.text
 
-    async def _on_paste(self, event: events.Paste) -> None:
-        """Paste without control characters, since a pasted ESC would reach the terminal; folded if it is large."""
+    def on_paste(self, event: events.Paste) -> None:
+        """Clean the text that Textual's handler then inserts: a pasted ESC would reach the terminal. Fold it if it is large."""
         event.stop()
-        event.prevent_default()
-        await super()._on_paste(events.Paste(self._folds.fold(printable(event.text))))
+        event.text = self._folds.fold(printable(event.text))

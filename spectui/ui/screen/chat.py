@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import Screen
 
 from spectui.chat.presets import PresetStore
 from spectui.chat.sentences import stop_note
@@ -49,13 +48,13 @@ from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.reading import Reading
 from spectui.ui.screen.replies import Replies
 from spectui.ui.screen.welcome import offer_models
-from spectui.ui.textual_patches.compositor import ChangesCompositor
+from spectui.ui.textual_patches.key_line import KeyLine
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
+from spectui.ui.textual_patches.screen import DirectScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.legend import Legend
 from spectui.ui.widgets.choice_row import ChoiceRow
-from spectui.ui.widgets.key_line import KeyLine
 from spectui.ui.widgets.loading import LoadingLine
 from spectui.ui.widgets.slider import Slider
 from spectui.ui.widgets.title_line import TitleLine
@@ -73,7 +72,7 @@ def _by(part: str, method: str) -> Callable[..., Any]:
     return action
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
     What most keys do is in one of its parts: `replies`, `messages` (earlier ones), `conversations`, `reading`, `levers` (knobs,
@@ -143,8 +142,6 @@ class ChatScreen(Screen[None]):
         self._moved = False  # the engine has said something that the figures do not show yet
         self._figures_due = 0.0
         self._seen = False
-        self._looking = False
-        self._compositor = ChangesCompositor()
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
@@ -204,20 +201,14 @@ class ChatScreen(Screen[None]):
         now = monotonic()
         due = now >= self._figures_due
         if due or self.session.engine.events:
-            self._looking = True
-            self._drain()
-            if due:
-                self._figures_due = now + FIGURES_S
-                self._show_what_moved()
-            self._looking = False
-            # At once, which spares a turn of Textual's timer; but that figures have changed, their widgets tell by messages.
-            (self.check_idle if due else self._on_timer_update)()
+            with self.held():
+                self._drain()
+                if due:
+                    self._figures_due = now + FIGURES_S
+                    self._show_what_moved()
+            # Widgets that show figures announce their changes by messages, which have to come first.
+            (self.check_idle if due else self.refresh_now)()
         self._pace.keep(awaited=self.session.state == "reading")
-
-    def check_idle(self) -> None:
-        """Have Textual look, when nothing else is to be done, what there is to draw. A look draws at its end itself."""
-        if not self._looking:
-            super().check_idle()
 
     def _drain(self) -> None:
         notices = self.session.journal.notices
@@ -306,7 +297,7 @@ class ChatScreen(Screen[None]):
         session = self.session
         if session.state == "reading":
             self._pace.hurry()
-        self.prompt.steady = session.replying
+        self.prompt.cursor_blink = not session.replying  # a blink is a frame, taken from the cores that decode
         waiting, way = len(session.waiting), ""
         if waiting:
             word = "prompt waits" if waiting == 1 else "prompts wait"

@@ -1,1 +1,26 @@
-"""Where spectui replaces parts of Textual. Everything that needs a private name of Textual belongs here."""
+"""Where spectui replaces parts of Textual. Everything that needs a private name of Textual belongs here.
+
+docs/textual-faults.md says which of these parts work around a fault of Textual.
+"""
+
+PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
+    "textual._ansi_sequences.ANSI_SEQUENCES_KEYS": (),
+    "textual._compositor.ChopsUpdate": (),
+    "textual._compositor.Compositor": ("_dirty_regions", "_regions_to_spans"),
+    "textual._xterm_parser.BRACKETED_PASTE_END": (),
+    "textual._xterm_parser.BRACKETED_PASTE_START": (),
+    "textual._parser.Parser": ("_awaiting", "_gen", "_timeout_time", "_tokens"),
+    "textual._xterm_parser.XTermParser": ("_sequence_to_key_events",),
+    "textual.app.App": ("_display", "_driver", "_keymap"),
+    "textual.command.CommandPalette": ("_GATHER_COMMANDS_GROUP", "_action_command_list", "_gather_commands"),
+    "textual.dom.DOMNode": ("_bindings",),
+    "textual.driver.Driver": ("_app", "_auto_restart", "_debug", "_loop"),
+    "textual.drivers._writer_thread.MAX_QUEUED_WRITES": (),
+    "textual.drivers._writer_thread.WriterThread": ("_queue",),
+    "textual.drivers.linux_driver.LinuxDriver": ("_file", "_key_thread", "_sigcont_application", "_writer_thread"),
+    "textual.message_pump.MessagePump": ("_closing", "_is_mounted"),
+    "textual.screen.Screen": ("_compositor", "_dirty_widgets", "_on_timer_update"),
+    "textual.widget.Widget": ("_scroll_update", "_set_dirty"),
+    "textual.widgets._footer.FooterKey": (),
+}
+"""Textual's classes and functions, each with its private names in use. A test checks that they exist."""

@@ -16,12 +16,12 @@ from textual import events
 from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
 from spectui.speculation.records import Round, Token
 from spectui.store.packed import PackedRounds
+from spectui.ui.textual_patches.scroll_view import GrowingScrollView
 from spectui.ui.transcript.blocks import (
     ASIDE,
     CURSOR,
@@ -37,7 +37,6 @@ from spectui.ui.transcript.blocks import (
 )
 from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.restyling import dimmed, restyled
-from spectui.ui.widgets.direct_render import DirectRenderWidget
 
 REWRITTEN_AT_ONCE = 256
 """Rounds that are written again in the window's thread, which takes some milliseconds."""
@@ -45,7 +44,7 @@ REWRITTEN_AT_ONCE = 256
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
 
-class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
+class Transcript(GrowingScrollView, can_focus=True):
     """The messages, following the end unless a person has scrolled up. Text is data: no markup, no control codes."""
 
     ALLOW_SELECT = True
@@ -294,7 +293,7 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         visibility = "hidden" if round(new_value) >= self.max_scroll_y else "visible"
         if self.styles.scrollbar_visibility != visibility:
             self.styles.scrollbar_visibility = visibility
-            self._scroll_update(self.virtual_size)  # it has not been told while it was hidden
+            self.update_scrollbars()  # a hidden one is not kept up to date
         if visibility == "visible":
             super().watch_scroll_y(old_value, new_value)
         elif round(old_value) != round(new_value):
@@ -388,10 +387,9 @@ class Transcript(ScrollView, DirectRenderWidget, can_focus=True):
         self._height = top
         size = Size(self._width, top)
         if self.virtual_size != size:
-            # Assigning virtual_size would lay the whole screen out again for each new row.
-            self.set_reactive(Transcript.virtual_size, size)
+            self.set_content_size(size)
             if not following or self.show_vertical_scrollbar != (self.max_scroll_y > 0):
-                self._scroll_update(size)
+                self.update_scrollbars()
         if following and (self.scroll_y, self.scroll_target_y) != (self.max_scroll_y, self.max_scroll_y):
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         self._end_y = self.max_scroll_y

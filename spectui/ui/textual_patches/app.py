@@ -1,0 +1,29 @@
+"""An app on `TerminalDriver`, which skips frames while the terminal takes no output."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import RenderableType
+from textual.app import App
+from textual.driver import Driver
+from textual.screen import Screen
+
+
+class TerminalApp(App[None]):
+    """Textual's app. On Linux and macOS it runs on `TerminalDriver`."""
+
+    def get_driver_class(self) -> type[Driver]:
+        """Replace Textual's terminal driver; other drivers (web, headless, Windows) stay."""
+        chosen = super().get_driver_class()
+        if sys.platform == "win32" or chosen.__name__ != "LinuxDriver":
+            return chosen
+        from spectui.ui.textual_patches.driver import TerminalDriver  # it imports what Windows does not have
+
+        return TerminalDriver
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Write a frame, unless the driver drops it because earlier ones still wait."""
+        drops_frame = getattr(self._driver, "drops_frame", None)
+        if drops_frame is None or not drops_frame():
+            super()._display(screen, renderable)
