@@ -31,7 +31,7 @@ from spectui.telemetry.monitor import Monitor
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
-from spectui.ui.widgets.title_line import NARROW
+from spectui.ui.widgets.title_line import DOUBLE, NARROW
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -46,7 +46,11 @@ class SpectuiApp(TerminalApp):
 
     TITLE = "spectui"
     CSS_PATH = "app.tcss"
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (NARROW, "-wide")]  # type: ignore[misc]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [  # type: ignore[misc]
+        (0, "-narrow"),
+        (NARROW, "-wide"),
+        (DOUBLE, "-double"),
+    ]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]  # type: ignore[misc]
     """`-tall` has no rules of its own: it is where `-short` ends."""
     BINDING_GROUP_TITLE = "window"

@@ -1,8 +1,8 @@
-"""The names of the panel's pages on one line, the one that is seen standing out."""
+"""The names of the panel's pages on one line; those that are seen stand out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -35,18 +35,19 @@ class PageBar(LineWidget):
     def __init__(self, pages: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._pages = tuple(pages)
-        self._page = self._pages[0]
+        self._seen: Collection[str] = ()
 
-    def show_page(self, page: str) -> None:
-        """This page is seen now."""
-        self._page = page
-        self.rewrite()
+    def show_pages(self, pages: Collection[str]) -> None:
+        """Mark these pages as seen."""
+        self._seen = pages
+        if self.is_attached:
+            self.rewrite()
 
     def written(self) -> list[Line]:
         """The names, each a cell apart."""
         line: Line = []
         for page in self._pages:
-            line += [(page, "chosen" if page == self._page else "label"), (" " * GAP, "label")]
+            line += [(page, "chosen" if page in self._seen else "label"), (" " * GAP, "label")]
         return [line]
 
     def on_click(self, event: events.Click) -> None:

@@ -1,4 +1,4 @@
-"""The right side: from effect (figures) to lever (sliders, devices)."""
+"""The right side: figures, and what can be turned (sliders, devices)."""
 
 from __future__ import annotations
 
@@ -51,6 +51,9 @@ PAGES: dict[str, tuple[str, ...]] = {
 }
 """What stands on each page, by the parts' ids."""
 
+FIGURES, BESIDE = "now", "rounds"
+"""The page that is seen first, and the one beside it in a wide window."""
+
 
 class SidePanel(VerticalScroll, can_focus=False):
     """Pages, of which one is seen: figures and levers, rounds, places in the draft, time, the machine, all knobs."""
@@ -59,8 +62,8 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.page = "now"
-        """The page that is seen."""
+        self._page = FIGURES
+        self._double = False
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
@@ -109,9 +112,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._dim(knobs)
 
     def compose(self) -> ComposeResult:
-        """The first page, and the rest when the window stands: that takes a twentieth of its start."""
+        """The parts that are seen first; the others when the window stands, since they take a twentieth of its start."""
+        self._double = self.screen.has_class("-double")
+        self._show_parts()
         yield self._bar
-        yield from (part for part in self._parts if part.id in PAGES[self.page])
+        yield from (part for part in self._parts if not _is_off(part))
         self.call_after_refresh(self._compose_rest)
 
     def _compose_rest(self) -> None:
@@ -119,22 +124,38 @@ class SidePanel(VerticalScroll, can_focus=False):
             self.query_one("#sliders").mount(*(each for key, each in self.sliders.items() if key not in SLIDERS))
             self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
 
+    @property
+    def page(self) -> str:
+        """The page that was chosen. A window with room for two has the figures on the left in any case, and then it is the
+        page on the right."""
+        return BESIDE if self._double and self._page == FIGURES else self._page
+
+    def on_resize(self) -> None:
+        """Show one page or two, as the window has room."""
+        if self._double != self.screen.has_class("-double"):
+            self._double = not self._double
+            self.show_page(self._page)
+
     def show_page(self, page: str) -> None:
-        """See this page."""
-        self.page = page
+        """Show this page; in a wide window beside the figures."""
+        self._page = page
         self._show_parts()
-        self._bar.show_page(page)
         focused = self.screen.focused
         # Textual would hand the focus to a neighbour that is hidden too, or to nobody: what is typed then turned knobs.
         if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
             self.screen.set_focus(self.screen.query_one("#prompt"))
 
     def _show_parts(self) -> None:
+        page = PAGES[self.page]
+        right = page if self._double else ()
         for part in self._parts:
-            _mark(part, part.id not in PAGES[self.page], "-off")
+            _mark(part, part.id not in page and not (self._double and part.id in PAGES[FIGURES]), "-off")
+            _mark(part, part.id in right, "-right")
+            _mark(part, part.id in right[:1], "-top")
+        self._bar.show_pages({FIGURES, self.page} if self._double else {self.page})
         for key, slider in self.sliders.items():
             _mark(slider, self.page != "knobs" and key not in SLIDERS, "-off")
-        _mark(self, self.page == "now", "-now")
+        _mark(self, self.page == FIGURES, "-now")
 
     def on_hide(self) -> None:
         """A window that is made narrow hides the panel: the keys are the prompt's then."""
