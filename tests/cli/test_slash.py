@@ -30,7 +30,7 @@ COMMAND_OF = {
     "drafter": "set", "policy": "set", "slider.default": "set", "switch.default": "set", "preset": "preset",
     "save-preset": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
-    "page.now": "stats", "page.places": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
+    "page.now": "stats", "page.positions": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
 }  # fmt: skip
 """What an action of the window is called here."""
 

@@ -12,7 +12,10 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.knobs import Knobs, Setup
+from spectui.ui import app as app_module
 from spectui.ui.app import SpectuiApp
+from spectui.ui.screen import chat
+from spectui.ui.textual_patches import refresh_rate
 from tests.fake_engine import FakeEngine
 from tests.ui.driving import PAIR, THEMES, Make, Window, load
 
@@ -70,3 +73,22 @@ def window(make_app: Make, engine: FakeEngine) -> Window:
 def file(tmp_path: Path) -> Path:
     """Where chats can be kept."""
     return tmp_path / "conversations.db"
+
+
+CLOCK_S = 0.02
+
+
+@pytest.fixture(autouse=True)
+def quick_clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The window looks for events, figures and themes often: a test waits for what is seen, and not for how often.
+
+    What tests how often the window is drawn keeps the real clocks.
+    """
+    if request.module.__name__.rpartition(".")[2] not in ("test_pace", "test_levers"):
+        for module, names in (
+            (refresh_rate, ("SLOW_S", "FAST_S")),
+            (chat, ("FIGURES_S",)),
+            (app_module, ("THEMES_S",)),
+        ):
+            for name in names:
+                monkeypatch.setattr(module, name, CLOCK_S)

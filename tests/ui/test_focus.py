@@ -26,7 +26,7 @@ async def test_a_drawer_turned_to_a_page_with_nothing_to_turn_gives_the_keys_to_
         await wait_until(pilot, lambda: app.screen.query_one(RoundsPage).has_focus)
         await pilot.press("f10", *"hi")
         await wait_until(pilot, lambda: app.screen.prompt.text == "hi")
-        assert app.screen.query_one(SidePanel).page == "places"
+        assert app.screen.query_one(SidePanel).page == "positions"
         await pilot.press("alt+6")
         await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)
 

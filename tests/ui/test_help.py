@@ -71,8 +71,8 @@ async def test_what_stands_on_the_screen_is_explained(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+3")
         await helped(pilot)
-        await pilot.press(*"places")
-        await wait_until(pilot, lambda: "A column is the acceptance at that place" in one_line(app))
+        await pilot.press(*"positions")
+        await wait_until(pilot, lambda: "Each column is the acceptance at that position" in one_line(app))
         assert "Each column is a round" not in "".join(lines(app)), "that page is not seen"
 
 

@@ -52,7 +52,7 @@ async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(
         await wait_until(pilot, lambda: "likeliest" in screen_text(app))
         assert transcript.inspected is not None and transcript.inspected.text == " +"
         for part in ('" +" id 75 position 1 212 target .950 draft .900', "accepted 2nd of 3 by suffix",
-                     "round 3 160 ms: draft 27 verify 129 choose 2 rest 3",
+                     "round 3 160 ms: draft 27 verify 129 sampling 2 other 3",
                      'likeliest " +" .950 " the" .030 " a" .008 "⏎" .003 "." .001'):  # fmt: skip
             assert part in said(app)
         await pilot.press("escape")  # the first one stops the reply
@@ -94,7 +94,7 @@ def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> N
             assert len(lines) == 5
             assert all(cells(line) <= width for line in lines)
             drawn = " ".join("".join(piece for piece, _ in line) for line in lines)
-            for figure in ("123 4", ".950", ".900", ".050", ".030", ".020", "<.001", "draft", "verify", "rest"):
+            for figure in ("123 4", ".950", ".900", ".050", ".030", ".020", "<.001", "draft", "verify", "other"):
                 assert figure in drawn, drawn
 
 

@@ -21,7 +21,7 @@ from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
-from spectui.ui.dashboard.positions import PlacesPage, break_even, histogram
+from spectui.ui.dashboard.positions import PositionsPage, break_even, histogram
 from spectui.ui.dashboard.rounds import RoundsPage, detail, stacks
 from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.dashboard.why import why_no_drafts
@@ -206,10 +206,10 @@ async def test_the_page_of_places_has_histogram_suggestion_times_and_break_even(
         await ask(pilot, "go")
         for _ in range(10):
             engine.emit_round("a", correction="x", rejected=["b", "c"], seconds=0.2, draft_s=0.1, plain_s=0.08)
-        app.screen.pages.show("places")
+        app.screen.pages.show("positions")
         await wait_until(pilot, lambda: "it yields" in screen_text(app))
-        seen = seen_of(app.screen.query_one(PlacesPage))
-        for part in ("acceptance by place in the draft 1.0 │████", "draft-max 1 suggested: about", "now 16",
+        seen = seen_of(app.screen.query_one(PositionsPage))
+        for part in ("acceptance by position in the draft 1.0 │████", "draft-max 1 suggested: about", "now 16",
                      "where the time goes 200 ms a round", "100 ms .50", "94 ms .47", "2 ms .01", "4 ms .02",
                      "a round costs 2.5 passes; it yields 2.0 tokens", "loses 0.80x: an estimate, F5 measures it"):  # fmt: skip
             assert part in seen
@@ -349,13 +349,40 @@ async def test_pages_are_turned_by_key_and_by_mouse(make_app: Make, engine: Fake
         await pilot.press("f10")
         assert panel.page == "rounds"
         await pilot.click("#pages", offset=(14, 0))
-        assert panel.page == "places"
-        await wait_until(pilot, lambda: "acceptance by place in the draft" in screen_text(app))
+        assert panel.page == "positions"
+        await wait_until(pilot, lambda: "acceptance by position in the draft" in screen_text(app))
         await pilot.press("alt+4")
         await wait_until(pilot, lambda: panel.page == "time")
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), (80, 24), (200, 60)])
+async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(160, 44)) as pilot:
+        panel = await streaming(pilot, engine)
+
+        def seen() -> set[str]:
+            return {part.id or "" for part in panel.children if part.display}
+
+        figures = {"pages", "dashboard", "switches", "sliders", "devices"}
+        assert panel.page == "rounds" and seen() == {*figures, "rounds"}
+        assert "accepted " in seen_of(panel.rounds), "it is drawn"
+        assert panel.rounds.region.x >= app.screen.query_one("#dashboard").region.right, "side by side"
+        assert panel.rounds.region.y == app.screen.query_one("#dashboard").region.y
+        for page, beside in (("positions", {"positions"}), ("knobs", {"preset", "actions"}), ("machine", {"machine"})):
+            app.screen.pages.show(page)
+            await wait_until(pilot, lambda beside=beside: seen() == {*figures, *beside})
+        # A page's parts stay together.
+        await wait_until(pilot, lambda: 0 < panel.machine.region.x == app.screen.query_one("#devices").region.x)
+        await pilot.resize_terminal(150, 44)
+        await wait_until(pilot, lambda: seen() == {"pages", "machine", "devices"})
+        await pilot.press("alt+1")
+        await pilot.resize_terminal(160, 44)
+        await wait_until(pilot, lambda: panel.page == "rounds" and seen() == {*figures, "rounds"})
+        await pilot.press("f10")
+        await wait_until(pilot, lambda: panel.page == "positions")
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 12), (80, 24), (160, 20), (200, 60)])
 async def test_every_page_survives_every_size(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
     app = make_app()
     engine.devices = (CPU, GPU)

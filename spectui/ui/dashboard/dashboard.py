@@ -36,12 +36,30 @@ class Dashboard(Page):
     HELP = """\
 ## Figures
 
-**acceptance** = accepted / (accepted + rejected). **per pass** = tokens for each pass of the target.
-**by place** = acceptance of the first, second ... drafted token, among the rounds that reached it.
-**a round** = milliseconds for drafting, verifying, choosing and the rest.
-**now** = what is drafted, and why so much (**last**: what was, before the reply ended); **no drafts** = why there are none.
-**pays** or **loses** = the tokens that a round yields against its cost in plain passes (an estimate). **kept from** = accepted
-tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
+**t/s**: tokens per second, over the last 3 seconds while a reply is written, afterwards over the whole reply.
+
+**acceptance**: accepted / (accepted + rejected) drafted tokens.
+
+**per pass**: tokens for each pass of the target; 1 without drafts.
+
+**by position**: acceptance of the first, second ... token of a draft, among the rounds whose draft reached that position.
+
+**by round**: drafted tokens of the latest rounds that were accepted, and below them those that were rejected.
+
+**drafted**: all drafted tokens. **accepted**: the target wrote the same. **rejected**: the target wrote something else.
+**ignored**: the draft was shorter than draft-min. **rounds**: passes of the target. **tokens**: the reply's.
+
+**kept from**: accepted tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
+
+**a round**: milliseconds of an average round: drafting, verifying, sampling, and other work.
+
+**pays** or **loses**: the tokens of a round against its cost in plain passes. An estimate: {compare} measures it.
+
+**now**: what is drafted, and why so much. **last**: what was, before the reply ended. **no drafts**: why there are none.
+
+**prompt**: prompt tokens read per second. **first token**: seconds until it came. **context**: how full it is.
+
+**this chat**: tokens, acceptance and speed of the whole conversation.
 """
 
     DEFAULT_CSS = """
@@ -61,7 +79,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
     effect: list[Line] = [
         [("acceptance  ", "label"), *bar_of(reply.acceptance, graph - 6), (f"{share(reply.acceptance):>6}", "value")],
         [("per pass    ", "label"), (f"{decimal(reply.tokens_per_pass):<6}", "value"), ("tokens", "label")],
-        _by_place(reply.per_position, graph),
+        _by_position(reply.per_position, graph),
     ]  # fmt: skip
     rounds = [_rounds(figures.rounds, graph, "accepted"), _rounds(figures.rounds, graph, "rejected")]
     counts: list[Line] = [
@@ -127,14 +145,14 @@ def _pair(first: str, value: str, second: str, other: str) -> Line:
     ]  # fmt: skip
 
 
-def _by_place(rates: list[float | None], width: int) -> Line:
-    """A column for each place in the draft, and the rate of the first and the last one."""
+def _by_position(rates: list[float | None], width: int) -> Line:
+    """A column for each position in the draft, and the rates of the first and of the last one."""
     known = rates[: width - 12]
     while known and known[-1] is None:  # drafted there, but never judged
         known.pop()
     columns = "".join(" " if rate is None else step(rate) for rate in known)
     ends = f" {share(known[0])} … {share(known[-1])}" if len(known) > 1 else f" {share(known[0])}" if known else UNKNOWN
-    return [("by place    ", "label"), (columns, "accepted"), (ends, "value" if known else "label")]
+    return [("by position ", "label"), (columns, "accepted"), (ends, "value" if known else "label")]
 
 
 def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
@@ -191,8 +209,8 @@ def _cost(figures: Figures, width: int) -> list[Line]:
     reply = figures.reply
     if not reply.rounds:
         return [[("a round     ", "label"), (UNKNOWN, "label")], []]
-    rest_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
-    parts = [("draft", reply.draft_s), ("verify", reply.verify_s), ("choose", reply.choose_s), ("rest", rest_s)]
+    other_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
+    parts = [("draft", reply.draft_s), ("verify", reply.verify_s), ("sampling", reply.choose_s), ("other", other_s)]
     whole = f"{milliseconds(reply.decode_s / reply.rounds)} ms"
     room = max(4, width - 9)
     draft = round(room * reply.draft_s / reply.decode_s) if reply.decode_s else 0
@@ -203,5 +221,5 @@ def _cost(figures: Figures, width: int) -> list[Line]:
     ]  # fmt: skip
     second: Line = []
     for name, seconds in parts:
-        second += [(f"{name} ", "label"), (f"{milliseconds(seconds / reply.rounds):<5}", "value")]
+        second += [(f"{name} ", "label"), (f"{milliseconds(seconds / reply.rounds):<3} ", "value")]
     return [first, second]

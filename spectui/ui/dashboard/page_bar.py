@@ -10,7 +10,7 @@ from textual.message import Message
 
 from spectui.ui.widgets.line_widget import Line, LineWidget
 
-GAP = 2
+GAP = 1
 
 
 class PageBar(LineWidget):

@@ -20,7 +20,7 @@ from spectui.ui.dashboard.dashboard import Dashboard
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page_bar import PageBar
-from spectui.ui.dashboard.positions import PlacesPage
+from spectui.ui.dashboard.positions import PositionsPage
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.transcript.transcript import Transcript
@@ -43,7 +43,7 @@ NO_PRESET = "–"
 PAGES: dict[str, tuple[str, ...]] = {
     "now": ("dashboard", "switches", "sliders", "devices"),
     "rounds": ("rounds",),
-    "places": ("places",),
+    "positions": ("positions",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
     "knobs": ("switches", "sliders", "preset", "actions"),
@@ -56,7 +56,7 @@ FIGURES, BESIDE = "now", "rounds"
 
 
 class SidePanel(VerticalScroll, can_focus=False):
-    """Pages, of which one is seen: figures and levers, rounds, places in the draft, time, the machine, all knobs."""
+    """Shows one page at a time, in a wide window two: figures and knobs, rounds, positions in the draft, time, machine, A/B."""
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
 
@@ -71,7 +71,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.plain = Transcript(id="plain")
         self.preset = ChoiceRow("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
         self._pages = (
-            Dashboard(id="dashboard"), self.rounds, PlacesPage(id="places"), TrendsPage(id="trends"), self.machine,
+            Dashboard(id="dashboard"), self.rounds, PositionsPage(id="positions"), TrendsPage(id="trends"), self.machine,
             self.compare,
         )  # fmt: skip
         # Switches and sliders are made from the table of knobs.

@@ -1,4 +1,4 @@
-"""Acceptance by place in the draft with what it suggests, and where the time goes with what it yields."""
+"""Acceptance by position in the draft and the draft-max that it suggests; what a round's time is spent on, and its yield."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ FEW = 10
 """Rounds: below, a suggestion says that it rests on few."""
 
 
-class PlacesPage(Page):
-    """A histogram over the draft's places, the suggested draft-max, the costs of a round and the break-even in words."""
+class PositionsPage(Page):
+    """A histogram over the draft's positions, the suggested draft-max, the costs of a round and the break-even in words."""
 
     HELP = """\
-## Places
+## Positions
 
-A column is the acceptance at that place of the draft, among the rounds that reached it. **draft-max** is what the columns and
-the costs below suggest: an estimate from this reply. **Costs** are told in passes: how many plain tokens the target would have
-written in the time of an average round.
+Each column is the acceptance at that position of the draft, among the rounds whose draft reached it.
+
+**draft-max**: the length that these columns and the costs below suggest. An estimate from this reply.
+
+**where the time goes**: milliseconds and share of an average round: drafting, verifying, sampling, and other work.
+
+**costs**: in passes, that is the plain tokens that the target would have written in the time of an average round.
 """
 
     DEFAULT_CSS = """
-    PlacesPage { height: 1fr; }
+    PositionsPage { height: 1fr; }
     """
 
     def written(self) -> list[Line]:
@@ -45,11 +49,11 @@ written in the time of an average round.
 
 
 def histogram(figures: Figures, width: int, height: int) -> list[Line]:
-    """Columns of acceptance by place, with axes. `height` rows of columns and three more."""
+    """Columns of acceptance by position, with axes. `height` rows of columns and three more."""
     rates = list(figures.reply.per_position)
     while rates and rates[-1] is None:
         rates.pop()
-    head: Line = [("acceptance by place in the draft", "label")]
+    head: Line = [("acceptance by position in the draft", "label")]
     if not rates:
         return [head, [(UNKNOWN, "label")]]
     wide = max(1, min(4, (width - AXIS) // len(rates)))
@@ -59,8 +63,8 @@ def histogram(figures: Figures, width: int, height: int) -> list[Line]:
         axis = {0: "1.0 ", height // 2: " .5 ", height - 1: "  0 "}.get(row, "    ")
         lines.append([(axis + "│", "label"), (text, "accepted")])
     ticks = "".join(
-        f"{place:<{wide * 5}}" if place % 5 == 0 else f"{place:<{wide * 4}}" if place == 1 else ""
-        for place in range(1, len(rates) + 1)
+        f"{position:<{wide * 5}}" if position % 5 == 0 else f"{position:<{wide * 4}}" if position == 1 else ""
+        for position in range(1, len(rates) + 1)
     )
     return [*lines, [(" " * AXIS + ticks[: width - AXIS], "label")]]
 
@@ -91,11 +95,11 @@ def where_the_time_goes(figures: Figures, width: int) -> list[Line]:
     head: Line = [("where the time goes", "label")]
     if not reply.rounds or not reply.decode_s:
         return [head, [(UNKNOWN, "label")]]
-    rest_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
+    other_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
     lines: list[Line] = [[*head, (f"{milliseconds(reply.decode_s / reply.rounds):>{max(1, width - 34)}} ms", "value"),
                           (" a round", "label")]]  # fmt: skip
     for name, seconds in (
-        ("draft", reply.draft_s), ("verify", reply.verify_s), ("choose", reply.choose_s), ("rest", rest_s),
+        ("draft", reply.draft_s), ("verify", reply.verify_s), ("sampling", reply.choose_s), ("other", other_s),
     ):  # fmt: skip
         part = seconds / reply.decode_s
         lines.append(labelled(

@@ -157,7 +157,12 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
     round = rounds[index]
     accepted, judged = round.count("accepted"), _judged(round)
     sources = " + ".join(dict.fromkeys(token.source for token in round.drafted)) or "nobody"
-    times = [("draft", round.draft_s), ("verify", round.verify_s), ("choose", round.choose_s), ("rest", round.rest_s)]
+    times = [
+        ("draft", round.draft_s),
+        ("verify", round.verify_s),
+        ("sampling", round.choose_s),
+        ("other", round.rest_s),
+    ]
     fates = f"{accepted} accepted, {judged - accepted} rejected" + f", {round.count('ignored')} ignored" * bool(
         round.count("ignored")
     )

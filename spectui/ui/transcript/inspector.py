@@ -85,7 +85,8 @@ def _times(round: Round) -> Line:
         (f"{milliseconds(round.seconds)} ms: ", "value"),
         *figures_of(
             ("draft", milliseconds(round.draft_s)), ("verify", milliseconds(round.verify_s)),
-            ("choose", milliseconds(round.choose_s)), ("rest", milliseconds(round.rest_s)),
+            ("sampling", milliseconds(round.choose_s)), ("other", milliseconds(round.rest_s)),
+            gap=1,
         ),
     )  # fmt: skip
 
