@@ -17,7 +17,7 @@ from textual.dom import DOMNode
 import spectui.ui
 from spectui import reference
 from spectui.cli.slash import COMMANDS
-from spectui.ui.keys import group_of, written
+from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -32,7 +32,7 @@ def keys() -> str:
     for kind in _kinds(DOMNode):
         for each in kind.__dict__.get("BINDINGS", ()):
             if isinstance(each, Binding) and each.id:
-                pressed = " ".join(f"`{written(key)}`" for key in each.key.split(","))
+                pressed = " ".join(f"`{format_key(key)}`" for key in each.key.split(","))
                 group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
     lines = []

@@ -2,6 +2,6 @@
 
 import os
 
-# What changed is drawn at the next turn of a timer that runs so often: at Textual's 60, a typed letter waits for up to 17 ms.
-# Nothing is drawn oftener for it where nothing changed, and animations have a pace of their own.
+# Changes are drawn at the next tick of a timer. At Textual's 60 a second a typed letter waits up to 17 ms. More ticks do
+# not draw more, since only changes are drawn, and animations have their own rate.
 os.environ.setdefault("TEXTUAL_FPS", "240")

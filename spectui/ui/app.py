@@ -1,4 +1,4 @@
-"""The terminal application: themes, keys, commands and the one screen."""
+"""The terminal application: themes, keys, commands, and the chat screen."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from spectui.ui.widgets.title_line import DOUBLE, NARROW
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 THEMES_S = 0.5
-"""How often the themes' files are looked at."""
+"""Seconds between two checks of the theme files."""
 
 SWITCH_S = 0.0005
 
 
 class SpectuiApp(TerminalApp):
-    """Chat with the engine's models. It never computes and never waits for the engine."""
+    """The chat's window. It never computes and never waits for the engine."""
 
     TITLE = "spectui"
     CSS_PATH = "app.tcss"
@@ -112,8 +112,7 @@ class SpectuiApp(TerminalApp):
             self.set_keymap(dict(keymap))
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Parse the rules with the theme's colours. Before there is a screen that has been done: Textual begins with another
-        theme's, and does it twice."""
+        """Parse the CSS with the theme's colours. Before the first screen `__init__` has done it; Textual would parse twice."""
         if self.screen_stack or self.theme != self._rules_theme:
             super().refresh_css(animate)
         else:
@@ -129,17 +128,17 @@ class SpectuiApp(TerminalApp):
             presets=self._presets,
             shelf=self._shelf,
         )
-        # Textual gives them after the first drawing: everything was styled twice, and a narrow window began with its panel.
+        # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
         return screen
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The origins' colours under a theme that does not name them, such as Textual's own."""
+        """The origins' colours for themes that do not set them, such as Textual's own."""
         return ORIGIN_DEFAULTS
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every key's action, but for those that move a cursor, which have no tooltip; and Textual's own commands."""
+        """All actions with a tooltip (those that move a cursor have none), and Textual's commands."""
         told = {"palette"}  # a binding with two keys is there twice
         for active in screen.active_bindings.values():
             binding = active.binding
@@ -165,39 +164,39 @@ class SpectuiApp(TerminalApp):
                 yield command
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
-        """Say which keys of the configuration collide; the ones in it win."""
+        """Say which keys of the configuration collide; the configured ones win."""
         names = ", ".join(sorted(binding.id or binding.description for binding in clashed_bindings))
         self.notify(f"The key map gives a key away that {names} had.", severity="warning", markup=False)
 
     def on_mount(self) -> None:
-        """Watch the machine while the window is open, and end as on Ctrl+Q when somebody asks from outside."""
+        """Start the monitor and the theme checks, and end on signals as on Ctrl+Q."""
         if not self.is_headless:
             for number in ENDINGS:
                 with suppress(NotImplementedError):  # Windows
                     asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
             self.call_after_refresh(_leave_to_collector)
-        # The engine's thread gives the interpreter away in each call and waits this long to have it back from a frame.
+        # The engine's thread releases the interpreter in each call, and waits up to this long to get it back from a frame.
         sys.setswitchinterval(SWITCH_S)
         if self._monitor is not None:
-            # Its libraries' import would take turns with the first drawing.
+            # Importing its libraries would delay the first frame.
             self.call_after_refresh(self._monitor.start)
         self.set_interval(THEMES_S, self._renew_themes)
 
     def watch_app_focus(self, focused: bool) -> None:
-        """A browser's window begins without focus, so that nothing in it has any that could come back; and that it has it now,
-        a key may be the first to tell, which is not to be lost."""
+        """Focus the prompt when the window gets the focus and no widget has it: a browser's window begins without, and
+        its first key must not be lost."""
         screen = self.screen
         if focused and isinstance(screen, ChatScreen) and screen.is_mounted and screen.focused is None:
             screen.set_focus(screen.prompt)
 
     async def on_event(self, event: events.Event) -> None:
-        """Take a paste for a sign of focus, as Textual does keys and clicks."""
+        """Treat a paste as a sign of focus, as Textual treats keys and clicks."""
         if isinstance(event, events.Paste):
             self.app_focus = True
         await super().on_event(event)
 
     def _renew_themes(self) -> None:
-        """Wear a theme as its file is now."""
+        """Apply changed theme files."""
         themes, problems = self._theme_files.news()
         for theme in themes:
             self.register_theme(theme)
@@ -207,14 +206,14 @@ class SpectuiApp(TerminalApp):
             self.notify(problem, severity="warning", markup=False)
 
     def on_unmount(self) -> None:
-        """However the window closes, the engine ends with it."""
+        """Close the engine and stop the monitor."""
         self._engine.close()
         if self._monitor is not None:
             self._monitor.stop()
 
     def action_help(self) -> None:
-        """List the keys, or leave the list."""
-        # What a key opens is imported then: the window stands sooner.
+        """Show the list of keys, or close it."""
+        # Imported at first use, which makes the start faster.
         from spectui.ui.dialogs.help import HelpScreen
 
         if isinstance(self.screen, HelpScreen):
@@ -234,7 +233,7 @@ class SpectuiApp(TerminalApp):
             self.push_screen(Palette(id="--command-palette"))
 
     def search_themes(self) -> None:
-        """List the themes; one is worn at once."""
+        """List the themes. The chosen one is applied at once."""
         from spectui.ui.textual_patches.palette import Palette
 
         if not isinstance(self.screen, Palette):
@@ -242,7 +241,7 @@ class SpectuiApp(TerminalApp):
 
 
 def _leave_to_collector() -> None:
-    """Have the garbage collector look from now on, but not at what the start has made: that stays, and to look through it now
-    and then would stop window and engine for as long as a key may take to be seen."""
+    """Enable the garbage collector, and exempt what exists now: it lives as long as the window, and scanning it would pause
+    window and engine."""
     gc.freeze()
     gc.enable()

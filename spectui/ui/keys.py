@@ -1,4 +1,4 @@
-"""Which key does what, as a person has mapped them: read from the configuration, and for sentences that name a key."""
+"""The key map of the configuration, and the names of keys in sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.keys import KEY_NAME_REPLACEMENTS, Keys, format_key
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+from textual.keys import format_key as sign_of
 
 from spectui.ui.textual_patches.bindings import bindings_of, mapped_bindings_of
 
@@ -21,9 +22,9 @@ _KEYS = {each.value.rpartition("+")[2] for each in Keys} | {*KEY_NAME_REPLACEMEN
 
 
 def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """`[ui.keys]` as Textual takes it, and a sentence for each line of it that maps nothing."""
+    """Textual's key map from `[ui.keys]`, and a sentence for each line with an error."""
     if lines:
-        # They are not there before they are opened, and their keys have names too.
+        # These are imported when they are opened, but their keys can be mapped too.
         from spectui.ui.dialogs import (
             conversations,  # noqa: F401
             help,  # noqa: F401
@@ -53,7 +54,7 @@ def _ids(kind: type[DOMNode]) -> Iterator[str]:
 
 
 def _pressed(key: str) -> str:
-    """A key by Textual's name, from that or from how `written` has it; "" if it is none."""
+    """A key by Textual's name, from that or from how `format_key` has it; "" if it is none."""
     *modifiers, last = key.strip().split("+")
     if modifiers or len(last) > 1:
         modifiers, last = sorted(each.lower() for each in modifiers), last.lower()
@@ -79,7 +80,7 @@ def group_of(kind: type[DOMNode], binding: Binding) -> str:
 
 
 def key_of(app: App[Any], identity: str) -> str:
-    """The key of the binding of this id, as `written`; where a map gave it to another, the name in the palette.
+    """The key of the binding of this id, as `format_key`; where a map gave it to another, the name in the palette.
 
     Raises LookupError where nothing in the window has such a binding.
     """
@@ -89,17 +90,17 @@ def key_of(app: App[Any], identity: str) -> str:
             mapped = mapped_bindings_of(node, app)
             keys = [key for key, each in mapped if each.id == identity]
             keys.sort(key=lambda key: mapped.key_to_bindings[key][0].id != identity)  # one that is its own, if any is
-            return written(keys[0]) if keys else f"“{binding.description}” in the palette"
+            return format_key(keys[0]) if keys else f"“{binding.description}” in the palette"
     raise LookupError(identity)
 
 
 def spoken(app: App[Any], sentence: str) -> str:
-    """A sentence with the key of each binding that it names as {id}."""
+    """A sentence with each {id} of a binding replaced by its key."""
     return re.sub(r"\{([a-z.-]+)\}", lambda found: key_of(app, found[1]), sentence)
 
 
-def written(key: str) -> str:
+def format_key(key: str) -> str:
     """A key as a person writes it: Ctrl+L, F5, [."""
     *modifiers, last = key.split("+")
-    name = _NAMES.get(last) or (last if last.isalnum() and len(last) > 1 else format_key(last)).capitalize()
+    name = _NAMES.get(last) or (last if last.isalnum() and len(last) > 1 else sign_of(last)).capitalize()
     return "+".join([*(modifier.capitalize() for modifier in modifiers), name])

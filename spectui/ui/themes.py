@@ -1,6 +1,6 @@
-"""Themes from TOML files: a Textual `Theme`'s fields, and in `[variables]` the colours of the tokens' origins.
+"""Themes from TOML files: the fields of a Textual `Theme`, and in `[variables]` the colours of the tokens' origins.
 
-A theme may come from anyone, so a file can do no more than be left out with one line that says why.
+A theme may come from anyone: a file with an error is left out, with one sentence that says why.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ORIGIN_DEFAULTS: dict[str, str] = {
     "origin-plain": "#C6CCD6",
     "origin-rejected": "#7F8894",
 }
-"""For `App.get_theme_variable_defaults`: without them CSS would not parse under a theme that does not name them."""
+"""Colours for themes that do not set them; without a value the CSS does not parse."""
 
 MAX_BYTES = 64 * 1024
 _COLOURS = (
@@ -40,7 +40,7 @@ _SHARE = re.compile(r" (100|\d{1,2})%$")
 
 
 _File = tuple[int, Path]
-"""The directory's number and the file's path: in the order in which they count."""
+"""The directory's number and the file's path. The last of one name counts."""
 _Stamp = tuple[int, int, int]
 
 
@@ -49,8 +49,8 @@ class _ThemeError(ValueError):
 
 
 class ThemeFiles:
-    """The `*.toml` files of some directories, which need not exist. Of two themes with one name that of the later directory
-    counts; what was damaged or cleared away since it was read stays as it was."""
+    """The `*.toml` files of some directories, which need not exist. Of two themes with one name the later directory's counts. A
+    theme stays as it was if its file is damaged or removed later."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
@@ -61,11 +61,11 @@ class ThemeFiles:
         self._told: set[str] = set()
 
     def news(self) -> tuple[list[Theme], list[str]]:
-        """The themes that are new or other than at the last call, and a sentence for each file that is wrong since then."""
+        """The themes that are new or changed since the last call, and a sentence for each file with a new error."""
         errors: list[str] = []
         before, self._seen = self._seen, self._stamps(errors)
         for file, stamp in sorted(self._seen.items()):
-            # What an editor is just writing is not yet what it will be: it is read when it has stopped changing.
+            # An editor may still be writing: a file is read when it has stopped changing.
             if stamp == self._read.get(file) or (before is not None and stamp != before.get(file)):
                 continue
             self._read[file] = stamp
@@ -170,5 +170,5 @@ def _check_style(key: str, value: object) -> None:
 
 
 def _shown(text: str) -> str:
-    """A name or message out of a file, on one line and without control characters."""
+    """A name or message from a file, on one line, without control characters, at most 200 characters long."""
     return one_line(text)[:200]

@@ -216,15 +216,15 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         await wait_until(pilot, lambda: len(engine.generates) == 3)
         engine.finish()
         await wait_until(pilot, lambda: not engine.events)
-        assert "without" in str(app.screen.query_one(ComparePage).written())
+        assert "without" in str(app.screen.query_one(ComparePage).build_lines())
         await turn(pilot, "up", "up")
         await wait_until(pilot, lambda: "two" not in said(app))
         figures = app.screen.session.figures()
         assert (figures.reply.emitted, figures.origins["accepted"], len(figures.rounds)) == (11, 7, 4)
         assert figures.context is None and figures.sources == {"model": 4, "suffix": 3}
         assert "accepted 7" in one_line(app)
-        assert "with drafts" not in str(app.screen.query_one(ComparePage).written())
-        reply, conversation = str(app.screen.query_one(TrendsPage).written()).split("conversation: t/s")
+        assert "with drafts" not in str(app.screen.query_one(ComparePage).build_lines())
+        reply, conversation = str(app.screen.query_one(TrendsPage).build_lines()).split("conversation: t/s")
         assert "acceptance" in reply and "└ 1 s of decoding" in reply, "of four rounds, not of the one that was left"
         assert "└ 1 s of decoding" in conversation
 
@@ -238,7 +238,7 @@ async def test_a_comparison_goes_with_the_reply_that_is_replaced(window: Window,
         await wait_until(pilot, lambda: not engine.events)
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(engine.generates) == 3)
-        assert "with drafts" not in str(app.screen.query_one(ComparePage).written())
+        assert "with drafts" not in str(app.screen.query_one(ComparePage).build_lines())
 
 
 async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: FakeEngine) -> None:

@@ -18,7 +18,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.inspectable import InspectableTranscript
-from spectui.ui.transcript.inspector import Inspector, told
+from spectui.ui.transcript.inspector import Inspector, token_lines
 from spectui.ui.transcript.token_cursor import TokenCursor
 from spectui.ui.transcript.wrap import Flow
 from spectui.ui.widgets.line_widget import cells
@@ -30,7 +30,7 @@ from tests.ui.seeing import screen_text
 def said(app: SpectuiApp) -> str:
     """The inspector's lines."""
     return " ".join(
-        " ".join("".join(text for text, _ in line).split()) for line in app.screen.query_one(Inspector).written()
+        " ".join("".join(text for text, _ in line).split()) for line in app.screen.query_one(Inspector).build_lines()
     )
 
 
@@ -90,7 +90,7 @@ def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> N
         assert round.likeliest is not None
         round = replace(round, likeliest=round.likeliest._replace(texts=(text,) * 85, p=best))
         for token in round.tokens:
-            lines = told(token, round, width)
+            lines = token_lines(token, round, width)
             assert len(lines) == 5
             assert all(cells(line) <= width for line in lines)
             drawn = " ".join("".join(piece for piece, _ in line) for line in lines)
@@ -100,12 +100,12 @@ def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> N
 
 def test_in_a_narrow_window_the_token_comes_before_its_figures() -> None:
     round = FakeEngine().emit_round(plain=" token")
-    assert told(round.tokens[0], round, 20)[0][0] == ('" token"', "plain")
+    assert token_lines(round.tokens[0], round, 20)[0][0] == ('" token"', "plain")
 
 
 def test_what_was_not_drafted_says_what_was() -> None:
     def story(round: Round) -> str:
-        return "".join(text for text, _ in told(round.tokens[-1], round, 68)[1])
+        return "".join(text for text, _ in token_lines(round.tokens[-1], round, 68)[1])
 
     engine = FakeEngine()
     assert story(engine.emit_round("a", "b", bonus="c")) == "bonus       after 2 by model"

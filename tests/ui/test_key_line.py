@@ -74,7 +74,7 @@ async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_pan
         await wait_until(pilot, lambda: "likeliest" in screen_text(app))
         rows = [" ".join(row.split()) for row in screen_text(app).splitlines()]
         inspector = app.screen.query_one(Inspector)
-        for line in inspector.written():
+        for line in inspector.build_lines():
             assert " ".join("".join(text for text, _ in line).split()) in rows
         assert app.screen.query_one(SidePanel).region.bottom == inspector.region.y
         assert rows[-2].startswith("Ask something")

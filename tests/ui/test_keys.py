@@ -36,7 +36,7 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.preset_name import SaveScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
-from spectui.ui.keys import key_of, keymap, spoken, written
+from spectui.ui.keys import format_key, key_of, keymap, spoken
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
@@ -56,7 +56,7 @@ from tests.ui.test_driver import events_of
      ("r", "R"), ("enter", "Enter"), ("left", "Left"), ("shift+enter", "Shift+Enter"), ("question_mark", "?")],
 )  # fmt: skip
 def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
-    assert written(key) == expected
+    assert format_key(key) == expected
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def after_the_draft_failed(engine: FakeEngine) -> None:
 
 def said(pilot: Pilot[None]) -> str:
     """The two lines in which the panel tells why, as one."""
-    lines = ["".join(text for text, _ in line) for line in pilot.app.screen.query_one(Dashboard).written()]
+    lines = ["".join(text for text, _ in line) for line in pilot.app.screen.query_one(Dashboard).build_lines()]
     at = next((at for at, line in enumerate(lines) if line.startswith("no drafts")), None)
     return "" if at is None else " ".join(f"{lines[at].removeprefix('no drafts')} {lines[at + 1]}".split())
 

@@ -1,4 +1,4 @@
-"""A/B: the reply beside its plain decoding, in figures."""
+"""A/B: figures of the reply and of its plain decoding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ the two texts are compared token by token. The plain text is written below and f
         self._comparison = comparison
         self.rewrite()
 
-    def written(self) -> list[Line]:
+    def build_lines(self) -> list[Line]:
         """The table."""
         if self._comparison is None:
             return [[(key_of(self.app, "compare"), "value"), (" decodes the last prompt without drafts,", "label")],

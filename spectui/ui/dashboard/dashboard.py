@@ -1,4 +1,4 @@
-"""Every figure in one widget that draws its own lines: a dozen small widgets cost a tenth of the engine's speed."""
+"""The page of figures, in one widget: a widget for each would cost a tenth of the engine's speed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from spectui.ui.figures import step
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
 
 FULL_HEIGHT = 24
-"""Lines of the whole dashboard; with fewer it leaves the air out."""
+"""Lines of the whole page. In less room it leaves empty lines and some figures out."""
 
 
 class Dashboard(Page):
-    """Speed, then what makes it: acceptance, rounds, costs, prompt, context. A dash stands for what is not known."""
+    """Speed and its causes: acceptance, rounds, costs, prompt, context. An unknown figure is a dash."""
 
     HELP = """\
 ## Figures
@@ -66,13 +66,13 @@ class Dashboard(Page):
     Dashboard { height: 24; }
     """
 
-    def written(self) -> list[Line]:
+    def build_lines(self) -> list[Line]:
         """The latest figures."""
         return lines(self.figures, self.size.width, compact=self.size.height < FULL_HEIGHT)
 
 
 def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
-    """The dashboard, line by line, `width` cells wide; `compact` leaves the air and the less important out."""
+    """The page's lines, `width` cells wide. `compact` leaves empty lines and less important figures out."""
     graph = max(4, width - LABEL)
     reply = figures.reply
     head = _speed(figures, width)
@@ -156,9 +156,9 @@ def _by_position(rates: list[float | None], width: int) -> Line:
 
 
 def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
-    """A column for each of the latest rounds: how many of its drafted tokens were accepted, or were rejected."""
+    """A column for each of the latest rounds: its accepted or its rejected tokens."""
     latest = rounds[-width:]
-    # One scale for both lines, else a tall column of rejections could mean one token.
+    # Both lines have one scale, so that equal heights are equal numbers.
     top = max((len(round.drafted) for round in latest), default=0)
     how_many: Callable[[Round], int] = (
         (lambda round: round.count("accepted")) if fate == "accepted" else (lambda round: round.count("rejected"))
@@ -169,7 +169,7 @@ def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
 
 
 def _kept(figures: Figures) -> Line:
-    """How many accepted tokens each drafter had."""
+    """Accepted tokens of each drafter."""
     line: Line = [("kept from   ", "label")]
     for source, number in sorted(figures.sources.items()):
         line += [(f"{source} ", "label"), (f"{count(number):<7}", "value")]
@@ -177,25 +177,24 @@ def _kept(figures: Figures) -> Line:
 
 
 def _now(figures: Figures, width: int) -> list[Line]:
-    """What the policy does, or did in the last round, and why; or why nothing is drafted: in two lines in any case."""
+    """Two lines: what the policy does and why, or why nothing is drafted."""
     rounds = figures.rounds
     name, style = ("now", "value") if figures.live else ("last", "label")
     if text := why_no_drafts(figures):
-        return _told("no drafts", "correction", text, "value", width)
+        return _in_two_lines("no drafts", "correction", text, "value", width)
     if not rounds or not rounds[-1].note:
         return [labelled("now", (UNKNOWN, "label")), []]
     sources = dict.fromkeys(token.source for token in rounds[-1].drafted)
-    return _told(name, "label", " + ".join(sources) + " · " * bool(sources) + rounds[-1].note, style, width)
+    return _in_two_lines(name, "label", " + ".join(sources) + " · " * bool(sources) + rounds[-1].note, style, width)
 
 
-def _told(name: str, name_style: str, text: str, style: str, width: int) -> list[Line]:
+def _in_two_lines(name: str, name_style: str, text: str, style: str, width: int) -> list[Line]:
     first, second = two_lines(text, width)
     return [[(f"{name:<{LABEL}}", name_style), (first, style)], [(" " * LABEL, "label"), (second, style)]]
 
 
 def two_lines(text: str, width: int) -> tuple[str, str]:
-    """Text in two lines of `width` cells, broken between words, with … where it had to be cut. No word stands alone in
-    the second if the one before it can stand there too."""
+    """Wrap a text into two lines of `width` cells, with … where it is cut. The second line gets two words if they fit."""
     lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
     first, second = [*lines, "", ""][:2]
     rest, _, last = first.rpartition(" ")
@@ -205,7 +204,7 @@ def two_lines(text: str, width: int) -> tuple[str, str]:
 
 
 def _cost(figures: Figures, width: int) -> list[Line]:
-    """Milliseconds of an average round, and what they went into."""
+    """Milliseconds of an average round, by what they were spent on."""
     reply = figures.reply
     if not reply.rounds:
         return [[("a round     ", "label"), (UNKNOWN, "label")], []]

@@ -1,4 +1,4 @@
-"""The devices: which one the target and the draft run on, how full each is, how busy."""
+"""The devices: which models run on each, its memory and its use."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from spectui.ui.widgets.line_widget import gauge
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")
 MARKS, REST = (3, 10), 14
-"""So many cells behind the name each role's mark stands, and the rest begins."""
+"""Offsets from the end of the name: each role's mark, and the other columns."""
 
 NAME, BAR, MEMORY, USE = 12, 5, 9, 6
-"""Cells of the other columns; a wide panel gives the first two more."""
+"""Width of the other columns, in cells. In a wide panel the first two are wider."""
 
 
 class DevicePane(Widget, can_focus=True):
-    """A row for each device. Arrows move, Space or Enter or a click picks; the models are loaded anew."""
+    """A row for each device. Arrows move; Space, Enter or a click picks, and the models are loaded again."""
 
     HELP = """\
 ## Devices
@@ -55,7 +55,7 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
 
     @dataclass
     class Picked(Message):
-        """`role` ("device" or "device_draft" of the set-up) is to use or to leave this device."""
+        """A person wants `role` ("device" or "device_draft" of the set-up) to use this device, or to leave it."""
 
         pane: DevicePane
         role: Role
@@ -75,14 +75,14 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         self._role = 0
 
     def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
-        """Show these devices under this set-up. Lays out anew only if their number changed."""
+        """Show these devices and this set-up. Does a layout only if the number of devices changed."""
         grown = len(devices) != len(self._devices)
         self._devices, self._setup = devices, setup
         self._row = min(self._row, max(0, len(devices) - 1))
         self.refresh(layout=grown)
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
-        """Show what the monitor saw."""
+        """Show the monitor's latest figures."""
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self.refresh()
@@ -98,7 +98,7 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         self.refresh()
 
     def action_pick(self) -> None:
-        """Pick what the cursor stands on."""
+        """Pick the mark under the cursor."""
         if self._row < len(self._devices) and selectable(self._devices[self._row]):
             role: Role = ROLES[self._role]
             if role == "device_draft" and self._setup.draft is None:
@@ -162,7 +162,7 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else MUTED)
 
     def _memory(self, device: Device) -> tuple[int | None, int | None, float | None]:
-        """(bytes used, bytes in all, share busy): what the monitor sees now, else what ggml said when it loaded."""
+        """(bytes used, total bytes, share busy) from the monitor, else from ggml at load."""
         used: int | None = device.total - device.free if device.total else None
         total: int | None = device.total or None
         busy: float | None = None

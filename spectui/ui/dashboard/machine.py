@@ -1,4 +1,4 @@
-"""The machine: memory and use of each GPU and of the host, as bars with the last minutes behind them; and the models."""
+"""Memory and use of each GPU and of the host, now and over the last minutes; and the models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spectui.ui.dashboard.plot import columns
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
 
 MINUTES = 2
-"""Of history; the monitor looks once a second."""
+"""Seconds of history; the monitor reads once a second."""
 
 BRIEF = -1
-"""Rows of history of a GPU that is told in one line."""
+"""Rows of history of a GPU that is shown in one line."""
 
 
 class MachinePage(Page):
-    """For each GPU and the host: memory, use, and how both went."""
+    """For each GPU and the host: memory and use, with their history."""
 
     HELP = """\
 ## Machine
@@ -42,26 +42,26 @@ devices: **{devices}**, arrows and Space move a model to another one.
         self._models: tuple[ModelInfo, ...] = ()
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
-        """One more look at the machine; the same one again counts once."""
+        """Add the monitor's reading. The same reading counts once."""
         if not self._past or self._past[-1] is not snapshot:
             self._past.append(snapshot)
             if self.display:
                 self.rewrite()
 
     def update_devices(self, devices: tuple[Device, ...]) -> None:
-        """The devices as ggml sees them: what NVML does not know is told from them."""
+        """Show ggml's devices: their memory is shown where NVML knows none."""
         self._devices = devices
         if self.display:
             self.rewrite()
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
-        """Target and draft, as they are loaded."""
+        """Show the loaded models."""
         self._models = tuple(models)
         if self.display:
             self.rewrite()
 
-    def written(self) -> list[Line]:
-        """GPUs first, then the host, then the models; of the past what there is room for, and many GPUs in a line each."""
+    def build_lines(self) -> list[Line]:
+        """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each."""
         told, room = self._told(self.size.width), self.size.height
         for rows, most in ((2, room - len(told)), (1, room - len(told)), (1, room), (0, room), (BRIEF, room)):
             lines = self._seen(self.size.width, rows)
@@ -70,7 +70,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
         return [*lines, *told]
 
     def _seen(self, width: int, rows: int) -> list[Line]:
-        """What the monitor saw, each with `rows` of how it went."""
+        """The monitor's figures, each with `rows` of history."""
         lines: list[Line] = []
         for device in self._devices:
             if device.kind in ("gpu", "igpu"):
@@ -80,7 +80,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
         return [*lines, *self._host(width, rows)]
 
     def _told(self, width: int) -> list[Line]:
-        """What the models are, and what was found out about them at load."""
+        """The models, with the remarks made at load."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
             about = f"{model.description}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
@@ -134,7 +134,7 @@ def _used(name: str, part: float | None, past: list[float | None], width: int, r
 
 
 def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
-    """A bar with its figure, and under it the past as columns."""
+    """A bar with its figure, and below it the history as columns."""
     lines = [labelled(name, *bar_of(part, width - 12 - 20), (f"{figure:>20}", "value"))]
     if rows and any(share is not None for share in past):
         latest = past[-(width - 12) :]

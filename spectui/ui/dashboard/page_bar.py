@@ -14,7 +14,7 @@ GAP = 1
 
 
 class PageBar(LineWidget):
-    """A click on a name asks for that page."""
+    """Sends `Chosen` when a page's name is clicked."""
 
     DEFAULT_CSS = """
     PageBar { height: 1; pointer: pointer; }
@@ -43,15 +43,15 @@ class PageBar(LineWidget):
         if self.is_attached:
             self.rewrite()
 
-    def written(self) -> list[Line]:
-        """The names, each a cell apart."""
+    def build_lines(self) -> list[Line]:
+        """The names in one line."""
         line: Line = []
         for page in self._pages:
             line += [(page, "chosen" if page in self._seen else "label"), (" " * GAP, "label")]
         return [line]
 
     def on_click(self, event: events.Click) -> None:
-        """Ask for the page whose name was clicked."""
+        """Send the page whose name was clicked."""
         at = 0
         for page in self._pages:
             at += len(page) + GAP

@@ -29,10 +29,10 @@ from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
-"""The knobs that are worth a hand on them while a reply is written: they stand on the first page too."""
+"""The knobs that are often changed while a reply is written: they are on the first page too."""
 
 SWITCHES = ("policy", "drafter")
-"""Those that are a word: what the sliders then refine."""
+"""The knobs that are words."""
 
 
 _LABELS = {"repeat_penalty": "repetition"}
@@ -49,7 +49,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "knobs": ("switches", "sliders", "preset", "actions"),
     "a/b": ("compare", "plain"),
 }
-"""What stands on each page, by the parts' ids."""
+"""The ids of each page's parts."""
 
 FIGURES, BESIDE = "now", "rounds"
 """The page that is seen first, and the one beside it in a wide window."""
@@ -112,7 +112,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._dim(knobs)
 
     def compose(self) -> ComposeResult:
-        """The parts that are seen first; the others when the window stands, since they take a twentieth of its start."""
+        """The parts that are seen first. The others follow after the first frame, since they take a twentieth of the start."""
         self._double = self.screen.has_class("-double")
         self._show_parts()
         yield self._bar
@@ -141,7 +141,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._page = page
         self._show_parts()
         focused = self.screen.focused
-        # Textual would hand the focus to a neighbour that is hidden too, or to nobody: what is typed then turned knobs.
+        # Textual would focus a neighbour that is hidden too, or nothing: typed text would then change knobs.
         if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
             self.screen.set_focus(self.screen.query_one("#prompt"))
 
@@ -158,12 +158,12 @@ class SidePanel(VerticalScroll, can_focus=False):
         _mark(self, self.page == FIGURES, "-now")
 
     def on_hide(self) -> None:
-        """A window that is made narrow hides the panel: the keys are the prompt's then."""
+        """Focus the prompt when a narrow window hides the panel."""
         if self.screen.focused is not None and self in self.screen.focused.ancestors:
             self.screen.set_focus(self.screen.query_one("#prompt"))
 
     def focus_page(self) -> bool:
-        """Focus what can be turned on the page. False where there is nothing."""
+        """Focus the first knob, list or chart of the page. False if it has none."""
         for part in (self.rounds, *self.sliders.values(), self.devices):
             if not _is_off(part):
                 part.focus(scroll_visible=False)
@@ -176,31 +176,31 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.show_page(event.page)
 
     def update_figures(self, figures: Figures) -> None:
-        """Hand the figures to the pages; the one that is seen draws them."""
+        """Give the figures to all pages. Those that are seen draw them."""
         for page in self._pages:
             page.update_figures(figures)
 
     def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
-        """These devices, under this set-up."""
+        """Show these devices and which model runs where."""
         self.devices.update_devices(devices, setup)
         self.machine.update_devices(devices)
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
-        """The target, and the draft if there is one."""
+        """Show the target, and the draft if there is one."""
         self.machine.update_models(models)
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
-        """What the monitor saw last."""
+        """Show the monitor's latest figures."""
         self.devices.update_telemetry(snapshot)
         self.machine.update_telemetry(snapshot)
 
     def clear(self) -> None:
-        """A new conversation."""
+        """Begin a new conversation."""
         self.compare.show(None)
         self.plain.clear()
 
     def show_knobs(self, knobs: Knobs) -> None:
-        """Put every slider and switch where its knob stands, and dim those that have no effect now."""
+        """Show the knobs' values, and dim knobs without effect."""
         for lever in self._levers:
             lever.value = getattr(knobs, lever.key)
         self._dim(knobs)
@@ -212,7 +212,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
 
 def _mark(part: Widget, add: bool, name: str) -> None:
-    """Give a part a class, or take it. What is not mounted yet is styled when it is."""
+    """Add or remove a part's class. A part that is not mounted is styled later."""
     part.set_class(add, name, update=part.is_attached)
 
 
@@ -221,7 +221,7 @@ def _is_off(part: Widget) -> bool:
 
 
 def without_effect(knobs: Knobs) -> frozenset[str]:
-    """The knobs that change nothing as the others stand: they can still be turned, but nobody should wait for it."""
+    """The knobs that have no effect with the present values of the others. They can still be changed."""
     if knobs.drafter == "off":
         return frozenset(("policy", "draft_max", "draft_min", "p_min"))
     return {
@@ -231,7 +231,7 @@ def without_effect(knobs: Knobs) -> frozenset[str]:
 
 
 def turned(knobs: Knobs, key: str, value: float | str) -> Knobs:
-    """The knobs after one was turned. draft-min above draft-max would ignore every draft, so one drags the other."""
+    """The knobs with one changed. draft-min never exceeds draft-max, which would ignore every draft: one moves the other."""
     change: dict[str, Any] = {key: value}
     knobs = replace(knobs, **change)
     if knobs.draft_min > knobs.draft_max:

@@ -33,7 +33,7 @@ Each column is the acceptance at that position of the draft, among the rounds wh
     PositionsPage { height: 1fr; }
     """
 
-    def written(self) -> list[Line]:
+    def build_lines(self) -> list[Line]:
         """The page."""
         figures, tall = self.figures, self.size.height >= 26
         suggested = advice(figures.rounds, figures.reply)

@@ -1,4 +1,4 @@
-"""The latest rounds, each a small stack of what was accepted and what was rejected, and one of them in detail."""
+"""The latest rounds as columns of accepted and rejected tokens, and one of them in detail."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, wrapped
 
 AXIS = 4
-"""Cells to the left of the stacks."""
+"""Width of the axis, in cells."""
 
 
 class RoundsPage(Page, can_focus=True):
-    """A strip of stacks. Arrows or a click choose a round, which is told below and marked in the transcript."""
+    """A strip of columns. Arrows or a click choose a round, which is shown below and marked in the transcript."""
 
     HELP = """\
 ## Rounds
@@ -47,7 +47,7 @@ click choose a round, whose tokens are then marked in the transcript; **End** fo
 
     @dataclass
     class Chosen(Message):
-        """A person has chosen a round, or (None) let the latest be followed again."""
+        """A person has chosen a round, or (None) the latest again."""
 
         page: RoundsPage
         round: Round | None
@@ -73,7 +73,7 @@ click choose a round, whose tokens are then marked in the transcript; **End** fo
         super().update_figures(figures)
 
     def show_round(self, round: Round | None) -> None:
-        """Show this one, because it was chosen elsewhere."""
+        """Show a round that was chosen elsewhere."""
         self._chosen = next((each for each in self.figures.rounds if round and same(each, round)), None)
         if self.display:
             self.rewrite()
@@ -105,13 +105,13 @@ click choose a round, whose tokens are then marked in the transcript; **End** fo
         return next((at for at, round in enumerate(rounds) if round is self._chosen), len(rounds) - 1)
 
     def _window(self) -> tuple[int, int]:
-        """The first round that is shown, and the one behind the last."""
+        """The range of shown rounds: first and end."""
         total, room = len(self.figures.rounds), max(1, self.size.width - AXIS)
         first = min(max(0, total - room), max(0, self._index() - room // 4)) if self._chosen else max(0, total - room)
         return first, min(total, first + room)
 
-    def written(self) -> list[Line]:
-        """The strip and the round."""
+    def build_lines(self) -> list[Line]:
+        """The strip, and the round in detail."""
         rounds = self.figures.rounds
         if not rounds:
             return [[("each round will stand here as a stack", "label")]]
@@ -128,7 +128,7 @@ def stacks(rounds: Sequence[Round], first: int, last: int, height: int, chosen: 
     """The rounds from `first` to `last` as columns: a heading, `height` rows, and marks below."""
     shown = rounds[first:last]
     most = max(max((_judged(round) for round in shown), default=0), 1)
-    each = -(-most // height)  # drafted tokens that a cell stands for
+    each = -(-most // height)  # drafted tokens per cell
     lines: list[Line] = [[("accepted ", "label"), ("█", "accepted"), ("  rejected ", "label"), ("▒", "rejected"),
                           ("  a cell: ", "label"), (f"{each} token{'s' * (each > 1)}", "value")]]  # fmt: skip
     for row in range(height, 0, -1):
@@ -153,7 +153,7 @@ def stacks(rounds: Sequence[Round], first: int, last: int, height: int, chosen: 
 
 
 def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
-    """All that is known of one round."""
+    """The lines about one round."""
     round = rounds[index]
     accepted, judged = round.count("accepted"), _judged(round)
     sources = " + ".join(dict.fromkeys(token.source for token in round.drafted)) or "nobody"
@@ -182,7 +182,7 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
 
 
 def _passes(round: Round) -> str:
-    """What the round cost in plain passes, and whether that paid."""
+    """The round's cost in plain passes, and whether it paid."""
     if not round.plain_s:
         return UNKNOWN
     passes = round.seconds / round.plain_s
@@ -190,7 +190,7 @@ def _passes(round: Round) -> str:
 
 
 def changes(before: Knobs, after: Knobs) -> list[str]:
-    """The knobs that differ, in words: `draft-max 16 → 4`."""
+    """The changed knobs: `draft-max 16 → 4`."""
     if before is after:
         return []
     return [
@@ -201,7 +201,7 @@ def changes(before: Knobs, after: Knobs) -> list[str]:
 
 
 def _tokens(round: Round, width: int) -> list[Line]:
-    """What was drafted and what became of it, then the target's own token."""
+    """The drafted tokens with their fates, then the target's own token."""
     items: list[Line] = []
     for token in round.drafted:
         sign = {"accepted": "", "rejected": "✗", "ignored": "–"}[token.fate]
@@ -212,7 +212,7 @@ def _tokens(round: Round, width: int) -> list[Line]:
 
 
 def merged(line: Line) -> Line:
-    """The line with neighbours of one style as one piece, since each costs a segment to draw."""
+    """The line with adjacent pieces of one style merged, since each piece costs a segment."""
     out: Line = []
     for text, style in line:
         if out and out[-1][1] == style:

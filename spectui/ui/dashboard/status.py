@@ -1,4 +1,4 @@
-"""The figures in one line, for a window that is too narrow for the panel."""
+"""The main figures in one line, for a window too narrow for the panel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spectui.ui.figures import MUTED
 
 
 class StatusLine(Widget):
-    """`27.4 t/s  acc .93  4.8/pass  ctx 29 %`: speed, why, and how much room is left."""
+    """`27.4 t/s  acc .93  4.8/pass  ctx 29 %`: speed, acceptance, tokens per pass, context."""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; padding: 0 1; }

@@ -1,4 +1,4 @@
-"""Speed and acceptance over the reply and over the conversation, with axes."""
+"""Plots of speed and acceptance, over the reply and over the conversation."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class TrendsPage(Page):
     HELP = """\
 ## Time
 
-Above, this reply; below, the whole conversation: tokens per second, and acceptance in 0..1. Along the bottom runs the time
-spent decoding, without pauses and prompts.
+**t/s**: tokens per second. **acceptance**: in 0..1. The upper plots are of this reply, the lower ones of the whole
+conversation. The axis is the time spent decoding, without pauses and prompts.
 """
 
     DEFAULT_CSS = """
     TrendsPage { height: 1fr; }
     """
 
-    def written(self) -> list[Line]:
-        """The plots, as high as there is room."""
+    def build_lines(self) -> list[Line]:
+        """The four plots, as high as the room allows."""
         width, room = self.size.width, self.size.height
         speed, rate = max(2, (room - 10) * 3 // 10), max(2, (room - 10) * 2 // 10)
         lines: list[Line] = []

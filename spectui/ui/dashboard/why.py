@@ -1,4 +1,4 @@
-"""Why nothing is drafted, or nothing of it accepted: which of the causes it is, and what to do about it."""
+"""Why nothing is drafted, or no draft accepted, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 
 _LATELY = 8
-"""Rounds that are looked at: one without a draft needs no explanation."""
+"""The number of latest rounds to look at: a single one without a draft needs no explanation."""
 
 
 def why_no_drafts(figures: Figures) -> str:
@@ -16,7 +16,7 @@ def why_no_drafts(figures: Figures) -> str:
     if not rounds:
         return ""
     knobs = rounds[-1].knobs
-    # A change just made has not shown yet what it does.
+    # Rounds before the last change of a knob say nothing about the present ones.
     rounds = tuple(round for round in rounds if round.knobs == knobs)
     if any(round.count("accepted") for round in rounds):
         return ""
@@ -45,13 +45,13 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "nothing here stood in the conversation before" + _besides(figures, knobs)
     if knobs.policy == "fixed":
         return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
-    # Without "the" what the draft costs, needs and has fits into two lines of a window of 120 cells.
+    # Without "the" the sentence fits into two lines in a window of 120 columns.
     note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ").removeprefix("the ")
     return (note or "the policy says that it does not pay") + _besides(figures, knobs)
 
 
 def _besides(figures: Figures, knobs: Knobs) -> str:
-    """What else keeps drafts away: there is no model that could make them, or it speaks other tokens."""
+    """A further cause: there is no draft model, or it has another vocabulary."""
     if knobs.drafter == "suffix":
         return ""
     if figures.has_draft:

@@ -28,14 +28,14 @@ MOST_SHOWN = 500
 
 
 class Choice(NamedTuple):
-    """What a person wants: to open the conversation of this id, or a new one (then the id is "")."""
+    """What was chosen: the conversation of this id, or a new one (the id is "")."""
 
     verb: Literal["open", "new"]
     id: str
 
 
 class ConversationsScreen(ListWindow[Choice]):
-    """Answers with what to go on with, or None."""
+    """Answers with the chosen conversation, or None."""
 
     TITLE = "conversations"
     PLACEHOLDER = "Search titles and what was said"
@@ -70,7 +70,7 @@ class ConversationsScreen(ListWindow[Choice]):
 
     @work(exclusive=True)
     async def _search(self, words: str, at: int = 0) -> None:
-        """Look for them beside the UI thread: a large file takes a while."""
+        """Search in a thread: a large file takes a while."""
         self._listed_for = None
         try:
             self._found = await asyncio.to_thread(stored.conversations, self._journal, words.strip())
@@ -111,19 +111,19 @@ class ConversationsScreen(ListWindow[Choice]):
     # Actions
 
     def take(self) -> None:
-        """Answer with the one under the bar, once the list is that of the words in the box."""
+        """Answer with the highlighted conversation, once the list is for the words in the box."""
         self.follow()
         self._awaited = self.words if self.words != self._listed_for else None
         if self._awaited is None:
             self.choose()
 
     def choose(self) -> None:
-        """Answer with the one under the bar."""
+        """Answer with the highlighted conversation."""
         if self._chosen is not None:
             self.dismiss(Choice("open", self._chosen.id))
 
     def action_new(self) -> None:
-        """Answer that a new one is wanted."""
+        """Answer with a new conversation."""
         self.dismiss(Choice("new", ""))
 
     def action_rename(self) -> None:
@@ -136,7 +136,7 @@ class ConversationsScreen(ListWindow[Choice]):
             self.app.push_screen(LineScreen("The conversation's title", printable(chosen.title), max_length=60), rename)
 
     def action_delete(self) -> None:
-        """Ask, and forget it."""
+        """Ask, and delete it."""
         if (chosen := self._chosen) is not None:
             title = printable(chosen.title)
             question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
@@ -149,7 +149,7 @@ class ConversationsScreen(ListWindow[Choice]):
 
     @work(exclusive=True, group="change")
     async def _change(self, identity: str, title: str | None) -> None:
-        """Rename it, or with None as title delete it; an empty title is a person who thought better of it."""
+        """Rename it; with None as title, delete it. An empty title changes nothing."""
         if title == "":
             return
         try:

@@ -6,12 +6,12 @@ from spectui.ui.dialogs.questions import LineScreen
 
 
 class ExportScreen(LineScreen):
-    """Asks for a file name; its end says what is written."""
+    """Asks for a file name. Its suffix decides the format."""
 
     VERB = "write"
 
     def consequence(self, line: str) -> str:
-        """Which of the two."""
+        """The format that is written."""
         if line.lower().endswith(".json"):
             return "JSON, with origins and figures."
         return "Markdown, the text alone (.json: origins and figures too)."

@@ -1,4 +1,4 @@
-"""F1: every key that does something now, and what stands on the screen, in a list that typing filters."""
+"""F1: a list of all keys that do something now, and of what the screen shows. Typing filters it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from textual.widgets.option_list import Option
 
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
-from spectui.ui.keys import group_of, spoken, written
+from spectui.ui.keys import format_key, group_of, spoken
 
 KEYS, NAME = 12, 13
-"""Cells of the keys and of an action's name."""
+"""Width of the keys and of an action's name, in cells."""
 
 
 class HelpScreen(ListWindow[ActiveBinding]):
-    """Answers with the binding whose action is wanted, or None."""
+    """Answers with the chosen binding, or None."""
 
     TITLE = "keys"
     PLACEHOLDER = "Filter by key, name or what it does"
@@ -41,7 +41,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
     """
 
     def __init__(self, about: Screen[object]) -> None:
-        """`about`: the screen whose keys are told; what has the focus there counts."""
+        """`about`: the screen whose keys are listed, with those of its focused widget."""
         super().__init__()
         self._actions: dict[str, list[ActiveBinding]] = {}
         for active in about.active_bindings.values():
@@ -51,15 +51,15 @@ class HelpScreen(ListWindow[ActiveBinding]):
         self._texts = dict.fromkeys(spoken(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
 
     def on_mount(self) -> None:
-        """The bar is moved from the box."""
+        """Keep the focus in the box, which moves the highlight."""
         self.query_one(OptionList).can_focus = False
 
     def filter(self) -> None:
-        """Show the keys that have these words."""
+        """Show the entries that contain the words."""
         self._list()
 
     def on_resize(self) -> None:
-        """The sentences follow the width."""
+        """Wrap the sentences to the new width."""
         self.call_after_refresh(self._list)
 
     def _list(self) -> None:
@@ -77,10 +77,10 @@ class HelpScreen(ListWindow[ActiveBinding]):
         listed.action_first()
 
     def _lines(self) -> Iterator[tuple[str, Content, str | None]]:
-        """(group, line, action): spectui's own keys, then those of text boxes and the like, then what the screen shows."""
+        """(group, line, action) of spectui's keys, of Textual's, and of the texts about what the screen shows."""
         for identity, same in sorted(self._actions.items(), key=lambda item: _group(item[1][0]) == OTHERS):
             first = same[0].binding
-            keys = " ".join(dict.fromkeys(written(each.binding.key) for each in same))
+            keys = " ".join(dict.fromkeys(format_key(each.binding.key) for each in same))
             keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys
             yield _group(same[0]), Content.assemble(
                 (f"  {keys:<{KEYS}} ", "bold"), f"{first.description:<{NAME}} ", (first.tooltip, MUTED)
@@ -100,7 +100,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
         self.query_one(Label).update(found[0].binding.tooltip if found and cut else "")
 
     def choose(self) -> None:
-        """Answer with what the bar is on, if it can be done."""
+        """Answer with the highlighted key's binding."""
         option = self.query_one(OptionList).highlighted_option
         found = self._actions.get((option.id if option is not None else None) or "")
         if found:
@@ -111,7 +111,7 @@ OTHERS = "moving and editing"
 
 
 def _group(active: ActiveBinding) -> str:
-    """The subject of the class that gives a binding; Textual's own are one."""
+    """The group of a binding: its class's subject; Textual's are one group."""
     for kind in type(active.node).__mro__:
         actions = {each.action for each in kind.__dict__.get("BINDINGS", ()) if isinstance(each, Binding)}
         if active.binding.action in actions and not kind.__module__.startswith("textual."):
@@ -120,7 +120,7 @@ def _group(active: ActiveBinding) -> str:
 
 
 def _fitted(line: Content, width: int) -> Content:
-    """A key's line cut, or sentences in lines, to this width."""
+    """A key's line cut to this width, or sentences wrapped to it."""
     if line.plain.startswith("  "):
         return line.truncate(width, ellipsis=True)
     return Content("\n").join(Content("  ") + each for each in line.wrap(max(10, width - 3)))

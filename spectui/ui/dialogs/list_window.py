@@ -1,4 +1,4 @@
-"""A list in a window over the chat: what the lists of conversations, messages and models have in common."""
+"""The base of windows with a list: conversations, messages, models, keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 class ListWindow(ModalScreen[Answer | None]):
-    """A box with an OptionList, and above it perhaps an Input that keeps the focus. Answers None if a person leaves it."""
+    """A box with an OptionList, and in most an Input above it that keeps the focus. Answers None if it is closed."""
 
     BINDING_GROUP_TITLE = "list"
     # Priority, because the box above the list would take most of them.
@@ -56,16 +56,16 @@ class ListWindow(ModalScreen[Answer | None]):
     """
 
     PLACEHOLDER: ClassVar[str] = ""
-    """What can be typed above the list."""
+    """The Input's placeholder."""
 
     ACTIONS: ClassVar[Sequence[tuple[str, str]]] = ()
-    """What can be done, as ActionLine takes it."""
+    """The actions below the list, for ActionLine."""
 
     words = ""
-    """Those above the list that it was last asked for."""
+    """The words that the list was last filtered by."""
 
     def compose(self) -> ComposeResult:
-        """Filter, list, what is known of what the bar is on, and what can be done."""
+        """Filter, list, a line about the highlighted entry, and actions."""
         with Vertical() as box:
             box.border_title = self.TITLE or ""
             yield Input(placeholder=self.PLACEHOLDER)
@@ -74,41 +74,41 @@ class ListWindow(ModalScreen[Answer | None]):
             yield ActionLine(self.ACTIONS)
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        """Close once: a second Enter may come before the first has closed it."""
+        """Close once: a second Enter may come before the first has closed the window."""
         return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
 
     def action_back(self) -> None:
-        """Leave."""
+        """Close without an answer."""
         self.dismiss(None)
 
     def action_move(self, action: str) -> None:
-        """Move the bar, whatever has the focus."""
+        """Move the highlight, whatever has the focus."""
         getattr(self.query_one(OptionList), f"action_{action}")()
 
     @on(Input.Changed)
     def follow(self) -> None:
-        """Ask for the list of the words in the box, if they are others."""
+        """Filter the list if the words in the box have changed."""
         for box in self.query(Input):
             if box.value != self.words:
                 self.words = box.value
                 self.filter()
 
     def filter(self) -> None:
-        """Show what has these words."""
+        """Show the entries that contain the words."""
 
     @on(OptionList.OptionSelected)
     def _click(self) -> None:
         self.choose()
 
     def action_choose(self) -> None:
-        """Take what the bar is on, by key or by the word under the list."""
+        """Take the highlighted entry, by key or by a click on the action."""
         (self.focused or self).call_later(self.take)  # behind the letters that wait in the box's queue
 
     def take(self) -> None:
-        """Take what the bar is on in the list of the words that were typed."""
+        """Filter by the last typed words, then take the highlighted entry."""
         self.follow()
         self.choose()
 
     def choose(self) -> None:
-        """Take what the bar is on."""
+        """Take the highlighted entry."""
         raise NotImplementedError

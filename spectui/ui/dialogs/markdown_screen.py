@@ -1,4 +1,4 @@
-"""A finished reply as it is meant to be read: headings, lists, highlighted code, and what was thought folded away."""
+"""A finished reply as Markdown: headings, lists, highlighted code, and folded thinking."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from spectui.text import printable
 from spectui.ui.widgets.actions import ActionLine
 
 LONGEST = 200_000
-"""Characters of a reply that are laid out; the token view has all."""
+"""Longest text that is laid out, in characters. The token view has all."""
 
 
 class MarkdownScreen(ModalScreen[None]):
-    """One prompt and its reply at a time: to lay a whole conversation out would take seconds."""
+    """Shows one prompt and its reply at a time: the layout of a whole conversation would take seconds."""
 
     BINDING_GROUP_TITLE = "reading"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,14 +55,14 @@ class MarkdownScreen(ModalScreen[None]):
         self._copied = 0  # code blocks, from the last one on
 
     def compose(self) -> ComposeResult:
-        """Which reply it is, the reply, and what can be done."""
+        """The reply's number, the reply, and actions."""
         yield Label("", id="which", markup=False)
         yield VerticalScroll()
         yield ActionLine([("tokens", "dismiss(None)"), ("copy code", "copy_code"), ("thinking", "thinking"),
                           ("before", "turn(-1)"), ("after", "turn(1)")])  # fmt: skip
 
     async def on_mount(self) -> None:
-        """Lay the last reply out."""
+        """Show the last reply."""
         await self._show()
 
     @property
@@ -86,21 +86,21 @@ class MarkdownScreen(ModalScreen[None]):
         page.scroll_home(animate=False)
 
     async def action_turn(self, by: int) -> None:
-        """Read another reply."""
+        """Show another reply."""
         at = min(max(self._at + by, 0), len(self._replies) - 1)
         if at != self._at:
             self._at = at
             await self._show()
 
     def action_thinking(self) -> None:
-        """Unfold what was thought, or fold it."""
+        """Unfold or fold the thinking."""
         sections = self.query(Collapsible)
         folded = any(section.collapsed for section in sections)
         for section in sections:
             section.collapsed = not folded
 
     def action_copy_code(self) -> None:
-        """Copy the last code block; pressed again, the one before it."""
+        """Copy the last code block; again: the one before it."""
         blocks = code_blocks(self._text)
         self._copied = self._copied % len(blocks) + 1 if blocks else 0
         copy_block(self, blocks, len(blocks) - self._copied)
@@ -115,7 +115,7 @@ class MarkdownScreen(ModalScreen[None]):
 
 
 def copy_block(screen: Screen[None], blocks: Sequence[str], at: int) -> None:
-    """Put this one of the code blocks on the clipboard, and say so."""
+    """Copy one of the code blocks, and say so."""
     if not 0 <= at < len(blocks):
         screen.notify("There is no code block in the reply.", severity="warning", markup=False)
         return

@@ -1,4 +1,4 @@
-"""The messages of a conversation and its other branches, to go on from any of them."""
+"""The messages and the other branches of a conversation, to continue from any of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Way(NamedTuple):
 
 
 class MessagesScreen(ListWindow[Way]):
-    """Answers with where to go on, or None."""
+    """Answers with where to continue, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Edit or branch", id="messages.choose", priority=True,
@@ -55,21 +55,21 @@ class MessagesScreen(ListWindow[Way]):
             self._lines.append((Way("branch", each.id), line))
 
     def compose(self) -> ComposeResult:
-        """The list, and what can be done."""
+        """The list, and actions."""
         with Vertical() as box:
             box.border_title = "messages: edit a prompt, go on from a reply"
             yield OptionList(*(Option(line) for _, line in self._lines), markup=False)
             yield ActionLine([("edit or go on from there", "choose"), ("close", "back")])
 
     def on_mount(self) -> None:
-        """Begin at the end, where a person most likely wants to go on, or where they clicked."""
+        """Highlight the message that was clicked, or the last."""
         own = sum(way.verb != "branch" for way, _ in self._lines)
         listed = self.query_one(OptionList)
         listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._lines) - 1))
         listed.focus()
 
     def choose(self) -> None:
-        """Answer with what the bar is on."""
+        """Answer with the highlighted message."""
         at = self.query_one(OptionList).highlighted
         if at is not None and at < len(self._lines):
             self.dismiss(self._lines[at][0])

@@ -1,4 +1,4 @@
-"""Choosing models: first the target, then who drafts for it, out of the files that this machine has."""
+"""Choosing models from the files of this machine: first the target, then its draft."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MOST_SHOWN = 500
 
 REFRESH_S = 1 / 5
 NO_DRAFT = ""
-"""The id of the line that is no file."""
+"""The id of the entry without a draft model."""
 
 _MARKS = {"same": "✓", "translated": "~", "never": "·"}
 
 
 class ModelsScreen(ListWindow[Setup]):
-    """Answers with the set-up to load, or None. Looks for files in a thread of its own while it is open."""
+    """Answers with the set-up to load, or None. A thread searches for files while the window is open."""
 
     PLACEHOLDER = "Filter by name, architecture, quantisation, directory"
     ACTIONS = (("choose", "choose"), ("back", "back"))
@@ -53,7 +53,7 @@ class ModelsScreen(ListWindow[Setup]):
     """
 
     def __init__(self, shelf: ModelCatalogue, setup: Setup) -> None:
-        """`setup` is what is loaded: its models are proposed, and its other settings stay."""
+        """`setup`: the loaded one. Its models are proposed, its other settings stay."""
         super().__init__()
         self._shelf = shelf
         self._setup = setup
@@ -64,14 +64,14 @@ class ModelsScreen(ListWindow[Setup]):
         self._moved = False
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Start the search."""
         self.query_one(OptionList).can_focus = False  # a click must not take it from the filter
         self._look()
         self._list()
         self.set_interval(REFRESH_S, self._take_found)
 
     def on_resize(self) -> None:
-        """The columns follow the width."""
+        """Fit the columns to the width."""
         self.call_after_refresh(self._list)
 
     @work(thread=True)
@@ -95,14 +95,14 @@ class ModelsScreen(ListWindow[Setup]):
             self._tell()
 
     def filter(self) -> None:
-        """Show the models that have these words."""
+        """Show the models that contain the words."""
         self._moved = False
         self._list()
 
     # The list
 
     def _list(self) -> None:
-        """Write the list anew, the bar where it was."""
+        """Fill the list again, and keep the highlighted model."""
         listed = self.query_one(OptionList)
         before = self._chosen_id
         words = self.words.casefold().split()
@@ -130,7 +130,7 @@ class ModelsScreen(ListWindow[Setup]):
         return first + [head for head in heads if head.path not in taken]
 
     def _proposed(self, heads: list[GgufHeader]) -> str:
-        """What the bar stands on until a person moves it: what is loaded, else the likeliest draft, else none."""
+        """The entry that is highlighted until a person moves: the loaded model, else the likeliest draft, else none."""
         paths = [head.path for head in heads]
         loaded = _absolute(self._setup.model if self._target is None else self._setup.draft)
         if self._target is None:
@@ -145,7 +145,7 @@ class ModelsScreen(ListWindow[Setup]):
         return match(self._target, head)
 
     def _line(self, head: GgufHeader, width: int, room: int) -> Content:
-        """The mark, the name in `room` cells, and what there is room for; why not, where there is a reason."""
+        """The mark, the name in `room` cells, figures that fit, and the reason if it cannot be used."""
         what = f"{head.architecture} {head.parameters}".strip() or UNKNOWN
         loaded = {_absolute(self._setup.model): "▸", _absolute(self._setup.draft): "▹"}
         mark, last, muted = loaded.get(head.path, " "), f"{count(head.context):>9}  {what}", bool(head.problem)
@@ -164,7 +164,7 @@ class ModelsScreen(ListWindow[Setup]):
     # The words around it
 
     def _tell(self) -> None:
-        """The titles, and all that is known of the model under the bar."""
+        """The titles, and the details of the highlighted model."""
         box = self.query_one(Vertical)
         if self._target is None:
             box.border_title = "the target: who writes the text"
@@ -209,12 +209,12 @@ class ModelsScreen(ListWindow[Setup]):
         self._tell()
 
     def action_move(self, action: str) -> None:
-        """Move the bar without leaving the filter."""
+        """Move the highlight; the focus stays in the filter."""
         self._moved = True
         super().action_move(action)
 
     def choose(self) -> None:
-        """Take the model under the bar: as the target, then as the draft."""
+        """Take the highlighted model, as target, then as draft."""
         chosen = self._chosen_id
         head = self._found.get(chosen or "")
         if self._target is None:
@@ -233,7 +233,7 @@ class ModelsScreen(ListWindow[Setup]):
             self.dismiss(replace(self._setup, model=self._target.path, draft=head.path))
 
     def action_back(self) -> None:
-        """To the targets, or to the chat."""
+        """Go back to the targets, or close."""
         if self._target is None:
             self.dismiss(None)
         else:
@@ -256,7 +256,7 @@ def _searched(head: GgufHeader) -> str:
 
 
 def _shown(text: str) -> str:
-    """A name of a file as it may be shown: it may hold anything but a slash."""
+    """A file's name, safe to show: it may contain any character but a slash."""
     return printable(text.encode("utf-8", "replace").decode()).replace("\n", " ").replace("\t", " ")
 
 

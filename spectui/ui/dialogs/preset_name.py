@@ -16,5 +16,5 @@ class SaveScreen(LineScreen):
         self._known = known
 
     def consequence(self, line: str) -> str:
-        """Whether one is replaced."""
+        """Whether a preset is replaced."""
         return "Replaces the preset of this name." if line in self._known else "Becomes a profile (-P)."

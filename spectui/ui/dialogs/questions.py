@@ -15,10 +15,10 @@ from spectui.ui.widgets.actions import ActionLine
 
 
 class LineScreen(ModalScreen[str]):
-    """Asks for a line; answers "" if a person thinks better of it."""
+    """Asks for a line. Answers "" if it is cancelled."""
 
     VERB: ClassVar[str] = "take it"
-    """What a line is for, in a word or two."""
+    """The verb of the button, one or two words."""
 
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,7 +39,7 @@ class LineScreen(ModalScreen[str]):
     """
 
     def __init__(self, question: str, proposed: str = "", *, placeholder: str = "", max_length: int = 40) -> None:
-        """`proposed` stands in the box at first; a line has at most `max_length` characters."""
+        """`proposed`: the first text in the box. A line has at most `max_length` characters."""
         super().__init__()
         self._question = question
         self._proposed = proposed
@@ -47,7 +47,7 @@ class LineScreen(ModalScreen[str]):
         self._max_length = max_length
 
     def compose(self) -> ComposeResult:
-        """The question, the box, what comes of it, and the two ways out."""
+        """The question, the box, its consequence, and two actions."""
         with Vertical():
             yield Label(self._question, markup=False)
             yield Input(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
@@ -55,7 +55,7 @@ class LineScreen(ModalScreen[str]):
             yield ActionLine([(self.VERB, "take"), ("cancel", "dismiss('')")])
 
     def consequence(self, line: str) -> str:
-        """What comes of this line, which is not empty."""
+        """What a line, which is not empty, will do."""
         return ""
 
     @on(Input.Changed)
@@ -74,7 +74,7 @@ class LineScreen(ModalScreen[str]):
 
 
 class ConfirmScreen(ModalScreen[bool]):
-    """Asks whether to do what cannot be undone. Enter alone does nothing: the key is a letter on purpose."""
+    """Asks whether to do what cannot be undone. The key is a letter on purpose: Enter does nothing."""
 
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,7 +93,7 @@ class ConfirmScreen(ModalScreen[bool]):
     """
 
     def __init__(self, question: str, verb: str) -> None:
-        """`verb` is what a yes does, in a word or two."""
+        """`verb`: what a yes does, one or two words."""
         super().__init__()
         self._question = question
         self._verb = verb

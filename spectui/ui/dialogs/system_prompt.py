@@ -1,4 +1,4 @@
-"""The system prompt of the conversation, in a box of its own."""
+"""The dialog for the conversation's system prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Box(TextArea):
 
 
 class SystemPromptScreen(ModalScreen[str | None]):
-    """Answers with the new text, or None if it is to stay as it is."""
+    """Answers with the new text, or None to keep the old one."""
 
     BINDING_GROUP_TITLE = "system prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,12 +44,12 @@ class SystemPromptScreen(ModalScreen[str | None]):
     """
 
     def __init__(self, text: str) -> None:
-        """`text` is what it is now."""
+        """`text`: the present system prompt."""
         super().__init__()
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """The box, what it is for, and the two ways out."""
+        """The box, a sentence about it, and two actions."""
         with Vertical() as box:
             box.border_title = "system prompt"
             yield _Box(self._text, highlight_cursor_line=False)

@@ -64,7 +64,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     @dataclass
     class Submitted(Message):
-        """A prompt is to be sent. The box keeps it until `accept` is called."""
+        """A person sends a prompt. The box keeps it until `accept` is called."""
 
         prompt_input: PromptInput
         text: str
@@ -94,8 +94,8 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self._back = 0
 
     def accept(self, text: str) -> bool:
-        """Remember what was sent and take it out of the box; what was typed behind it since stays. False: it is out of it
-        already, since Enter came twice at once."""
+        """Add a sent prompt to the history and remove it from the box; later typed text stays. False if it was removed already:
+        Enter came twice."""
         typed = self._typed[1] if self._typed[0] == text else text
         if not self.text.startswith(typed):
             return False
@@ -109,24 +109,23 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         return True
 
     def put(self, text: str) -> None:
-        """Have this in the box in place of what is there, folded if it is large."""
+        """Replace the box's text; a large text is folded."""
         self.text = self._folds.fold(text)
         self.move_cursor(self.document.end)
 
     def put_sent(self, text: str) -> None:
-        """Have a prompt in the box as it was before it was sent, with its files under their names."""
+        """Replace the box's text by a sent prompt as it was typed, with the names of its files."""
         self.text = self._folds.typed(text)
         self.move_cursor(self.document.end)
 
     def give_back(self, text: str) -> None:
-        """Put a prompt that waited back, unless the next one is already being written."""
+        """Put a waiting prompt back, unless the box has text."""
         if not self.text:
             self.put_sent(text)
 
     def action_submit(self) -> None:
         """Send, if there is more than white space."""
-        # A priority key overtakes the letters before it, which wait in this widget's queue: it has to queue up behind them,
-        # or of a quickly typed prompt the end, or all, would not be sent.
+        # A priority key overtakes letters that still wait in this widget's queue. Without the queue a fast prompt would be cut.
         self.call_later(self._submit)
 
     def _submit(self) -> None:
@@ -141,7 +140,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self.post_message(self.Submitted(self, text))
 
     def action_editor(self) -> None:
-        """Write the prompt in a person's own editor."""
+        """Open the prompt in $EDITOR."""
         self.call_later(self._open_editor)
 
     def _open_editor(self) -> None:
@@ -172,7 +171,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """Move down, or go forward through the prompts as long as the one that was brought back is as it was."""
+        """Move down, or go forward through the prompts while the recalled one is unchanged."""
         at_end = self.cursor_location[0] == self.document.line_count - 1
         if not select and self._back and at_end and self.text == self._recalled:
             self._recall(self._back - 1)

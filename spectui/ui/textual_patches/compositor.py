@@ -1,7 +1,7 @@
 """Drawing only what has changed.
 
-Of Textual's own compositor each change, be it a row, costs every widget of the window all of its rows: half of what a frame
-costs, and twenty frames a second are taken from the cores that decode.
+With Textual's compositor each change, even of one row, makes many widgets render all of their rows. That is half of a frame's
+cost, and the cores that draw twenty frames a second are those that decode.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 NEAR = 4
-"""Lines that are cheaper drawn with what is around them than left out."""
+"""Up to so many unchanged lines between two changed regions, drawing them too is cheaper than leaving them out."""
 
 Chops = list[dict[int, Strip | None]]
-"""By line of the window and cell: what is drawn from there to where the next widget begins or ends."""
+"""For each line of the window, by cell: what is drawn from there to the next cell at which a widget begins or ends."""
 
 
 class ChangesCompositor(Compositor):
-    """Asks for a changed region's rows whoever is in front there, and who is behind only where something can be seen."""
+    """Renders the widget in front of each changed region, and those behind it only where they can be seen."""
 
     def update_widgets(self, widgets: set[Widget]) -> None:
-        """Note what these have to draw. For one that nobody sees, Textual would arrange the whole window anew."""
+        """Note what these have to draw. Leaves out hidden widgets: for one, Textual would arrange the whole window again."""
         super().update_widgets(widgets & self.visible_widgets.keys())
 
     def render_partial_update(self) -> ChopsUpdate | None:
-        """What has changed since the last time; None: nothing."""
+        """Render what has changed since the last call. None if nothing has."""
         window = self.size.region
         regions = [seen for region in self._dirty_regions if (seen := region.intersection(window))]
         self._dirty_regions.clear()
@@ -37,12 +37,12 @@ class ChangesCompositor(Compositor):
         chops: Chops = [dict.fromkeys(cuts[:-1]) for cuts in self.cuts]
         for region in _near_each_other(regions):
             self._draw(region, chops)
-        # Lines of a widget are drawn together, so there are more of them than changed; the spans say which to write.
+        # More lines are rendered than have changed, since a widget's lines are rendered together: the spans say which to write.
         spans = list(self._regions_to_spans(regions))
         return ChopsUpdate(chops, spans, [cuts[1:] for cuts in self.cuts])
 
     def _draw(self, changed: Region, chops: Chops) -> None:
-        """Fill what stands in the changed region, from the front to the back."""
+        """Fill the changed region, from the front widget to the back."""
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip)
             rows = seen.intersection(Region(seen.x, changed.y, seen.width, changed.height))
@@ -60,7 +60,7 @@ class ChangesCompositor(Compositor):
 
 
 def _near_each_other(regions: Iterable[Region]) -> list[Region]:
-    """The regions, with those in the same columns and a few lines apart as one: a widget's, mostly."""
+    """Merge regions that are in the same columns and a few lines apart: mostly they belong to one widget."""
     groups: list[Region] = []
     for region in sorted(regions, key=lambda region: (region.column_span, region.y)):
         last = groups[-1] if groups else None

@@ -1,4 +1,4 @@
-"""A widget that is nothing but rows of its own, without what Textual would do to each of them."""
+"""A widget that renders its rows itself, without the steps that Textual adds to each row."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _Self = TypeVar("_Self", bound="DirectRenderWidget")
 
 
 class DirectRenderWidget(Widget):
-    """`render_line` gives rows as wide as the widget, and the same strip for the same row: what is known of a strip, up to
-    the terminal's sequences, is kept with it. No border, padding, opacity, tint or hatch is drawn.
+    """A subclass's `render_line` gives rows as wide as the widget, and the same `Strip` object for an unchanged row, since a
+    strip caches its terminal sequences. No border, padding, opacity, tint or hatch is drawn.
     """
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region."""
+        """Render the rows of a region."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips = []
         for strip in self.rows(crop.line_range):
@@ -28,7 +28,7 @@ class DirectRenderWidget(Widget):
         return strips
 
     def refresh(self: _Self, *regions: Region, **how: Any) -> _Self:
-        """Have these regions of it drawn, or all. The screen takes note at once, and not by a message from the widget."""
+        """Draw these regions, or all, at the next frame. Tells the screen directly instead of by a message."""
         if how or not self._is_mounted or self._closing:
             return super().refresh(*regions, **how)
         self._set_dirty(*regions)
@@ -37,5 +37,5 @@ class DirectRenderWidget(Widget):
         return self
 
     def rows(self, lines: range) -> Iterable[Strip]:
-        """These lines of the widget."""
+        """Render these lines of the widget."""
         return map(self.render_line, lines)

@@ -1,8 +1,8 @@
-"""Textual's terminal driver, for terminals that are closed or take nothing, and pastes that are hostile.
+"""A terminal driver for terminals that close or take no output, and for hostile pastes.
 
-Textual takes all on trust. Of a closed terminal it goes on reading nothing, at full speed, while the thread that writes dies
-of the first error, and the event loop then waits for it for ever; as it does while nobody takes what is written: Ctrl+S in
-tmux, a dead connection. Pasted text it reads as keys from the first escape on, and Alt with a digit as a sign.
+Textual's driver reads a closed terminal in a busy loop. Its writing thread ends at the first error, and then the event loop
+waits for that thread for ever; it also waits while nobody reads the output (Ctrl+S in tmux, a dead connection). It reads
+pasted text as keys from the first escape on, and Alt with a digit as a sign.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from textual.message import Message
 from spectui.text import printable
 
 HUNG_UP = 128 + signal.SIGHUP
-"""The exit code of a program whose terminal has gone."""
+"""The exit code when the terminal was closed."""
 
 PATIENCE_S = 1.0
-"""How long the end waits for a terminal to take what it still has to get."""
+"""How long `close` waits for the terminal to take the last output."""
 
 
 class TerminalDriver(LinuxDriver):
-    """Ends the app when its terminal has gone, never waits for one that takes nothing, and hands pasted text on as text."""
+    """Ends the app when its terminal closes, never waits for a terminal that takes nothing, and delivers pastes as text."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -43,24 +43,24 @@ class TerminalDriver(LinuxDriver):
         self._dropped = False
 
     def start_application_mode(self) -> None:
-        """Start application mode. What is written from now on is put in a queue without end: `drops_frame` keeps it short."""
+        """Start application mode. The queue of output has no limit, since a full one blocks: `drops_frame` keeps it short."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if self._writer_thread is not None:
             self._writer_thread._queue.maxsize = 0
 
     def drops_frame(self) -> bool:
-        """Is this frame not to be written? So it is, from too many that wait on, until the terminal has taken them all.
+        """Whether to drop this frame: when too many writes wait, until the terminal has taken them all.
 
-        The whole window is drawn then. Nothing else is dropped, so the terminal's modes need no mending.
+        Then the whole window is drawn. Only frames are dropped, so the terminal's modes stay as they are.
         """
         writer = self._writer_thread
         if not self._dropped and writer is not None and writer._queue.qsize() > MAX_QUEUED_WRITES:
             self._dropped = True
-            writer.write("")  # taken after this was noted, whatever the thread has done meanwhile
+            writer.write("")  # so that `_taken` is called after the flag was set
         return self._dropped
 
     def _taken(self) -> None:
-        """All that was written is with the terminal. Called by the thread that writes."""
+        """The terminal has taken all output. Called by the writing thread."""
         if self._dropped:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._draw_again)
@@ -70,7 +70,7 @@ class TerminalDriver(LinuxDriver):
         self._app.refresh()
 
     def close(self) -> None:
-        """End the writing. A terminal that still takes nothing is let go of, unless it is to be written to again."""
+        """End the writing thread. Give a terminal up that still takes nothing, unless the app goes on with it."""
         writer = self._writer_thread
         if writer is None:
             return
@@ -85,7 +85,7 @@ class TerminalDriver(LinuxDriver):
                 self._output.let_go()
 
     def run_input_thread(self) -> None:
-        """Hand on what is typed, until the driver stops or nobody can type any more."""
+        """Read what is typed, until the driver stops or the terminal closes."""
         parser = InputParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         while not self.exit_event.is_set():
@@ -95,7 +95,7 @@ class TerminalDriver(LinuxDriver):
                 except OSError:
                     data = b""
                 if not data:
-                    # The kernel's hangup goes to the session's leader, and who that is may keep it for himself.
+                    # The kernel sends SIGHUP to the session's leader, which may not pass it on.
                     self._loop.call_soon_threadsafe(self._app.exit, None, HUNG_UP)
                     return
                 for message in parser.feed(decode(data)):
@@ -104,21 +104,21 @@ class TerminalDriver(LinuxDriver):
                 self.process_message(message)
 
     def _sigcont_application(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._go_on)  # and not here, where this thread may hold any lock
+        self._loop.call_soon_threadsafe(self._go_on)  # not here: this thread may hold any lock
 
     def _go_on(self) -> None:
-        """Take the terminal back. A hangup comes with a SIGCONT as well, and then there is none."""
+        """Use the terminal again. A SIGCONT comes with a hangup too, when there is no terminal any more."""
         if self._auto_restart and self._key_thread is not None and os.isatty(self.fileno):
-            if self._key_thread.is_alive():  # a SIGSTOP, which cannot be caught: the window was left as it was
+            if self._key_thread.is_alive():  # a SIGSTOP cannot be caught, so the terminal was not restored
                 self.suspend_application_mode()
             self.resume_application_mode()
 
 
 class Output:
-    """A terminal to write to, and the null device in its place when it has gone: no write fails.
+    """Writes to a terminal, and to the null device once the terminal is closed: no write fails.
 
-    Python's own buffer is left out: at the end of the process it would be waited for, whoever is just writing it.
-    `taken` is called when all that was written is with the terminal.
+    It does not use Python's buffer, since the end of the process would wait for that. `taken` is called when the terminal has
+    taken all output.
     """
 
     def __init__(self, terminal: TextIO, taken: Callable[[], None]) -> None:
@@ -127,22 +127,22 @@ class Output:
         self._text = ""
 
     def fileno(self) -> int:
-        """Whichever it is now."""
+        """The terminal's file descriptor."""
         return self._terminal.fileno()
 
     def write(self, text: str) -> None:
-        """Write it, or have it written with what comes next: a frame is begun and ended in writes of its own."""
+        """Write the text, or keep it for the next write: Textual begins and ends a frame in small writes."""
         self._text += text
         if len(self._text) > 8192:
             self._write()
 
     def flush(self) -> None:
-        """Write what is left."""
+        """Write what was kept."""
         self._write()
         self._taken()
 
     def let_go(self) -> None:
-        """Write nothing there any more."""
+        """Write to the null device from now on."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self.fileno())
         os.close(null)
@@ -152,16 +152,16 @@ class Output:
         while data:
             try:
                 data = data[os.write(self.fileno(), data) :]
-            except BlockingIOError:  # whoever shares the terminal may have asked for it
+            except BlockingIOError:  # another process that shares the terminal may have made it non-blocking
                 select.select([], [self.fileno()], [])
             except OSError:
                 self.let_go()
 
 
 class InputParser(XTermParser):
-    """Makes one event of all that stands between a paste's two markers, however they are cut. Nothing in it is a key.
+    """Makes one `Paste` of all text between a paste's two markers, however reads cut it. Nothing in it becomes a key.
 
-    What cannot be known is whether a second marker is the terminal's or was pasted; terminals take it out.
+    An end marker within the pasted text cannot be told from the terminal's own; terminals remove it.
     """
 
     def __init__(self, debug: bool = False) -> None:
@@ -170,13 +170,13 @@ class InputParser(XTermParser):
         self._pasted: str | None = None
 
     def feed(self, data: str) -> Iterator[Message]:
-        """Give the events of these characters, which may be none."""
+        """Give the events of these characters."""
         while data:
             if self._pasted is None:
                 character, data = data[0], data[1:]
                 try:
                     yield from super().feed(character)
-                except (ValueError, ArithmeticError):  # a character or a size that there is not
+                except (ValueError, ArithmeticError):  # an invalid character or size
                     self._forget()
                 self._before = (self._before + character)[-len(BRACKETED_PASTE_START) :]
                 if self._before == BRACKETED_PASTE_START:
@@ -192,14 +192,14 @@ class InputParser(XTermParser):
                     yield events.Paste(printable(pasted))
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        """Alt and a digit or letter is that, and at once. Textual takes digits for signs, as one terminal means them, and loses
-        the Alt of a letter that comes again soon, as from a key that is held."""
+        """Read an escape with a digit or letter as Alt with that key. Textual reads digits as the signs of one terminal, and
+        loses the Alt of a letter that repeats fast."""
         if re.fullmatch("\x1b[0-9a-z]", sequence) and not isinstance(ANSI_SEQUENCES_KEYS.get(sequence), tuple):
             sequence, alt = sequence[1], True
         return super()._sequence_to_key_events(sequence, alt)
 
     def _forget(self) -> None:
-        """Begin anew: behind a paste's first marker, which Textual would follow with keys, or after a fault."""
+        """Reset the parser, behind a paste's first marker or after an error."""
         self._gen = self.parse(self._tokens.append)
         self._awaiting = next(self._gen)
         self._timeout_time = None

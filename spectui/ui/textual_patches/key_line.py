@@ -1,4 +1,4 @@
-"""The keys on the window's last line: as many as it has whole room for, those that matter most first."""
+"""The keys on the window's last line: the most important first, and only keys that fit whole."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
 AROUND = 3
-"""Blanks of a key: before it, behind it, and behind what it does."""
+"""Blanks of an entry: before the key, behind it, and behind the description."""
 
 PALETTE_EDGE = 2
-"""What the palette's key has besides, at the right: a line and a blank."""
+"""Further cells of the palette's entry: a line and a blank."""
 
 
 class KeyLine(Footer):
-    """Textual's footer, but no key is cut: one that does not fit is left out, with all that come after it."""
+    """Textual's footer, without keys that do not fit whole. Textual cuts the last one."""
 
-    _width = 0  # for which the keys were chosen
+    _width = 0  # the width that the keys were chosen for
     _chosen_from: list[tuple[Binding, bool]] | None = None
 
     def compose(self) -> ComposeResult:
-        """The keys that fit, and the palette's at the right where it leaves room for any."""
+        """The keys that fit; the palette's at the right, unless it leaves no room for another."""
         keys = [key for key in super().compose() if isinstance(key, FooterKey)]
         palette = keys.pop() if keys and keys[-1].has_class("-command-palette") else None
         self._width = room = self.screen.size.width
@@ -38,13 +38,13 @@ class KeyLine(Footer):
             room -= _cells(key)
             if room < 0:
                 break
-            key.set_reactive(FooterKey.compact, self.compact)  # Textual would style each twice more on the way to it
+            key.set_reactive(FooterKey.compact, self.compact)  # a later assignment would style each key twice more
             yield key
         if palette is not None:
             yield palette
 
     def bindings_changed(self, screen: Screen[object]) -> None:
-        """Choose anew where there are others to choose from. Textual would each time, for what ten frames cost."""
+        """Choose the keys again if the shown bindings have changed. Textual does so each time, at the cost of ten frames."""
         if self._to_choose_from() != self._chosen_from:
             super().bindings_changed(screen)
 
@@ -52,7 +52,7 @@ class KeyLine(Footer):
         return [(each.binding, each.enabled) for each in self.screen.active_bindings.values() if each.binding.show]
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose anew for another width."""
+        """Choose the keys again for another width."""
         if event.size.width != self._width:
             self.call_after_refresh(self.recompose)
 

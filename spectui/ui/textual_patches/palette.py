@@ -1,4 +1,4 @@
-"""The command palette, in a window of any size and for quick fingers."""
+"""The command palette, for small windows and fast keys too."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from textual.command import CommandList, CommandPalette
 
 
 class Palette(CommandPalette):
-    """Textual's own, but for slips in it that would end the program."""
+    """Textual's palette without three faults that would end the program."""
 
     def _action_command_list(self, action: str) -> None:
-        """Turn no page where the list has no room."""
+        """Ignore page keys where the list has no height."""
         if self.query_one(CommandList).scrollable_content_region.height:
             super()._action_command_list(action)
 
     def dismiss(self, result: None = None) -> AwaitComplete:
-        """Close once: a second Enter may come before the first has closed it."""
+        """Close once: a second Enter may come before the first has closed the palette."""
         return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
 
     @work(exclusive=True, group=CommandPalette._GATHER_COMMANDS_GROUP, exit_on_error=False)
     async def _gather_commands(self, search_value: str) -> None:
-        """Search; a search that begins when the palette is just closed has nothing to fill."""
+        """Search. An error of a search that starts while the palette closes is ignored."""
         await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""What puts the terminal in order when spectui could not: it died of what cannot be caught, a `kill -9` or a fault in
-llama.cpp, or it ended while the terminal took nothing.
+"""Restores the terminal when spectui could not: after `kill -9`, after a crash in llama.cpp, or after an end while the terminal
+took no output.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-# What is half drawn is shown; the mouse, focus, pasting, sizes, wrapping, kitty's keys; then the other screen, the cursor and
-# the colours.
+# Ends: synchronised output, mouse, focus, paste and size reports, no wrapping, kitty's keys; then the alternate screen, the
+# hidden cursor and colours.
 _AS_BEFORE = (
     "\x1b[?2026l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[?7h\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"
 )
 
-# Its input ends when the process does, and before the shell above hears of it. A shell may by then have begun to edit a
-# line, with the modes that it needs: those have isig, which Textual takes away.
+# Its input ends with the process, before the parent shell knows. That shell may have begun to edit a line, with modes of its
+# own: they have isig, which Textual's do not.
 _SCRIPT = """
 trap '' INT QUIT TERM HUP TSTP TTOU
 read -r how
@@ -28,14 +28,14 @@ case $(stty -a <&3) in *-isig*) stty sane <&3 ;; esac
 """
 
 PATIENCE_S = 1.0
-"""How long to wait for the shell, which may have to wait for the terminal."""
+"""How long to wait for the watchdog's shell, which may wait for the terminal."""
 
 
 @contextmanager
 def guarded(words: str) -> Iterator[None]:
-    """Restore the terminal should nobody else, and write `words` there if the process dies. Costs a shell of a megabyte.
+    """Restore the terminal if this process dies, and write `words` there. Costs a shell of one megabyte.
 
-    Whoever gives the terminal up, with modes that are still to be restored, puts the null device in standard error's place.
+    If standard error is the null device at the end, the terminal was given up and its modes are restored too.
     """
     if sys.platform == "win32":
         yield
@@ -43,7 +43,7 @@ def guarded(words: str) -> Iterator[None]:
     command = ["sh", "-c", _SCRIPT, "spectui-guard", _AS_BEFORE, f"{words}\n"]
     try:
         guard = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except OSError:  # it would only have helped after a crash
+    except OSError:  # it is needed only after a crash
         yield
         return
     drawn_on = _on_terminal()

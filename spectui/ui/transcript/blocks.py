@@ -1,4 +1,4 @@
-"""What the transcript is made of: blocks of rows, each a flow of pieces that know which token they are."""
+"""The transcript's blocks of rows. Each is a flow of pieces that know their token."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ KINDS = (
     "cursor",
     "fold",
 )
-"""What a piece of text is; a piece carries the index. All but `text` are component classes `transcript--...`."""
+"""Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`."""
 
 TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD = (
     KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor", "fold")
 )
 THOUGHT = 0x80
-"""Added to the kind of what the model thinks."""
+"""Flag in a piece's kind: it is part of the model's thinking."""
 ASIDE = frozenset((GHOST, FOLD))
-"""Kinds that are drawn among a reply's text and are no part of it."""
+"""Kinds that are drawn within a reply and are no part of its text."""
 ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
 INDENT = 3
 _GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 _NO_TEXT = "∅"
-"""A ghost that has none: a special token, such as the end of the reply."""
+"""Drawn for a ghost without text: a special token, such as the end of the reply."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,14 +50,14 @@ class Block:
     indent: int = INDENT
     copied: bool = True
     mark: str = ""
-    """Stands in the indentation of the first row."""
+    """Drawn in the indentation of the first row."""
     top: int = 0
     rounds: PackedRounds = field(default_factory=PackedRounds)
     """The conversation's list of the rounds that made the text; empty for a text that no round made."""
     _places: array[int] = field(default_factory=lambda: array("b"))
-    """By piece of the flow: which of its round's tokens it is; -1 for what is none, such as a ghost."""
+    """For each piece of the flow: the index of its token in the round; -1 if it is no token, such as a ghost."""
     _starts: array[int] = field(default_factory=lambda: array("I"))
-    """By round: its first piece."""
+    """For each round: its first piece."""
     _run: tuple[int, int] = (0, 0)
     """Of the rounds that were made without a pause, the latest: number and index of the first."""
     _next: int = 0
@@ -66,14 +66,14 @@ class Block:
     """Tokens were drafted and rejected, which can be shown as ghosts."""
     thinking: Thinking = field(default_factory=Thinking)
     folds: dict[int, Section] = field(default_factory=dict)
-    """By piece: the section of which it is the heading."""
+    """For each piece that is a heading: its section."""
     _length: int = 0
-    """Characters of the rounds' text, drawn or folded away."""
+    """Characters of the rounds' text, folded parts included."""
     _line_owed: bool = False
-    """What comes next must not stand on the line of a folded heading."""
+    """The next text has to begin a new line, below a folded heading."""
 
     def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
-        """Append a round's tokens. Returns the first row of the block that changed, and what has ended of thinking."""
+        """Append a round's tokens. Returns the first changed row of the block, and sections of thinking that have ended."""
         number = len(self._starts)
         if round.index != self._next or not number:
             self._run = number, round.index
@@ -108,22 +108,22 @@ class Block:
 
     @property
     def pieces(self) -> int:
-        """How many pieces the rounds made."""
+        """Number of pieces of the rounds."""
         return len(self._places)
 
     def pieces_of(self, number: int) -> range:
-        """The pieces that a round made."""
+        """The pieces of a round."""
         end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._places)
         return range(self._starts[number], end)
 
     def place_of(self, piece: int) -> tuple[int, int] | None:
-        """Number of the round, and place in it, of the token that a piece shows; None if it shows none."""
+        """The round's number and the token's index in it for a piece; None if it shows no token."""
         if piece >= len(self._places) or (place := self._places[piece]) < 0:
             return None
         return bisect_right(self._starts, piece) - 1, place
 
     def piece_of(self, number: int, place: int) -> int | None:
-        """The piece that shows a round's token; None while it is folded away."""
+        """The piece that shows a round's token; None while it is folded."""
         return next((piece for piece in self.pieces_of(number) if self._places[piece] == place), None)
 
     def token_at(self, piece: int) -> Token | None:
@@ -132,7 +132,7 @@ class Block:
         return self.rounds[found[0]].tokens[found[1]] if found else None
 
     def number_of(self, round: Round) -> int | None:
-        """Which of the block's rounds this is, of those made last without a pause; None: none of them."""
+        """The round's number, if it is one of the last ones without a pause; else None."""
         number = self._run[0] + round.index - self._run[1]
         return number if self._run[0] <= number < len(self.rounds) and same(self.rounds[number], round) else None
 
@@ -155,7 +155,7 @@ class Block:
                 self._line_owed = False
                 if not text.startswith("\n"):
                     self._draw(drawn, "\n", FOLD, -1)
-            # What is folded away has a piece, since a round's are counted, but no token where nobody could see a cursor.
+            # A folded token has an empty piece, since pieces are counted, but the cursor cannot be on it.
             self._draw(drawn, text, kind, place if text or section is None or not section.folded else -1)
         return self.flow.append(drawn)
 
@@ -171,22 +171,22 @@ class MessageStart:
     first: int
     is_reply: bool
     place: int = 0
-    """Which message of the conversation it is, from 0. One that got no answer, and the next, have the same."""
+    """The message's index in the conversation. A prompt without a reply has the same index as the next one."""
 
 
 def index_at(blocks: Sequence[Block], row: int) -> int:
-    """The index of the block that a row of the transcript belongs to."""
+    """The index of the block with a row of the transcript."""
     return bisect_right(blocks, row, key=lambda block: block.top) - 1
 
 
 def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
-    """A round's texts, kinds and which token each is, with the rejected draft (-1) where it stood: before the correction."""
+    """A round's texts, kinds and token indices. The rejected draft (-1) comes before the correction."""
     rejected = [token.text for token in round.drafted if token.fate == "rejected"] if ghosts else []
     struck = [(text.translate(_GHOST_SIGNS) or _NO_TEXT, GHOST, -1) for text in rejected]
     for place, token in enumerate(round.tokens):
         if token.origin != "accepted":
             yield from struck
             struck = []
-        # With the drafter off, all are plain, and there is nothing to tell apart.
+        # With the drafter off all tokens are plain: colours would tell nothing.
         yield token.text, TEXT if round.knobs.drafter == "off" else KINDS.index(token.origin), place
     yield from struck

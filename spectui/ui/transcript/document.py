@@ -25,7 +25,7 @@ class Document:
             block.flow.rewrap(width)
 
     def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> int:
-        """Add a whole message, the conversation's `place`th, under a heading. Returns its first block's index."""
+        """Add a message, the conversation's `place`th, under a heading. Returns its first block's index."""
         first = self.begin(name or _NAMES.get(role, role), is_reply=role == "assistant", place=place)
         self.add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         return first
@@ -33,7 +33,7 @@ class Document:
     def add_reply(
         self, name: str, place: int, rounds: PackedRounds, *, opened_thinking: bool, ghosts: bool, show_thinking: bool
     ) -> None:
-        """Add a reply that is finished, with all its rounds; `opened_thinking`: the prompt had begun the model's thinking."""
+        """Add a finished reply with all its rounds. `opened_thinking`: the prompt had begun the model's thinking."""
         self.begin(name, is_reply=True, place=place)
         block = self.add_block(rounds=rounds)
         if opened_thinking:
@@ -47,7 +47,7 @@ class Document:
             block.take_text(block.rewritten(self.width, ghosts), ghosts)
 
     def add_remark(self, text: str, kind: int, mark: str = "") -> int:
-        """Add what is no part of the conversation. Returns its block's index."""
+        """Add a notice or an error. Returns its block's index."""
         block = self.add_block(copied=False)
         block.mark = mark
         block.flow.append([(text, kind)])

@@ -20,7 +20,7 @@ from spectui.ui.transcript.transcript import Transcript
 
 
 class InspectableTranscript(Transcript):
-    """A transcript in which a person can walk from token to token, and rounds can be marked."""
+    """A transcript with a cursor that moves from token to token, and with marked rounds."""
 
     HELP = """\
 ## Transcript
@@ -50,7 +50,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
 
     @dataclass
     class Inspected(Message):
-        """A person has put the cursor on a token, or (None) taken it away."""
+        """A person has put the cursor on a token, or removed it (None)."""
 
         transcript: InspectableTranscript
         token: Token | None
@@ -84,7 +84,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         return self._cursor.token
 
     def place_at(self, y: int) -> int | None:
-        """Which message of the conversation is headed at a row of the content; None: none."""
+        """The index of the message whose heading is at a row of the content; None if there is none."""
         if not 0 <= y < self._height:
             return None
         at = index_at(self._blocks, y)
@@ -94,18 +94,18 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         return message.place if message is not None and heading else None
 
     def inspect_last(self) -> bool:
-        """Put the cursor on the last token of all. False if there is none."""
+        """Put the cursor on the last token. False if there is none."""
         return self._move(self._cursor.put_last)
 
     def mark_round(self, round: Round) -> bool:
-        """Mark a round's tokens and bring them into view, without a cursor. False if it is not shown here."""
+        """Mark a round's tokens and scroll to them. False if the transcript does not have the round."""
         before = self._cursor.rows()
         found = self._cursor.mark(round)
         self._moved(before)
         return found
 
     def end_inspection(self) -> None:
-        """Take the cursor and all marks away."""
+        """Remove the cursor and all marks."""
         before = self._cursor.rows()
         self._cursor.clear()
         self._moved(before)
@@ -128,11 +128,11 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         self._move(lambda: self._cursor.step_round(by))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where, to tell a click from the end of a selection."""
+        """Keep the position, to tell a click from the end of a selection."""
         self._pressed = event.screen_x, event.screen_y
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the token under the mouse; beside the text, take it away."""
+        """Put the cursor on the token under the mouse. A click beside the text removes it."""
         if self._pressed != (event.screen_x, event.screen_y) or event.button != 1 or event.chain > 1:
             return
         row = event.y + self.scroll_offset.y
@@ -156,12 +156,12 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
             self.post_message(self.Inspected(self, None, None))
 
     def cut(self, length: int) -> None:
-        """Take back the messages after the first so many, and the cursor."""
+        """Remove the messages after the first `length`, and the cursor."""
         self._lose_cursor()
         super().cut(length)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._lose_cursor()
         super().clear()
 
@@ -170,7 +170,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
             marked = Style(bgcolor=self.get_component_rich_style("transcript--marked").bgcolor)
             style = Style(reverse=True) if is_token else marked
             segments = list(restyled(segments, block.indent + start, block.indent + end, style))
-            if not is_token:  # a shade alone would not show on every terminal
+            if not is_token:  # a shade alone is not visible on every terminal
                 segments[0] = Segment(f"{'▌':>{block.indent - 1}} ", self._style(CURSOR))
         return segments
 
@@ -183,7 +183,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         return moved
 
     def _moved(self, before: range) -> None:
-        """Draw the rows again that were marked or are now, and bring the cursor into the window."""
+        """Draw rows whose marks have changed, and scroll to the cursor."""
         rows = self._cursor.rows()
         for changed in (before, rows):
             for each in changed:

@@ -1,4 +1,4 @@
-"""What is known of the token under the cursor, in five lines under the transcript."""
+"""Five lines under the transcript about the token under the cursor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spectui.ui.widgets.line_widget import LABEL, Line, LineWidget, cells, figur
 
 
 class Inspector(LineWidget):
-    """The token and its round. Hidden until a token is inspected; the screen then is `-inspecting`, to make room for it."""
+    """Shows a token and its round. Hidden until a token is inspected; then the screen has the class `-inspecting`."""
 
     DEFAULT_CSS = """
     Inspector { height: 5; padding: 0 1; background: $surface; }
@@ -21,18 +21,18 @@ class Inspector(LineWidget):
         self._shown: tuple[Token, Round] | None = None
 
     def show(self, token: Token | None, round: Round | None) -> None:
-        """Tell of this token; with none, hide."""
+        """Show this token; with None, hide."""
         self._shown = (token, round) if token is not None and round is not None else None
         self.screen.set_class(self._shown is not None, "-inspecting")
         self.rewrite()
 
-    def written(self) -> list[Line]:
+    def build_lines(self) -> list[Line]:
         """The five lines."""
-        return told(*self._shown, self.size.width) if self._shown else []
+        return token_lines(*self._shown, self.size.width) if self._shown else []
 
 
-def told(token: Token, round: Round, width: int) -> list[Line]:
-    """What there is to say of a token. Texts that are too long for the width are cut, no figure is."""
+def token_lines(token: Token, round: Round, width: int) -> list[Line]:
+    """Five lines about a token. Long texts are cut to the width, figures never."""
     place = next(place for place, each in enumerate(round.tokens) if each is token)
     known: Line = [("  ", "label"), *figures_of(
         ("id", str(token.id)), ("position", count(token.position)),
@@ -47,7 +47,7 @@ def told(token: Token, round: Round, width: int) -> list[Line]:
 
 
 def _origin(token: Token, round: Round, place: int, width: int) -> Line:
-    """Who had it first, and where in the draft."""
+    """The token's origin, and its position in the draft."""
     judged = [each for each in round.drafted if each.fate != "ignored"]
     line: Line = [(token.origin, token.origin), (" " * (LABEL - len(token.origin)), "label")]
     if not judged:
@@ -68,7 +68,7 @@ def _origin(token: Token, round: Round, place: int, width: int) -> Line:
 
 
 def _likeliest(round: Round, place: int, width: int) -> list[Line]:
-    """Two lines, the texts as long as they can be."""
+    """The likeliest tokens in two lines, with texts as long as fit."""
     if round.likeliest is None:
         return [labelled("likeliest", (UNKNOWN, "label")), []]
     best = round.likeliest.at(place)
@@ -92,7 +92,7 @@ def _times(round: Round) -> Line:
 
 
 def quoted(text: str, room: int | None = None) -> str:
-    """A token's text so that its spaces and line ends can be seen, in at most `room` cells."""
+    """A token's text in quotes, with visible line ends and tabs, in at most `room` cells."""
     text = text.replace("\n", "⏎").replace("\t", "⇥")
     if room is not None and cell_len(text) + 2 > room:
         text = set_cell_size(text, max(0, room - 3)) + "…"
@@ -100,7 +100,7 @@ def quoted(text: str, room: int | None = None) -> str:
 
 
 def share3(value: float | None) -> str:
-    """A probability to three places: .998; the tiny ones are not 0."""
+    """A probability with three decimals: .998; a tiny one is <.001, not 0."""
     if value is None:
         return UNKNOWN
     if 0 < value < 0.0005:

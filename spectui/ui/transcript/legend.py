@@ -1,4 +1,4 @@
-"""What the colours of the tokens mean, and how many there are of each."""
+"""What the tokens' colours mean, with a count for each."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Legend(LineWidget):
         self.rewrite()
 
     def show_colours(self, shown: bool) -> None:
-        """Follow the transcript: without colours the names stay, dimmed."""
+        """Draw the names in their colours, or dimmed."""
         self._colours = shown
         self.rewrite()
 
-    def written(self) -> list[Line]:
+    def build_lines(self) -> list[Line]:
         """The line."""
         line: Line = []
         for origin in ORIGINS:

@@ -1,4 +1,4 @@
-"""Other styles for what is drawn already: a marked stretch, and what was only thought."""
+"""Changes styles of drawn segments: a marked range, and dimmed thinking."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from textual.color import Color
 
 
 def dimmed(style: Style) -> Style:
-    """The style of the same, thought. Italic besides, since a shade alone would not show everywhere; not a terminal's own dim,
-    which is hard to read on white."""
+    """The style for thinking: blended with the background, and italic, since a shade alone is not visible on every terminal. It
+    avoids the terminal's dim attribute, which is hard to read on white."""
     colour, background = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
-    if background.ansi is not None:  # what the terminal's own colours look like, nobody knows
+    if background.ansi is not None:  # the real colour is the terminal's, and unknown
         return style + Style(italic=True, dim=True)
     return style + Style(italic=True, color=colour.blend(background, 0.3).rich_color)
 
 
 def restyled(segments: Iterable[Segment], start: int, end: int, style: Style) -> Iterator[Segment]:
-    """The segments, with the characters from `start` to `end` (-1: all the rest) in this style besides their own."""
+    """The segments, with `style` added to the characters from `start` to `end` (-1: the end)."""
     drawn = 0
     for text, own, _ in segments:
         first = min(len(text), max(0, start - drawn))

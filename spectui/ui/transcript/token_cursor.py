@@ -1,4 +1,4 @@
-"""Where a person looks: the cursor on one token of the transcript, and the round whose tokens are marked. No widgets."""
+"""The cursor on one token of the transcript, and the round that is marked. No widgets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spectui.ui.transcript.blocks import Block, index_at
 
 
 class TokenCursor:
-    """Stands on a token of one of the blocks, or nowhere; a round is marked with it, or alone."""
+    """The cursor is on a token of one of the blocks, or nowhere. A round is marked with it, or alone."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         """`blocks` is the transcript's own list: what is appended to it can be walked to."""
@@ -22,11 +22,11 @@ class TokenCursor:
 
     @property
     def is_folded(self) -> bool:
-        """The token under it is not drawn any more."""
+        """The token under the cursor is in a folded section."""
         return self.token is not None and self._piece() is None
 
     def put(self, block: Block, piece: int) -> bool:
-        """Stand on the token that this piece shows. False if it shows none."""
+        """Move to the token that this piece shows. False if it shows none."""
         found = block.place_of(piece)
         if found is not None:
             self._block, (self._number, self._place) = block, found
@@ -35,11 +35,11 @@ class TokenCursor:
         return found is not None
 
     def put_last(self) -> bool:
-        """Stand on the last token of all. False if there is none."""
+        """Move to the last token. False if there is none."""
         return self._go(reversed(self._blocks), -1)
 
     def mark(self, round: Round) -> bool:
-        """Mark a round without standing in it. False if the transcript does not hold it."""
+        """Mark a round without a cursor. False if the transcript does not have it."""
         self.clear()
         for block in reversed(self._blocks):
             if (number := block.number_of(round)) is not None:
@@ -48,11 +48,11 @@ class TokenCursor:
         return False
 
     def clear(self) -> None:
-        """Stand nowhere."""
+        """Remove the cursor and the mark."""
         self._block = self._place = self.token = self.round = None
 
     def step(self, by: int) -> bool:
-        """Go to the next (1) or the last (-1) token. False at the end."""
+        """Move to the next (1) or the previous (-1) token. False at the end."""
         piece = self._piece()
         if self._block is None or piece is None:
             return False
@@ -63,7 +63,7 @@ class TokenCursor:
         return self._go(self._blocks[index + 1 :] if by > 0 else reversed(self._blocks[:index]), by)
 
     def step_round(self, by: int) -> bool:
-        """Go to the first token of the next (1) or the last (-1) round."""
+        """Move to the first token of the next (1) or the previous (-1) round."""
         here = self._block, self._number
         while self.step(by):
             if (self._block, self._number) != here:
@@ -73,7 +73,7 @@ class TokenCursor:
         return False
 
     def step_row(self, by: int) -> bool:
-        """Go to the token that stands below (1) or above (-1)."""
+        """Move to the token below (1) or above (-1)."""
         piece = self._piece()
         if self._block is None or piece is None:
             return False
@@ -89,7 +89,7 @@ class TokenCursor:
         return False
 
     def rows(self) -> range:
-        """The transcript's rows in which something is marked."""
+        """The transcript's rows that have a mark."""
         if self._block is None or self.round is None:
             return range(0)
         start, end = self._span(self._block.pieces_of(self._number))
@@ -97,12 +97,12 @@ class TokenCursor:
         return range(top + flow.row_of(start), top + flow.row_of(max(start, end - 1)) + 1)
 
     def row(self) -> int | None:
-        """The row of the transcript on which the cursor stands."""
+        """The transcript's row with the cursor."""
         piece = self._piece()
         return None if self._block is None or piece is None else self._block.top + self._block.flow.place_of(piece)[0]
 
     def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
-        """What is marked in a row of a block: (first, behind the last) drawn character, and whether it is the token itself."""
+        """The marked ranges in a row of a block: first drawn character, end, and whether it is the token under the cursor."""
         if block is not self._block or self.round is None:
             return
         pieces = self._block.pieces_of(self._number)
@@ -118,7 +118,7 @@ class TokenCursor:
                 yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
 
     def _piece(self) -> int | None:
-        """The piece under the cursor; None if it stands nowhere, or on what is folded away."""
+        """The piece under the cursor; None if there is no cursor, or its token is in a folded section."""
         if self._block is None or self._place is None:
             return None
         return self._block.piece_of(self._number, self._place)

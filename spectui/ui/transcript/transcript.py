@@ -45,7 +45,7 @@ _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
 
 class Transcript(GrowingScrollView, can_focus=True):
-    """The messages, following the end unless a person has scrolled up. Text is data: no markup, no control codes."""
+    """The messages. The view follows the end unless a person has scrolled up. Text is data: no markup, no control codes."""
 
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{kind}" for kind in KINDS[1:]}
@@ -77,10 +77,10 @@ class Transcript(GrowingScrollView, can_focus=True):
     """Draw each token in the style of its origin."""
 
     show_ghosts: reactive[bool] = reactive(False)
-    """Draw rejected drafted tokens where they stood. They are never part of the text."""
+    """Draw rejected drafted tokens at their positions. They are never part of the text."""
 
     show_thinking: reactive[bool] = reactive(False)
-    """Leave what the model thinks unfolded when it has ended to think. A click on its heading turns a single one."""
+    """Keep sections of thinking unfolded when they end. A click on a heading folds or unfolds one."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -92,7 +92,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._rewriting = False
         self._height = 0
         self._width = INDENT + 80 + _MARGIN
-        self._end_y = 0  # max_scroll_y when rows or size last changed: whoever stood there follows
+        self._end_y = 0  # max_scroll_y at the last change: a view that was there follows
         self._strips: LRUCache[int, Strip] = LRUCache(1024)
         self._styles_by_kind: dict[int, Style] = {}
 
@@ -111,7 +111,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._changed(first)
 
     def continue_reply(self) -> bool:
-        """Go on with the last message, dropping the notices under it. False if no rounds made it."""
+        """Continue the last reply and remove the notices under it. False if it has no rounds."""
         first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self._blocks)
         reply = next((at for at in range(first, len(self._blocks)) if self._blocks[at].rounds), None)
         if reply is not None:
@@ -121,7 +121,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         return reply is not None
 
     def append_rounds(self, rounds: Iterable[Round]) -> None:
-        """Append rounds' tokens to the reply. Those that arrive after the transcript was cleared have no place."""
+        """Append the tokens of rounds to the reply. Ignored if no reply was begun, as after `clear`."""
         if self._reply is None:
             return
         block = self._blocks[self._reply]
@@ -130,7 +130,7 @@ class Transcript(GrowingScrollView, can_focus=True):
             row, ended = block.add(round, self.show_ghosts)
             first = min(first, row)
             for section in ended:
-                # Not under the eyes of who reads back in it.
+                # Do not fold it while a person reads further up.
                 section.folded, folded = not self.show_thinking and self._following, True
         if folded:
             self._rewrite([block])
@@ -138,7 +138,7 @@ class Transcript(GrowingScrollView, can_focus=True):
             self._changed(self._reply, first)
 
     def begin_thinking(self) -> None:
-        """The prompt has opened a section of thinking for the reply that was begun."""
+        """Begin a section of thinking, which the prompt has opened, in the new reply."""
         if self._reply is not None:
             self._blocks[self._reply].thinking.begin()
 
@@ -151,18 +151,18 @@ class Transcript(GrowingScrollView, can_focus=True):
                 self.add_notice(note)
 
     def add_notice(self, text: str) -> None:
-        """Add a remark that is no part of the conversation, nor of `text`."""
+        """Add a notice. It is no part of the conversation, and not in `text`."""
         self._remark(text, NOTICE)
 
     def add_error(self, text: str) -> None:
-        """Add what went wrong and what to do about it, marked so that nobody takes it for a remark."""
+        """Add an error, marked so that it differs from a notice."""
         self._remark(text, ERROR, "!")
 
     def _remark(self, text: str, kind: int, mark: str = "") -> None:
         self._changed(self._document.add_remark(text, kind, mark))
 
     def cut(self, length: int) -> None:
-        """Take back all messages after the conversation's first so many, and the notices under them."""
+        """Remove all messages after the first `length`, and the notices under them."""
         while self._messages and self._messages[-1].place >= length:
             first = self._messages.pop().first
             del self._blocks[first:]
@@ -170,14 +170,14 @@ class Transcript(GrowingScrollView, can_focus=True):
             self._changed(first)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._blocks.clear()
         self._messages.clear()
         self._reply = None
         self._changed(0)
 
     def show_document(self, document: Document) -> None:
-        """Show these blocks in place of all that was shown, from their end."""
+        """Replace the content by these blocks, and scroll to their end."""
         self.clear()
         if document.width != self.text_width:  # the window has been resized since they were made
             document.rewrap(self.text_width)
@@ -189,7 +189,7 @@ class Transcript(GrowingScrollView, can_focus=True):
 
     @property
     def text(self) -> str:
-        """All messages with their headings, as a person would copy them: no ghosts, no notices, no wrapping."""
+        """All messages with their headings, without ghosts, notices and wrapping."""
         return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
 
     def token_at(self, x: int, y: int) -> Token | None:
@@ -198,7 +198,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         return drawn[0].token_at(drawn[1]) if drawn else None
 
     def fold_at(self, x: int, y: int) -> bool:
-        """Unfold what was thought, or fold it, by its heading at a cell of the content. False if there is none."""
+        """Fold or unfold the section whose heading is at a cell of the content. False if there is none."""
         drawn = self._drawn_at(x, y)
         section = drawn[0].folds.get(drawn[1]) if drawn else None
         if drawn and section:
@@ -230,11 +230,11 @@ class Transcript(GrowingScrollView, can_focus=True):
     # How it is drawn
 
     def render_line(self, y: int) -> Strip:
-        """Row `y` of the window."""
+        """Render row `y` of the widget."""
         return next(self.rows(range(y, y + 1)))
 
     def rows(self, lines: range) -> Iterator[Strip]:
-        """These rows of the window."""
+        """Render these rows of the widget."""
         top, selection = self.scroll_offset.y, self.text_selection
         for row in range(top + lines.start, top + lines.stop):
             span = None if selection is None else selection.get_span(row)
@@ -262,7 +262,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         return strip.apply_offsets(0, row)
 
     def _marked(self, segments: list[Segment], block: Block, row: int) -> list[Segment]:
-        """What is drawn in a row of a block, for who wants to mark something in it."""
+        """Change what is drawn in a row of a block. A subclass adds its marks."""
         return segments
 
     def _style(self, kind: int) -> Style:
@@ -279,17 +279,17 @@ class Transcript(GrowingScrollView, can_focus=True):
         return style
 
     def notify_style_update(self) -> None:
-        """Textual's call when styles have changed."""
+        """Called by Textual when styles have changed."""
         super().notify_style_update()
         self._styles_by_kind.clear()
         self._strips.clear()
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Textual's call when the selection has changed; selected rows are drawn without the cache."""
+        """Called by Textual when the selection has changed. Selected rows are drawn without the cache."""
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Show the scrollbar only above the end, where it tells something: following, it would cost half of a frame."""
+        """Show the scrollbar only above the end. While the view follows it would cost half of a frame."""
         visibility = "hidden" if round(new_value) >= self.max_scroll_y else "visible"
         if self.styles.scrollbar_visibility != visibility:
             self.styles.scrollbar_visibility = visibility
@@ -300,7 +300,7 @@ class Transcript(GrowingScrollView, can_focus=True):
             self.refresh()
 
     def watch_show_colours(self) -> None:
-        """Draw again; where rows break does not depend on colour."""
+        """Draw again. Colours do not change the wrapping."""
         self._strips.clear()
 
     def watch_show_ghosts(self) -> None:
@@ -308,7 +308,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._rewrite([block for block in self._blocks if block.has_rejected])
 
     def watch_show_thinking(self) -> None:
-        """Unfold all, or fold all."""
+        """Unfold or fold all sections."""
         thought = [block for block in self._blocks if block.thinking.sections]
         for section in (section for block in thought for section in block.thinking.sections):
             section.folded = not self.show_thinking
@@ -337,7 +337,7 @@ class Transcript(GrowingScrollView, can_focus=True):
 
     @property
     def _following(self) -> bool:
-        """The view is at the end. Where a person is heading counts, not where an animation has brought it so far."""
+        """The view is at the end, or an animation is scrolling it there."""
         return round(self.scroll_target_y) >= self._end_y
 
     def _rewrite(self, blocks: Sequence[Block]) -> None:
@@ -371,7 +371,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         return self._blocks[index_at(self._blocks, row)]
 
     def _changed(self, index: int, row: int = 0) -> bool:
-        """Take notice that all may differ from a row of a block on. Returns whether the view follows the end."""
+        """Update positions and drop cached rows from a row of a block on. Returns whether the view follows the end."""
         following = self._following
         top = self._blocks[index - 1].top + self._blocks[index - 1].flow.height if index else 0
         first = top + row

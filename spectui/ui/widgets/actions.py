@@ -1,4 +1,4 @@
-"""A line of words that can be clicked: the mouse's way to what also has a key."""
+"""A line of words that run actions when they are clicked. Each action has a key too."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ActionLine(Widget):
         self._actions = tuple(actions)
 
     def render(self) -> Content:
-        """The words, each with its key as it is mapped now."""
+        """The words, each with its present key."""
         pieces: list[tuple[str, str]] = []
         for word, action in self._actions:
             pieces += [(word, "$primary"), (f" {self._key(action)}  ", "$foreground 60%")]
         return Content.assemble(*pieces)
 
     async def on_click(self, event: events.Click) -> None:
-        """Do what the word under the mouse says."""
+        """Run the action of the word under the mouse."""
         at = 0
         for word, action in self._actions:
             at += len(f"{word} {self._key(action)}  ")

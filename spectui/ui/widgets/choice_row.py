@@ -1,4 +1,4 @@
-"""A choice on one row: its name, and the choice that holds, with the neighbours a key away."""
+"""One of a few words on one row, with its name. Keys and clicks go to the next and to the previous one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectui.ui.widgets.slider import LABEL
 
 
 class ChoiceRow(Widget, can_focus=True):
-    """One of a few words. `Changed` is sent when a person turns it, not when it is assigned."""
+    """One of a few words. Sends `Changed` when a person turns it, not when it is assigned."""
 
     HELP = """\
 ## Switches
@@ -30,38 +30,38 @@ Left and right, Enter, Space or a click turn to another choice; {switch.default}
         Binding("right,enter,space", "turn(1)", "Next", id="switch.next", show=False),
         Binding("r,delete", "reset", "Default", id="switch.default", show=False, tooltip="Turn it back to its default"),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"switch--label", "switch--arrow", "switch--value"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--label", "choice--arrow", "choice--value"}
     DEFAULT_CSS = """
     ChoiceRow {
         height: 1;
         width: 1fr;
         pointer: pointer;
-        & > .switch--label { color: $foreground 75%; }
-        & > .switch--arrow { color: $primary; }
-        & > .switch--value { color: $foreground; text-style: bold; }
+        & > .choice--label { color: $foreground 75%; }
+        & > .choice--arrow { color: $primary; }
+        & > .choice--value { color: $foreground; text-style: bold; }
         &:focus {
             background: $primary 15%;
-            & > .switch--label { color: $foreground; text-style: bold; }
+            & > .choice--label { color: $foreground; text-style: bold; }
         }
-        &.-idle > .switch--value { color: $foreground 45%; text-style: none; }
+        &.-idle > .choice--value { color: $foreground 45%; text-style: none; }
     }
     """
 
     value: reactive[str] = reactive("")
-    """The choice that holds."""
+    """The chosen word."""
 
     class Changed(Message):
-        """A person has turned the switch."""
+        """A person has chosen another word."""
 
-        def __init__(self, switch: ChoiceRow, value: str) -> None:
+        def __init__(self, row: ChoiceRow, value: str) -> None:
             super().__init__()
-            self.switch = switch
+            self.row = row
             self.value = value
 
         @property
         def control(self) -> ChoiceRow:
-            """The switch."""
-            return self.switch
+            """The row."""
+            return self.row
 
     def __init__(
         self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, id: str | None = None
@@ -78,9 +78,9 @@ Left and right, Enter, Space or a click turn to another choice; {switch.default}
         self.choices = tuple(choices)
         self.value = value if value in self.choices else self.default
 
-    def action_turn(self, places: int) -> None:
+    def action_turn(self, steps: int) -> None:
         """Turn by a number of choices; after the last comes the first."""
-        self._turn_to(next_choice(self.choices, self.value, places))
+        self._turn_to(next_choice(self.choices, self.value, steps))
 
     def action_reset(self) -> None:
         """Turn back to the default."""
@@ -98,12 +98,12 @@ Left and right, Enter, Space or a click turn to another choice; {switch.default}
 
     def render(self) -> RenderResult:
         """The row."""
-        label, arrow, word = (self.get_visual_style(f"switch--{part}") for part in ("label", "arrow", "value"))
+        label, arrow, word = (self.get_visual_style(f"choice--{part}") for part in ("label", "arrow", "value"))
         return Content.assemble(
             (f"{self.label[:LABEL]:<{LABEL}} ", label), ("‹ ", arrow), (self.value, word), (" ›", arrow)
         )
 
 
-def next_choice(choices: Sequence[str], value: str, places: int = 1) -> str:
-    """The choice some places after this one, round and round."""
-    return choices[(choices.index(value) + places) % len(choices)]
+def next_choice(choices: Sequence[str], value: str, steps: int = 1) -> str:
+    """The choice so many steps after this one. The first follows the last."""
+    return choices[(choices.index(value) + steps) % len(choices)]

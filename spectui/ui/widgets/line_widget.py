@@ -1,4 +1,4 @@
-"""A widget that draws its own lines: a dozen small widgets cost a tenth of the engine's speed."""
+"""A widget that draws several lines of figures: one small widget for each figure would cost a tenth of the engine's speed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from spectui.text import printable
 from spectui.ui.figures import bar
 
 Line = list[tuple[str, str]]
-"""(text, component class without its prefix) pieces of a line."""
+"""Pieces of a line: (text, component class without its prefix)."""
 
 LABEL = 12
-"""Cells that a line's name takes."""
+"""Width of a line's name, in cells."""
 
 STYLES = (
     "label", "value", "big", "bar", "track", "accepted", "correction", "bonus", "plain", "rejected", "chosen",
@@ -30,7 +30,7 @@ STYLES = (
 
 
 class LineWidget(Widget):
-    """Lines of pieces, each in one of a few styles. A subclass says in `written` what stands in them."""
+    """Lines of pieces, each in one of a few styles. A subclass gives them in `build_lines`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{style}" for style in STYLES}
     DEFAULT_CSS = """
@@ -55,13 +55,13 @@ class LineWidget(Widget):
         self._strips: dict[int, Strip] = {}
         self._styles_by_name: dict[str, Style] = {}
 
-    def written(self) -> list[Line]:
-        """The lines as they should stand now, for `self.size`."""
+    def build_lines(self) -> list[Line]:
+        """The lines for the present figures and `self.size`."""
         raise NotImplementedError
 
     def rewrite(self) -> None:
-        """Write the lines, and draw those that changed. Nothing is laid out again."""
-        before, self._lines = self._lines, self.written() if self.size.width else []
+        """Build the lines again, and draw those that changed. No layout is done."""
+        before, self._lines = self._lines, self.build_lines() if self.size.width else []
         changed = [
             Region(0, y, self.size.width, 1)
             for y, (old, new) in enumerate(zip_longest(before, self._lines))
@@ -73,7 +73,7 @@ class LineWidget(Widget):
             self.refresh(*changed)
 
     def render_line(self, y: int) -> Strip:
-        """One line of what was written last."""
+        """Render one of the lines that were built last."""
         if (strip := self._strips.get(y)) is None:
             line = self._lines[y] if y < len(self._lines) else []
             segments = [Segment(text, self._style(name)) for text, name in line]
@@ -81,43 +81,43 @@ class LineWidget(Widget):
         return strip
 
     def _style(self, name: str) -> Style:
-        """A style of STYLES, or "": the widget's own. Textual works each out anew when asked."""
+        """The style of a name in STYLES; of "" the widget's own. Cached, since Textual computes it at each call."""
         if (style := self._styles_by_name.get(name)) is None:
             style = self.get_component_rich_style(f"lines--{name}") if name else self.rich_style
             self._styles_by_name[name] = style
         return style
 
     def notify_style_update(self) -> None:
-        """Textual's call when styles have changed."""
+        """Called by Textual when styles have changed."""
         super().notify_style_update()
         self._styles_by_name.clear()
         self._strips.clear()
 
     def on_resize(self) -> None:
-        """What is written follows the size."""
-        self._lines = self.written()
+        """Build the lines for the new size."""
+        self._lines = self.build_lines()
         self._strips.clear()
         self.refresh()
 
 
 def cells(line: Line) -> int:
-    """How many cells a line takes."""
+    """Width of a line, in cells."""
     return sum(cell_len(text) for text, _ in line)
 
 
 def labelled(name: str, *pieces: tuple[str, str], column: int = LABEL) -> Line:
-    """A line with its name before it, in so many cells."""
+    """A line that begins with its name, `column` cells wide."""
     return [(f"{name:<{column}}", "label"), *pieces]
 
 
 def wrapped(name: str, text: str, width: int, style: str = "value", column: int = LABEL) -> list[Line]:
-    """A text broken between words, in as many lines as it needs, with its name before the first."""
+    """A text wrapped between words. The first line begins with the name."""
     parts = wrap(printable(text), max(8, width - column))
     return [labelled("" if at else name, (part, style), column=column) for at, part in enumerate(parts)]
 
 
 def flowed(items: Iterable[Line], width: int, gap: int = 2) -> list[Line]:
-    """The items side by side, in as many lines as they need; one that is wider than a line has it to itself."""
+    """Place items side by side, on as many lines as needed. An item wider than a line gets its own."""
     lines: list[Line] = [[]]
     for item in items:
         if lines[-1] and cells(lines[-1]) + gap + cells(item) > width:
@@ -133,13 +133,13 @@ def bar_of(part: float | None, width: int) -> Line:
 
 
 def gauge(part: float | None, width: int) -> Content:
-    """A bar that is `part` in 0..1 full, for a widget that renders `Content`."""
+    """A bar that is `part` in 0..1 full, as `Content`."""
     filled, empty = bar(part, width)
     return Content.assemble((filled, "$accent on $foreground 12%"), (empty, "on $foreground 12%"))
 
 
 def figures_of(*pairs: tuple[str, str], gap: int = 2) -> Line:
-    """`name value  name value` with the names dimmed."""
+    """`name value  name value`, with dimmed names."""
     line: Line = []
     for name, value in pairs:
         line += [(f"{name} " if name else "", "label"), (value, "value"), (" " * gap, "label")]

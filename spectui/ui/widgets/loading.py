@@ -1,4 +1,4 @@
-"""How far loading is, in one line above the prompt, while a person can already type."""
+"""The progress of loading, in one line above the prompt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LoadingLine(Widget):
         self.refresh()
 
     def update_loading(self, loading: Loading) -> None:
-        """Draw how far it is now."""
+        """Show the progress."""
         self._loading = loading
         self.add_class("-loading")
         self.refresh()

@@ -1,4 +1,4 @@
-"""A number on one row: its name, where it stands in its range, its value."""
+"""A number on one row: its name, its position in the range, its value."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 LABEL, VALUE = 11, 5
-"""Columns of the name and of the value, the same for every slider so that they stand under each other."""
+"""Width of the name and of the value, equal for all sliders so that they align."""
 
 
 class Slider(Widget, can_focus=True):
     """A number between `low` and `high`: an int if those and `step` are, and a float otherwise.
 
-    Keys and the mouse turn it in steps. A number that is typed or assigned stays as it is: a knob may stand between steps.
+    Keys and the mouse change it in steps. A typed or assigned number is kept as it is, also between two steps.
     """
 
     HELP = """\
@@ -99,7 +99,7 @@ back to the default.
         self.set_reactive(Slider.value, self._in_range(value))
 
     def set_value(self, value: float, notify: bool = False) -> None:
-        """Put the slider to `value`; with `notify`, send `Changed` if that is another."""
+        """Set the value; with `notify`, send `Changed` if it is another."""
         before = self.value
         self.value = value
         if notify and self.value != before:
@@ -130,7 +130,7 @@ back to the default.
         self.set_value(self.default, notify=True)
 
     def on_key(self, event: events.Key) -> None:
-        """Take a number that is typed: Enter turns there, Escape forgets it."""
+        """Collect a typed number: Enter sets it, Escape drops it."""
         if event.character is not None and (event.character.isdecimal() or event.character in "-."):
             self._typed += event.character
         elif not self._typed or event.key not in ("backspace", "enter", "escape"):
@@ -147,24 +147,24 @@ back to the default.
         self.refresh()
 
     def forget(self) -> bool:
-        """Forget a number that is being typed. False if there is none."""
+        """Drop a number that is being typed. False if there is none."""
         typed, self._typed = self._typed, ""
         self.refresh()
         return bool(typed)
 
     def on_blur(self) -> None:
-        """Forget a number that was not finished."""
+        """Drop an unfinished number."""
         self._typed = ""
         self.refresh()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Go to the mouse, and stay with it until it is released."""
+        """Set the value under the mouse, and follow the mouse until it is released."""
         event.stop()
         self.capture_mouse()
         self._follow(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow a drag, also beside the slider."""
+        """Follow a drag, also outside the slider."""
         if self.app.mouse_captured is self:
             event.stop()
             self._follow(event)
@@ -179,7 +179,7 @@ back to the default.
 
     @property
     def _cells(self) -> int:
-        # A long number, such as a seed, takes its room from the track.
+        # A long number, such as a seed, shortens the track.
         return max(1, self.size.width - LABEL - max(VALUE, len(self._figure)) - 2)
 
     @property

@@ -1,4 +1,4 @@
-"""The top line: which model writes, which one drafts, and how full the context is."""
+"""The top line: target, draft, and how full the context is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOUBLE = 160
 
 
 class TitleLine(Widget):
-    """`target ⟵ drafted by draft` and the context's bar. Below 100 columns the line of figures tells the context."""
+    """`target ⟵ drafted by draft` and the context's bar. Below 100 columns `StatusLine` shows the context."""
 
     DEFAULT_CSS = """
     TitleLine { height: 1; padding: 0 1; background: $panel; pointer: pointer; }
@@ -37,7 +37,7 @@ class TitleLine(Widget):
         self.refresh()
 
     def update_figures(self, figures: Figures) -> None:
-        """Draw the context anew, if it has changed."""
+        """Draw the context again if it has changed."""
         changed = (figures.context, figures.n_ctx) != (self._figures.context, self._figures.n_ctx)
         self._figures = figures
         if changed:
@@ -59,7 +59,7 @@ class TitleLine(Widget):
         if not target:
             return Content.styled("spectui", "bold").truncate(width)
         middle = "  ⟵ drafted by  " if draft else "  without a draft"
-        # Both ends of a name tell models apart, so it is the longer name that gives way.
+        # Models differ at both ends of their names, so the longer name is shortened in the middle.
         if draft and cell_len(target + middle + draft) > width:
             middle = "  ⟵  "
         room = max(0, width - cell_len(middle))
@@ -82,7 +82,7 @@ class TitleLine(Widget):
 
 
 def shorten(name: str, width: int) -> str:
-    """A name in at most `width` cells, its middle left out."""
+    """A name in at most `width` cells, without its middle."""
     if cell_len(name) <= width:
         return name
     if width < 3:

@@ -22,7 +22,7 @@ class SwitchApp(App[None]):
 
     @on(ChoiceRow.Changed)
     def note(self, event: ChoiceRow.Changed) -> None:
-        assert event.control is event.switch is self.query_one(ChoiceRow)
+        assert event.control is event.row is self.query_one(ChoiceRow)
         self.seen.append(event.value)
 
 
