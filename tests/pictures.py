@@ -22,7 +22,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import THEMES, hold_cursor, load, wait_until
+from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until
 from tests.ui.shelves import HEADS, Known, listed
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

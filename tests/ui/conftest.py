@@ -17,7 +17,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.screen import chat
 from spectui.ui.textual_patches import refresh_rate
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import PAIR, THEMES, Make, Window, load
+from tests.ui.pilot_helpers import PAIR, THEMES, Make, Window, load
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader, VocabularyDigest
-from tests.ui.driving import wait_until
+from tests.ui.pilot_helpers import wait_until
 
 QWEN = VocabularyDigest("gpt2", 152_000, ((152_000, "a"),))
 LLAMA = VocabularyDigest("gpt2", 128_000, ((128_000, "b"),))

@@ -15,8 +15,8 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
-from tests.ui.seeing import one_line, said, screen_text
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, wait_until, write_reply
+from tests.ui.screen_text import one_line, said, screen_text
 
 
 async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import LABEL
-from tests.ui.driving import wait_until
+from tests.ui.pilot_helpers import wait_until
 
 
 class SwitchApp(App[None]):

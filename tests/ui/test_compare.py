@@ -20,8 +20,8 @@ from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.store.kept import last
-from tests.ui.driving import PAIR, Make, Window, answer, ask, load, wait_until
-from tests.ui.seeing import one_line, said, screen_text
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, wait_until
+from tests.ui.screen_text import one_line, said, screen_text
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
 

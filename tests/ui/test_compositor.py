@@ -14,7 +14,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.rounds import RoundsPage
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Make, Window, ask, hold_cursor, load, wait_until, write_reply
+from tests.ui.pilot_helpers import Make, Window, ask, hold_cursor, load, wait_until, write_reply
 
 SIZE = (120, 40)
 

@@ -21,8 +21,8 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, some_rounds
-from tests.ui.driving import Make, Window, ask, burst, wait_until, write_reply
-from tests.ui.seeing import said
+from tests.ui.pilot_helpers import Make, Window, ask, burst, wait_until, write_reply
+from tests.ui.screen_text import said
 
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
 

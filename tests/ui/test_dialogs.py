@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectui.ui.dialogs.questions import LineScreen
-from tests.ui.driving import Window, wait_until
+from tests.ui.pilot_helpers import Window, wait_until
 
 
 async def test_enter_twice_at_once_is_one_answer(window: Window) -> None:

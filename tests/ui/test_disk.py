@@ -18,8 +18,8 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, last, some_rounds
-from tests.ui.driving import Make, Window, answer, ask, wait_until
-from tests.ui.seeing import said
+from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
+from tests.ui.screen_text import said
 
 
 class Held:

@@ -20,8 +20,8 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import last
-from tests.ui.driving import Make, Window, answer, ask, load, wait_until
-from tests.ui.seeing import REPLY, one_line, said
+from tests.ui.pilot_helpers import Make, Window, answer, ask, load, wait_until
+from tests.ui.screen_text import REPLY, one_line, said
 
 
 async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: str = "") -> None:

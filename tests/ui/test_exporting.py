@@ -15,8 +15,8 @@ from spectui.store.journal import Journal
 from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.questions import ConfirmScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Window, answer, ask, wait_until
-from tests.ui.seeing import REPLY
+from tests.ui.pilot_helpers import Window, answer, ask, wait_until
+from tests.ui.screen_text import REPLY
 
 
 async def said(pilot: Pilot[None], engine: FakeEngine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.rounds import RoundsPage
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Window, wait_until
+from tests.ui.pilot_helpers import Window, wait_until
 
 
 async def test_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:

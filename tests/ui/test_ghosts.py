@@ -11,8 +11,8 @@ from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import last
-from tests.ui.driving import Window, answer, ask, wait_until
-from tests.ui.seeing import REPLY, screen_text
+from tests.ui.pilot_helpers import Window, answer, ask, wait_until
+from tests.ui.screen_text import REPLY, screen_text
 
 WITH_GHOSTS = "   def add(a, b):\n        pass⏎return a + b"
 

@@ -10,8 +10,8 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Window, answer, ask, burst, wait_until
-from tests.ui.seeing import one_line, screen_text
+from tests.ui.pilot_helpers import Window, answer, ask, burst, wait_until
+from tests.ui.screen_text import one_line, screen_text
 
 
 def lines(app: SpectuiApp) -> list[str]:

@@ -23,8 +23,8 @@ from spectui.ui.transcript.token_cursor import TokenCursor
 from spectui.ui.transcript.wrap import Flow
 from spectui.ui.widgets.line_widget import cells
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until, write_reply
+from tests.ui.screen_text import screen_text
 
 
 def said(app: SpectuiApp) -> str:

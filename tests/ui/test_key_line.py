@@ -10,8 +10,8 @@ from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.transcript.inspector import Inspector
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import Window, answer, ask, wait_until, write_reply
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import Window, answer, ask, wait_until, write_reply
+from tests.ui.screen_text import screen_text
 
 
 def keys(app: SpectuiApp) -> list[str]:

@@ -45,8 +45,8 @@ from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.terminal import Terminal
-from tests.ui.driving import Make, Window, answer, ask, click_key, load, wait_until
-from tests.ui.seeing import one_line
+from tests.ui.pilot_helpers import Make, Window, answer, ask, click_key, load, wait_until
+from tests.ui.screen_text import one_line
 from tests.ui.test_driver import events_of
 
 

@@ -13,8 +13,8 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import Make, Window, ask, burst, wait_until, write_reply
-from tests.ui.seeing import one_line, said, screen_text
+from tests.ui.pilot_helpers import Make, Window, ask, burst, wait_until, write_reply
+from tests.ui.screen_text import one_line, said, screen_text
 
 
 async def test_switches_act_at_once_by_hand_key_and_palette(window: Window, engine: FakeEngine) -> None:

@@ -14,8 +14,8 @@ from spectui.knobs import Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import PAIR, ask, burst, load, wait_until
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import PAIR, ask, burst, load, wait_until
+from tests.ui.screen_text import screen_text
 from tests.ui.shelves import LLAMA, Known, head
 
 HEADS = [

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Make, ask, wait_until
+from tests.ui.pilot_helpers import Make, ask, wait_until
 
 ROUND = 5
 """Tokens that come together."""

@@ -28,8 +28,8 @@ from spectui.ui.dashboard.why import why_no_drafts
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import Line, cells
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import Make, Window, ask, load, wait_until, write_reply
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until, write_reply
+from tests.ui.screen_text import screen_text
 
 
 def text_of(lines: list[Line]) -> list[str]:

@@ -11,8 +11,8 @@ from spectui.knobs import Knobs
 from spectui.presets import Presets
 from spectui.ui.app import SpectuiApp
 from spectui.ui.textual_patches.palette import Palette
-from tests.ui.driving import wait_until
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import wait_until
+from tests.ui.screen_text import screen_text
 
 
 @pytest.mark.parametrize("key", ["ctrl+p", "alt+a"])

@@ -13,9 +13,9 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
-from tests.ui.picturing import picture, pictured
+from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.shelves import HEADS, Known, listed
+from tests.ui.snapshots import picture, pictured
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 STYLED = (120, 40)

@@ -14,7 +14,7 @@ from spectui.store.prompts import PromptHistory
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Window, answer, ask, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, wait_until
 
 
 class Box(App[None]):

@@ -19,7 +19,7 @@ from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.driving import write_reply
+from tests.ui.pilot_helpers import write_reply
 
 EVENTS = int(os.environ.get("TEST_EVENTS", "240"))
 RUNS = max(2, EVENTS // 500)

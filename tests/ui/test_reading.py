@@ -11,7 +11,7 @@ from spectui.chat.prose import Part, code_blocks, parts, said
 from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Make, Window, ask, load, wait_until
+from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until
 
 REPLY = """<think>
 Should I

@@ -16,8 +16,8 @@ from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import last
-from tests.ui.driving import PAIR, Make, Window, answer, ask, wait_until, write_reply
-from tests.ui.seeing import REPLY, one_line, said, shown
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, wait_until, write_reply
+from tests.ui.screen_text import REPLY, one_line, said, shown
 
 
 async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:

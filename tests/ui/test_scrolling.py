@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spectui.ui.transcript.transcript import Transcript
-from tests.ui.driving import wait_until
+from tests.ui.pilot_helpers import wait_until
 from tests.ui.test_transcript import TranscriptApp, a_round, rows
 
 

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import App, ComposeResult
 
 from spectui.ui.widgets.slider import LABEL, Slider, shown
-from tests.ui.driving import wait_until
+from tests.ui.pilot_helpers import wait_until
 
 
 class SliderApp(App[None]):

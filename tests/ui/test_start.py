@@ -17,8 +17,8 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Make, load, wait_until
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import Make, load, wait_until
+from tests.ui.screen_text import screen_text
 
 
 async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Window, ask, wait_until
-from tests.ui.seeing import screen_text
+from tests.ui.pilot_helpers import Window, ask, wait_until
+from tests.ui.screen_text import screen_text
 
 
 async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(window: Window) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.widgets import Label, TextArea
 
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
-from tests.ui.driving import Window, wait_until
+from tests.ui.pilot_helpers import Window, wait_until
 
 
 async def test_a_tiny_window_keeps_its_rows_for_the_text(window: Window) -> None:

@@ -18,7 +18,7 @@ from spectui.ui.textual_patches.palette import Palette
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import PAIR, THEMES, click_key, wait_until
+from tests.ui.pilot_helpers import PAIR, THEMES, click_key, wait_until
 
 SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()
 GOOD = 'name = "mine"\nprimary = "#123456"\n'

@@ -19,7 +19,7 @@ from spectui.store.journal import Journal, Known
 from spectui.store.library import last
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import Window, ask, wait_until
+from tests.ui.pilot_helpers import Window, ask, wait_until
 
 FOLDED = "   ▸ thinking: 6 tokens, 0.6 s"
 THOUGHT = ("<think>", "\n", "let", " me", " see", "</think>")

@@ -22,7 +22,7 @@ from spectui.ui.transcript.legend import Legend
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import PAIR, Window, answer, ask, wait_until
+from tests.ui.pilot_helpers import PAIR, Window, answer, ask, wait_until
 
 
 class TranscriptApp(App[None]):

@@ -17,8 +17,8 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
-from tests.ui.driving import PAIR, THEMES, Window, load, wait_until
-from tests.ui.seeing import shown
+from tests.ui.pilot_helpers import PAIR, THEMES, Window, load, wait_until
+from tests.ui.screen_text import shown
 
 
 def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = None) -> SpectuiApp:

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from spectui.knobs import Setup
 from spectui.ui.dashboard.dashboard import Dashboard
 from tests.fake_engine import FakeEngine
-from tests.ui.driving import PAIR, Make, ask, wait_until
+from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
 
 ALONE = replace(PAIR, draft=None)
 FIXED = {"policy": "fixed", "drafter": "model"}

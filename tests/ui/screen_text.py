@@ -1,4 +1,4 @@
-"""What a person sees of the chat window."""
+"""The window's text, as a person reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.app import App
 from spectui.ui.transcript.transcript import Transcript
 
 REPLY = "def add(a, b):\n    return a + b\n"
-"""What `driving.write_reply` writes."""
+"""What `pilot_helpers.write_reply` writes."""
 
 
 def screen_text(app: App[Any]) -> str:

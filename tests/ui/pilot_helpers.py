@@ -1,4 +1,4 @@
-"""Driving the chat window in tests: load, ask, answer, and wait for what is seen instead of sleeping."""
+"""Helpers for a window under Textual's pilot: load, ask, answer, and wait for conditions instead of sleeping."""
 
 from __future__ import annotations
 
