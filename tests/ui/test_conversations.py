@@ -21,7 +21,7 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, some_rounds
-from tests.ui.pilot_helpers import Make, Window, ask, burst, wait_until, write_reply
+from tests.ui.pilot_helpers import Make, Window, ask, burst, paste, wait_until, write_reply
 from tests.ui.screen_text import said
 
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
@@ -77,7 +77,7 @@ async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine
     async with app.run_test() as pilot:
         await pilot.press("f12")
         await listed(pilot, 3)
-        await pilot.press(*"secon")
+        await paste(pilot, "secon")
         await listed(pilot, 1)
         assert "second question" in lines(app)[0]
         await pilot.press("x")

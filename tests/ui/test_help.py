@@ -10,7 +10,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, answer, ask, burst, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, burst, paste, wait_until
 from tests.ui.screen_text import one_line, screen_text
 
 
@@ -30,7 +30,7 @@ async def helped(pilot: Pilot[None]) -> None:
 async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[int, int]) -> None:
     async with window(size=size) as (app, pilot):
         await helped(pilot)
-        await pilot.press(*"colour tok")
+        await paste(pilot, "colour tok")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[0] == "chat" and lines(app)[1].split()[0] == "F2"
         await pilot.press("enter")
@@ -51,7 +51,7 @@ async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None
         await helped(pilot)
         rows = [row for row in screen_text(app).splitlines() if row.startswith("│   ")]
         assert len(rows) >= 12 and sum(row.split()[1].startswith(("F", "Ctrl+", "Alt+")) for row in rows) >= 10
-        await pilot.press(*"decode the last")
+        await paste(pilot, "decode the last")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[1].endswith("…")
         assert "Decode the last prompt again without drafts, and measure" in screen_text(app), "whole, below"
@@ -63,7 +63,7 @@ async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(window: Wi
         assert any(line.split()[:2] == ["Alt+F9", "Ghosts"] for line in lines(app))
         assert not any(line.split()[:1] == ["F3"] for line in lines(app))
         assert any("F11 sends." in line for line in lines(app))
-        await pilot.press(*"alt+f9")
+        await paste(pilot, "alt+f9")
         await wait_until(pilot, lambda: "in [ui.keys]: ghosts" in screen_text(app))
 
 
@@ -71,7 +71,7 @@ async def test_what_stands_on_the_screen_is_explained(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+3")
         await helped(pilot)
-        await pilot.press(*"positions")
+        await paste(pilot, "positions")
         await wait_until(pilot, lambda: "Each column is the acceptance at that position" in one_line(app))
         assert "Each column is a round" not in "".join(lines(app)), "that page is not seen"
 
@@ -95,7 +95,8 @@ async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: F
         await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
         await helped(pilot)
         assert any("Edit or branch" in line for line in lines(app)) and not any("Ghosts" in line for line in lines(app))
-        await pilot.press(*"close", "enter")
+        await paste(pilot, "close")
+        await pilot.press("enter")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
 

@@ -14,7 +14,7 @@ from spectui.knobs import Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import PAIR, ask, burst, load, wait_until
+from tests.ui.pilot_helpers import PAIR, ask, burst, load, paste, wait_until
 from tests.ui.screen_text import screen_text
 from tests.ui.shelves import LLAMA, Known, head
 
@@ -90,7 +90,8 @@ async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: Sp
         for told in ("800 MB", "Q8_0", "32 768", "llama 1.5B"):  # size, quantisation, context, architecture
             assert told in lines["llama"]
         assert "is damaged or cut short" in screen_text(app)
-        await pilot.press(*"target", "enter")
+        await paste(pilot, "target")
+        await pilot.press("enter")
         await wait_until(pilot, lambda: "✓" in screen_text(app))
         rows = screen_text(app).splitlines()
         lines = {name: next(row for row in rows if f" {name} " in row) for name in ("tiny", "llama", "mamba")}
@@ -105,7 +106,8 @@ async def test_the_likeliest_draft_is_proposed_for_another_target(
     app = make_app(Setup(model="/models/llama.gguf"), shelf=Known(HEADS))
     async with app.run_test() as pilot:
         await opened(pilot, engine)
-        await pilot.press(*"target", "enter")
+        await paste(pilot, "target")
+        await pilot.press("enter")
         assert pointed(pilot) == "tiny"
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
@@ -123,7 +125,7 @@ async def test_without_a_draft(app: SpectuiApp, engine: FakeEngine):
 async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, engine: FakeEngine):
     async with app.run_test() as pilot:
         screen = await opened(pilot, engine)
-        await pilot.press(*"broken")
+        await paste(pilot, "broken")
         assert "Is damaged or cut short" in about(pilot)
         await pilot.press("enter")
         assert listed(pilot) == ["broken"]

@@ -15,7 +15,7 @@ from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, ask, wait_until
+from tests.ui.pilot_helpers import Window, ask, paste, wait_until
 from tests.ui.screen_text import screen_text
 
 
@@ -74,7 +74,8 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
         saved = engine.knobs
         await pilot.press("alt+6", "alt+s")
         await wait_until(pilot, lambda: app.screen.query(Input))
-        await pilot.press(*"quick", "enter")
+        await paste(pilot, "quick")
+        await pilot.press("enter")
         await wait_until(pilot, lambda: Presets(tmp_path / "config.toml").names() == ["quick"])
         preset = app.screen.query_one("#preset", ChoiceRow)
         assert preset.value == "quick"
@@ -98,7 +99,7 @@ async def test_a_name_is_seen_and_taken_or_thought_better_of_by_mouse(
         for word, kept in (("cancel", []), ("save", ["quick"])):
             await pilot.press("alt+s")
             await wait_until(pilot, lambda: app.screen.query(Input))
-            await pilot.press(*"quick")
+            await paste(pilot, "quick")
             await wait_until(pilot, lambda: "quick" in screen_text(app))
             line = app.screen.query_one(ActionLine)
             await pilot.click(line, offset=(str(line.render()).index(word) + 1, 0))

@@ -18,7 +18,7 @@ from spectui.ui.textual_patches.palette import Palette
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import PAIR, THEMES, click_key, wait_until
+from tests.ui.pilot_helpers import PAIR, THEMES, click_key, paste, wait_until
 
 SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()
 GOOD = 'name = "mine"\nprimary = "#123456"\n'
@@ -174,11 +174,11 @@ async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine, by: str) -
             else:
                 await pilot.press("ctrl+p")
             await wait_until(pilot, lambda: isinstance(app.screen, Palette))
-            await pilot.press(*"theme")
+            await paste(pilot, "theme")
             await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
             await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen.query(Input) and "themes" in app.screen.query_one(Input).placeholder)
-        await pilot.press(*"spectui-light")
+        await paste(pilot, "spectui-light")
         await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.theme == "spectui-light" and len(app.screen_stack) == 1)
