@@ -175,8 +175,8 @@ async def inspect(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.press("alt+2", "f4", "left", "up", "up", "left")
 
 
-async def places(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """The page of places."""
+async def positions(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The page of positions."""
     await finished(pilot, engine)
     await pilot.press("f10", "f10")
 
@@ -185,7 +185,7 @@ async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
     """draft-max turned from 4 to 16 in the middle of the reply."""
     chat = pilot.app.screen
     assert isinstance(chat, ChatScreen)
-    chat.turn("draft_max", 4)
+    chat.levers.turn("draft_max", 4)
     await asked(pilot, engine)
     await play(pilot, engine, script()[:SHORT])
     chat.query_one("#slider-draft-max", Slider).focus()
@@ -225,7 +225,7 @@ async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), them
 
 def main() -> None:
     """Draw the README's, or with a directory all."""
-    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, places, turn, compare, models)
+    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, positions, turn, compare, models)
     if not sys.argv[1:]:
         DOCS.mkdir(exist_ok=True)
         for scene in scenes:

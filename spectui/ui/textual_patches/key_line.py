@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Footer
-from textual.widgets._footer import FooterKey
+from textual.widgets._footer import FooterKey as FooterKey  # tests look for the keys
 
 AROUND = 3
 """Blanks of an entry: before the key, behind it, and behind the description."""
