@@ -41,7 +41,7 @@ def token_lines(token: Token, round: Round, width: int) -> list[Line]:
     return [
         [(quoted(token.text, max(LABEL, width - cells(known))), token.origin), *known],
         _origin(token, round, place, width),
-        _times(round),
+        _times(round, width),
         *_likeliest(round, place, width),
     ]
 
@@ -79,16 +79,21 @@ def _likeliest(round: Round, place: int, width: int) -> list[Line]:
     return [labelled(name, *line) for name, line in zip(("likeliest", ""), [*lines, []], strict=False)]
 
 
-def _times(round: Round) -> Line:
-    return labelled(
-        f"round {round.index}",
-        (f"{milliseconds(round.seconds)} ms: ", "value"),
-        *figures_of(
-            ("draft", milliseconds(round.draft_s)), ("verify", milliseconds(round.verify_s)),
-            ("sampling", milliseconds(round.choose_s)), ("other", milliseconds(round.rest_s)),
-            gap=1,
-        ),
-    )  # fmt: skip
+def _times(round: Round, width: int) -> Line:
+    """The round's milliseconds, with less space between them where that makes them fit."""
+    times = (
+        ("draft", round.draft_s),
+        ("verify", round.verify_s),
+        ("sampling", round.choose_s),
+        ("other", round.rest_s),
+    )
+    line: Line = []
+    for gap in (2, 1):
+        figures = figures_of(*((name, milliseconds(seconds)) for name, seconds in times), gap=gap)
+        line = labelled(f"round {round.index}", (f"{milliseconds(round.seconds)} ms: ", "value"), *figures)
+        if cells(line) <= width:
+            break
+    return line
 
 
 def quoted(text: str, room: int | None = None) -> str:
