@@ -111,8 +111,11 @@ class Pair:
                     drafting = draft_costs(self.draft_memory, draft_key, stopped)
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
-            told = [_rounds_alike(found, strict)]
-            if short != placement.target_flash(setup, long=True):
+            long = placement.target_flash(setup, long=True)
+            told = [
+                _rounds_alike(found, strict, "except behind a long text" if short != long else "in an empty context")
+            ]
+            if short != long:
                 told.append(_attends_dearly(found))
             self.remarks["target"] = "; ".join(filter(None, told))
             if found.equal_up_to < found.tried and not strict:
@@ -363,13 +366,13 @@ class Pair:
         self._loaded.pop("draft", None)
 
 
-def _rounds_alike(found: TargetCosts, strict: bool) -> str:
-    """Up to which size of pass the logits were found equal."""
+def _rounds_alike(found: TargetCosts, strict: bool, where: str) -> str:
+    """Up to which size of pass the logits were found equal, and where."""
     if found.tried < 2:
         return ""
     if found.equal_up_to < 2:
-        return "passes of several tokens round otherwise than single ones"
-    found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, in an empty context"
+        return "passes of several tokens round differently from single ones"
+    found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, {where}"
     return f"{found_so}; strict makes none longer" if strict else found_so
 
 
@@ -381,7 +384,7 @@ def _attends_dearly(found: TargetCosts) -> str:
         return ""
     return (
         f"behind {_BEHIND:,} tokens a pass over one takes {times:.1f} times as long: -fa off may be faster, but there passes "
-        "of several tokens round otherwise"
+        "of several tokens round differently"
     )
 
 

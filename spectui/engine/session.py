@@ -39,6 +39,8 @@ class Session:
         """`on_event` is called in that thread, and should return in microseconds."""
         self.knobs = Knobs()
         """Read once per round."""
+        self.strict = False
+        """Whether only passes were asked for whose logits do not depend on their size."""
         self._emit = on_event
         self._interrupt = interrupt or Interrupt()
         self._pair: Pair | None = None
@@ -56,6 +58,7 @@ class Session:
         if setup.model is not None and demo.is_demo(setup):
             demo.make_draft(Path(setup.model), self._pair.progress("making the demo's draft"))
         self._pair.load(setup)
+        self.strict = setup.strict == "on"
         loaded = Loaded(setup, self._pair.target_info(), self._pair.draft_info(), list_devices())
         self._emit(loaded)
         if demo.is_demo(setup):

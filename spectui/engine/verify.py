@@ -1,4 +1,4 @@
-"""Is the text really plain decoding's? Decode it again without a draft, and explain the first difference, if there is one."""
+"""Decode a reply again without drafts, compare the texts, and explain the first difference."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.engine.events import Finished, Message, RoundDone
+from spectui.engine.near_tie import kernels_sentence
 from spectui.engine.session import Session
 from spectui.speculation.choice import choose
-from spectui.speculation.evaluator import Evaluator
-from spectui.speculation.records import Round
-from spectui.speculation.sampling import likeliest
+from spectui.speculation.evaluator import Evaluator, feed
+from spectui.speculation.records import Round, Token
+from spectui.speculation.sampling import likeliest, probability
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`same`: the texts are alike, token by token. `sentences`: what was found, in words."""
+    """`same`: the texts are equal, token by token. `sentences`: what was found, in words."""
 
     same: bool
     speed_up: float | None
@@ -41,9 +42,14 @@ def verify(session: Session, messages: Sequence[Message], finished: Finished, ro
             False, speed_up, (f"One text ends after {min(len(ours), len(theirs))} tokens, the other goes on.",)
         )
     a, b = ours[first], theirs[first]
-    sentences = [f"The texts differ from token {first + 1} on: {a.text!r} with drafts, {b.text!r} without."]
-    sentences += _explained(session, messages, [token.id for token in ours[:first]], rounds[a.round], a.id, b.id)
-    return Verdict(False, speed_up, tuple(sentences))
+    return Verdict(
+        False,
+        speed_up,
+        (
+            f"The texts differ from token {first + 1} on: {a.text!r} with drafts, {b.text!r} without.",
+            _explanation(session, messages, rounds, a, b),
+        ),
+    )
 
 
 def _plain(session: Session, messages: Sequence[Message], finished: Finished) -> tuple[Finished, list[Round]]:
@@ -57,41 +63,43 @@ def _plain(session: Session, messages: Sequence[Message], finished: Finished) ->
         session.knobs = before
 
 
-def _explained(
-    session: Session, messages: Sequence[Message], before: list[int], round: Round, ours: int, theirs: int
-) -> list[str]:
-    """Evaluate the round's tokens at once and one by one: do the kernels' logits lead to the two choices?"""
-    memory, prompt = session.memory_and_prompt(messages)
-    text = prompt + before
-    start = round.position - 1  # the token that the round evaluated first
-    drafted = [token.id for token in round.drafted][: round.pass_size - 1]
-    place = len(text) - round.position
-
-    def row(sizes: Sequence[int]) -> NDArray[np.float32]:
-        memory.truncate(0)
-        _fill(memory, text[:start])
-        rest = [text[start], *drafted]
-        for size in sizes:
-            rows = memory.evaluate(rest[:size], size)
-            rest = rest[size:]
-        last: NDArray[np.float32] = rows[place if len(sizes) == 1 else 0].copy()
-        return last
-
-    together = row([len(drafted) + 1])
-    single = row([1] * (place + 1))
-    knobs = round.knobs
-    chosen = choose(together, knobs, len(text), text), choose(single, knobs, len(text), text)
+def _explanation(
+    session: Session, messages: Sequence[Message], rounds: Sequence[Round], ours: Token, theirs: Token
+) -> str:
+    """Evaluate the reply's passes once more, and the same tokens one by one: do the logits lead to the two tokens?"""
+    context, prompt = session.memory_and_prompt(messages)
+    last = rounds[ours.round]
+    text = prompt + [token.id for round in rounds for token in round.tokens if token.position < ours.position]
+    together = _row(
+        context, prompt, [_pass(text, round) for round in rounds[: ours.round + 1]], ours.position - last.position
+    )
+    single = _row(context, prompt, [([token], at) for at, token in enumerate(text) if at >= len(prompt) - 1], 0)
     gap = float(np.abs(together - single).max())
-    lines = [f"likeliest {how}: {session.shown(likeliest(logits, 3), logits)}" for how, logits in
-             (("in the pass", together), ("alone", single))]  # fmt: skip
-    if chosen == (ours, theirs):
-        return [
-            *lines,
-            f"The kernels explain it: their logits depend on the size of the pass, here by up to {gap:.3f}.",
-        ]
-    return [*lines, f"The kernels do not explain it (logits differ by up to {gap:.3f}): please report this."]
+    chosen = [choose(row, last.knobs, len(text), text) for row in (together, single)]
+    if chosen == [ours.id, theirs.id]:
+        p = probability(together, ours.id), probability(single, theirs.id)
+        sentence = kernels_sentence(*p, last.knobs, session.strict)
+        return f"{sentence[0].upper()}{sentence[1:]} (logits differ by up to {gap:.3f})."
+    likely = [f"likeliest {how}: {session.shown(likeliest(row, 3), row)}" for how, row in
+              (("in the pass", together), ("alone", single))]  # fmt: skip
+    return f"The kernels do not explain it (logits differ by up to {gap:.3f}; {'; '.join(likely)}): please report this."
 
 
-def _fill(memory: Evaluator, tokens: list[int]) -> None:
-    for start in range(0, len(tokens), memory.chunk):
-        memory.evaluate(tokens[start : start + memory.chunk], 0)
+def _pass(text: Sequence[int], round: Round) -> tuple[list[int], int]:
+    """The tokens of the round's pass, and the index of the first. Padding had other tokens, which change no other row."""
+    drafted = [token.id for token in round.drafted][: round.pass_size - 1]
+    tokens = [text[round.position - 1], *drafted]
+    return tokens + tokens[-1:] * (round.pass_size - len(tokens)), round.position - 1
+
+
+def _row(
+    context: Evaluator, prompt: list[int], passes: Sequence[tuple[list[int], int]], index: int
+) -> NDArray[np.float32]:
+    """The row at this index of the last pass, after the prompt and all passes were evaluated anew."""
+    context.truncate(0)
+    feed(context, prompt[:-1], lambda: False)
+    for tokens, start in passes:
+        context.truncate(start)
+        rows = context.evaluate(tokens, len(tokens))
+    row: NDArray[np.float32] = rows[index].copy()
+    return row
