@@ -24,6 +24,14 @@ def keys(app: SpectuiApp) -> list[str]:
     return [key.description for key in shown]
 
 
+def drawn(app: SpectuiApp) -> list[str]:
+    """The same, or nothing while the line is drawn for another width."""
+    try:
+        return keys(app)
+    except AssertionError:
+        return []
+
+
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 async def test_no_key_is_cut_at_any_width_and_the_important_ones_come_first(
     window: Window, engine: FakeEngine, width: int
@@ -35,21 +43,21 @@ async def test_no_key_is_cut_at_any_width_and_the_important_ones_come_first(
         assert keys(app)[:4] == ["Send", "Stop", "Quit", "Help"]
         assert keys(app)[-1] == "Palette"
         await pilot.press("f4")
-        await wait_until(pilot, lambda: keys(app)[0] == "Stop")
+        await wait_until(pilot, lambda: drawn(app)[:1] == ["Stop"])
         assert ("Chats" in keys(app)) == (width == 200)
         assert "Inspect" in keys(app)
 
 
 async def test_the_keys_follow_the_width(window: Window) -> None:
     async with window(size=(200, 40)) as (app, pilot):
-        await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
+        await wait_until(pilot, lambda: "Chats" in drawn(app))
         await pilot.resize_terminal(60, 24)
-        await wait_until(pilot, lambda: "Chats" not in keys(app))
+        await wait_until(pilot, lambda: drawn(app) and "Chats" not in drawn(app))
         assert keys(app)[-1] == "Palette"
         await pilot.resize_terminal(20, 5)
-        await wait_until(pilot, lambda: keys(app) == ["Send", "Stop"])
+        await wait_until(pilot, lambda: drawn(app) == ["Send", "Stop"])
         await pilot.resize_terminal(200, 40)
-        await wait_until(pilot, lambda: "Chats" in screen_text(app) and keys(app))
+        await wait_until(pilot, lambda: "Chats" in drawn(app))
 
 
 async def test_the_keys_stay_where_they_are_while_a_reply_comes(window: Window, engine: FakeEngine) -> None:

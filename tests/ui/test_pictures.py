@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -100,3 +101,10 @@ async def test_picture(
         # What stands where depends on the size, how it looks on the theme: styles in one size are enough.
         seen = await pictured(pilot, THEME_NAMES) if size == STYLED else picture(app).text + "\n"
     assert seen == snapshot(extension_class=TextFile)
+
+
+def test_each_picture_on_disk_has_a_test() -> None:
+    """syrupy does not report unused pictures where pytest-xdist runs the tests."""
+    directory = Path(__file__).with_name("__snapshots__") / "test_pictures"
+    names = {f"test_picture[{width}x{height}-{scene.__name__}].txt" for width, height in SIZES for scene in SCENES}
+    assert {picture.name for picture in directory.iterdir()} == names
