@@ -72,7 +72,7 @@ def model_answer() -> tuple[Setup, Answer]:
 
     loaded.knobs = Knobs(temperature=0, predict=4)
     answer((Message("user", "hi"),), lambda _: None)  # what is made at the first call is made before the forks
-    loaded.knobs = Knobs(temperature=0, predict=120)
+    loaded.knobs = Knobs(temperature=0, predict=60)
     return setup, answer
 
 

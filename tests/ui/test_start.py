@@ -150,6 +150,7 @@ async def test_nothing_that_the_start_parsed_or_styled_is_parsed_or_styled_anew(
 
 async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SpectuiApp, "is_headless", False)
+    gc.unfreeze()  # what `pytest_collection_finish` froze
     gc.disable()  # as `spectui chat` does
     try:
         async with make_app().run_test() as pilot:
