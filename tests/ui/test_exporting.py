@@ -11,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from spectui.store import writer
 from spectui.store.journal import Journal
 from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.questions import ConfirmScreen
@@ -58,6 +59,7 @@ async def test_what_the_disk_lacks_is_taken_from_memory(
     window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(writer, "RETRY_S", 0.02)
     kept = tmp_path / "data" / "c.db"
     if fault == "no file":
         kept.parent.write_text("a file stands where the directory should be")
