@@ -142,7 +142,7 @@ async def test_a_new_chat_drops_what_the_old_reply_still_says(window: Window, en
         await wait_until(pilot, lambda: not engine.events)
         assert said(app).strip() == ""
         await ask(pilot, "new")
-        assert engine.generates[-1] == (Message("user", "new"),)
+        await wait_until(pilot, lambda: engine.generates[-1] == (Message("user", "new"),))
 
 
 @pytest.mark.parametrize("stage", ["loading", "generating"])
