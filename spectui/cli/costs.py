@@ -13,7 +13,7 @@ from spectui.cli.options import Command, configuration, setting_options
 
 if TYPE_CHECKING:
     from spectui.engine.events import Loaded
-    from spectui.speculation.policies.economics import Economics
+    from spectui.speculation.policies.cost_model import CostModel
 
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _ACCEPTANCES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -39,46 +39,46 @@ def command(
     session = Session(Printer(text=False, colours=False))
     try:
         loaded = session.load(setup)
-        for line in lines(loaded, session.economics):
+        for line in lines(loaded, session.strategy.costs):
             click.echo(line)
     finally:
         session.close()
 
 
-def lines(loaded: Loaded, economics: Economics) -> Iterator[str]:
+def lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
     """The figures as text, for an empty context."""
-    from spectui.speculation.policies.economics import expected_tokens
+    from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
 
-    if not economics.verify.known:
+    if not costs.verify.known:
         yield "Nothing was measured: leave out --no-profile."
         return
-    plain = economics.verify(1, 0)
+    plain = costs.verify(1, 0)
     speed = f"{plain * 1e3:.1f} ms a token without speculation, {1 / plain:.1f} tokens a second"
     yield f"target  {loaded.target.description}: {speed}"
     if loaded.draft is None:
         yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
     else:
-        first, each = economics.drafting(1), economics.drafting(2) - economics.drafting(1)
+        first, each = costs.drafting(1), costs.drafting(2) - costs.drafting(1)
         yield (
             f"draft   {loaded.draft.description}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
             f"draft, which catches up, {first * 1e3:.1f} ms"
         )
     yield ""
     yield _row("drafted", "pass", "round", "pays from", [f"at {acceptance:.0%}" for acceptance in _ACCEPTANCES])
+    longest = max(_LENGTHS)
+    passes = [costs.verify.least(length + 1, 0) / plain for length in range(longest + 1)]
+    times = [time + costs.drafting(length) / plain for length, time in enumerate(passes)]
     for length in _LENGTHS:
-        needed = economics.needed(length, 0)
+        needed = break_even_at(length, times[length], 1.0)
         yield _row(
             str(length),
-            f"{economics.verify(length + 1, 0) / plain:.2f}",
-            f"{economics.passes(length, 0):.2f}",
+            f"{passes[length]:.2f}",
+            f"{times[length]:.2f}",
             "never" if needed is None else f"{needed:.0%}",
-            [
-                f"{expected_tokens(acceptance, length) / economics.passes(length, 0):.2f}x"
-                for acceptance in _ACCEPTANCES
-            ],
+            [f"{expected_tokens(acceptance, length) / times[length]:.2f}x" for acceptance in _ACCEPTANCES],
         )
     yield ""
-    lowest = economics.break_even(0, max(_LENGTHS))
+    lowest = break_even(times, 1.0)
     if lowest is None:
         yield (
             "Pass and round are in plain passes. Drafting by this model cannot pay here: take a smaller one, or one with fewer "

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spectui.engine import draft_copy, experience, placement
+from spectui.engine import draft_copy, placement
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
-from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, state_file, target_costs
+from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
@@ -27,7 +27,7 @@ from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.vocabulary import VocabularyError
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.strategy import Strategy
 
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
@@ -71,8 +71,6 @@ class Pair:
         """"target" and "draft" -> what loading found out, in words."""
         self.replies: Replies | None = None
         """Past replies, where they are to be remembered."""
-        self.experience = Path()
-        """Where what the pair teaches is kept."""
 
     def load(self, setup: Setup) -> None:
         """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load."""
@@ -123,11 +121,11 @@ class Pair:
         verify, draft = found.model(), drafting.model(found.drift)
         self._other_kappa = 0.0
         if self._flash_attn != short:
-            verify.kappa, self._other_kappa = 0.0, verify.kappa
+            verify.per_row, self._other_kappa = 0.0, verify.per_row
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
-        self.experience = state_file("experience", (target_key, draft_key))
-        self.strategy = Strategy(self.drafter, Economics(verify, draft), past, experience.recall(self.experience))
+        self.strategy = Strategy(self.drafter, CostModel(verify, draft), past)
+        self.strategy.fills = not self.target.recurrent
         if strict:
             self.strategy.longest = found.equal_up_to - 1
 
@@ -213,8 +211,8 @@ class Pair:
         flash_attn = placement.target_flash(self._setup, long)
         if flash_attn != self._flash_attn:
             self._make_memory(flash_attn)
-            verify = self.strategy.economics.verify
-            verify.kappa, self._other_kappa = self._other_kappa, verify.kappa
+            verify = self.strategy.costs.verify
+            verify.per_row, self._other_kappa = self._other_kappa, verify.per_row
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.memory is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from spectui.engine import demo, experience
+from spectui.engine import demo
 from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.pair import Pair
 from spectui.errors import SpectuiError
@@ -19,8 +19,8 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
-from spectui.speculation.policies.economics import Economics
 from spectui.speculation.statistics import Statistics
+from spectui.speculation.strategy import Strategy
 
 _MARK_TOKENS = 12
 """Tokens in which `<think>`, and what a template writes after it, fit in any vocabulary."""
@@ -124,7 +124,6 @@ class Session:
         assert decoder.reason is not None
         if pair.replies is not None:
             pair.replies.add(decoder.tokens[len(prompt) :])
-        experience.keep(pair.experience, pair.strategy.experience)
         finished = Finished(
             reason=decoder.reason,
             text="".join(text),
@@ -139,11 +138,11 @@ class Session:
         return finished
 
     @property
-    def economics(self) -> Economics:
+    def strategy(self) -> Strategy:
         """What passes of the loaded pair cost, and what was learned of its drafts. Raises SpectuiError without one."""
         if self._pair is None or self._pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        return self._pair.strategy.economics
+        return self._pair.strategy
 
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:

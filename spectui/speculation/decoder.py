@@ -16,8 +16,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.choice import choose
 from spectui.speculation.drafters.model import Drafter
 from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
-from spectui.speculation.policies.fixed import Policy
-from spectui.speculation.records import Candidate, DraftToken, Fate, Likeliest, Origin, Round, StopReason, Token
+from spectui.speculation.records import Candidate, Likeliest, Reason, Round, StopReason
 from spectui.speculation.sampling import likeliest, probability
 from spectui.speculation.strategy import Strategy
 
@@ -89,70 +88,50 @@ class Decoder:
                 index += 1
 
     def _round(self, index: int, knobs: Knobs, limit: int) -> Round:
+        """Draft, evaluate the draft in one target pass, keep what the target chose."""
         started = perf_counter()
         position = len(self.tokens)
-        drafter, policy = self.strategy.at(knobs, self.tokens)
-        wanted = policy.begin(knobs, position, max(limit, 0))
-        drafted = self._draft(drafter, policy, knobs) if drafter is not None and wanted else []
-        kept = drafted[: policy.keep(drafted)]
+        drafted, sent, reason = self._draft(knobs, max(limit, 0))
         drafted_at = perf_counter()
 
         pending = self.tokens[len(self.target.tokens) :]
-        rows = self.target.evaluate(pending + [candidate.id for candidate in kept], rows=len(kept) + 1)
+        batch = pending + [candidate.id for candidate in drafted[:sent]]
+        unread = self.strategy.unread_rows(len(batch), position, self.target.n_ctx - position - sent)
+        rows = self.target.evaluate(batch + batch[-1:] * unread, rows=sent + 1 + unread)[: sent + 1]
         verified_at = perf_counter()
 
-        choices = self._verify(rows, kept, knobs)
-        best = self._likeliest(rows, choices)
+        choices = self._verify(rows, drafted[:sent], knobs)
+        likeliest = self._likeliest(rows, choices)
         chosen_at = perf_counter()
         self.target.truncate(len(self.tokens) - 1)
 
-        accepted = sum(token == candidate.id for (token, _), candidate in zip(choices, kept, strict=False))
-        judged = len(kept) if accepted < len(choices) else accepted  # behind an accepted end nothing was compared
-        fates: list[Fate] = [
-            "accepted" if place < accepted else "rejected" if place < judged else "ignored"
-            for place in range(len(drafted))
-        ]
-        own: Origin = "plain" if not kept else "bonus" if accepted == len(kept) else "correction"
-        tokens = tuple(
-            Token(
-                id=token,
-                text=self._text(token),
-                origin="accepted" if place < accepted else own,
-                source=kept[place].source if place < accepted else None,
-                round=index,
-                position=position + place,
-                p_draft=kept[place].p if place < accepted else None,
-                p_target=p,
-            )
-            for place, (token, p) in enumerate(choices)
-        )
-        draft_tokens = tuple(
-            DraftToken(candidate.id, self._piece(candidate.id), candidate.p, candidate.source, fate)
-            for candidate, fate in zip(drafted, fates, strict=True)
-        )
-        round = Round(
-            index=index,
-            position=position,
-            knobs=knobs,
-            drafted=draft_tokens,
-            tokens=tokens,
+        verify = self.strategy.costs.verify
+        round = Round.of(
+            index,
+            position,
+            knobs,
+            drafted,
+            sent,
+            [(token, self._text(token), p) for token, p in choices],
+            self._piece,
             draft_s=drafted_at - started,
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
             seconds=perf_counter() - started,
-            pass_size=len(pending) + len(kept),
-            note=policy.note(kept),
-            likeliest=best,
-            plain_s=costs(1, position) if (costs := self.strategy.economics.verify).known else None,
+            pass_size=len(batch) + unread,
+            reason=reason,
+            likeliest=likeliest,
+            plain_s=verify(1, position) if verify.known else None,
         )
         self.strategy.learn(round, drafted)
         return round
 
-    def _draft(self, drafter: Drafter, policy: Policy, knobs: Knobs) -> list[Candidate]:
-        """Candidates for as long as the policy wants them."""
+    def _draft(self, knobs: Knobs, limit: int) -> tuple[list[Candidate], int, Reason]:
+        """Candidates for as long as the policy wants them, how many of them to send, and why."""
+        drafter, policy, value = self.strategy.at(knobs, self.tokens, limit)
         drafted: list[Candidate] = []
 
-        def draft() -> None:
+        def draft(drafter: Drafter) -> None:
             candidates = drafter.propose(self.tokens, knobs)
             while policy.wants_more(drafted, drafter.upcoming):
                 candidate = next(candidates, None)
@@ -160,8 +139,11 @@ class Decoder:
                     break
                 drafted.append(candidate)
 
-        self._guarded(draft)
-        return drafted
+        sent = 0
+        if policy.begin(knobs, len(self.tokens), limit, value) and drafter is not None:
+            self._guarded(lambda: draft(drafter))
+            sent = policy.keep(drafted)
+        return drafted, sent, self.strategy.reason(knobs, drafter, policy, drafted)
 
     def _verify(self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs) -> list[tuple[int, float]]:
         """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`; returns (token, p_target)."""

@@ -7,10 +7,10 @@ No room keeps a second set of counters.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spectui.knobs import Knobs
 
@@ -29,6 +29,41 @@ class StopReason(str, Enum):
     """No cell of the context is left."""
     CANCELLED = "cancelled"
     """A person stopped it."""
+
+
+ReasonKind = Literal[
+    "draft", "measuring", "no room", "strict", "budget", "unread", "uncertain", "unlikely", "no match",
+    "p-min", "draft-min", "drafter off", "profile",
+]  # fmt: skip
+
+
+class Reason(NamedTuple):
+    """Why a policy drafted what it drafted in a round. The window words it.
+
+    draft: `kept` of at most `limit` tokens were sent; auto expects `gain` times plain decoding's speed, others leave it None.
+    profile: the same by the profile policy, `gain` in tokens per second.
+    measuring: what a plain pass costs is not known yet. no room: the context, the reply's limit or draft-max leaves none.
+    strict: not even a pass over two rows is bit-equal to plain decoding's. drafter off: the knob says so.
+    budget: the loss budget does not bear another draft that fails.
+    unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
+    uncertain: something was drafted, and not sent: its first token was accepted with `chance` only.
+    unlikely: the model was not asked, because `chance`, its expected acceptance, is below the break-even of all lengths:
+    `value.break_even(times, rate)`, where `times` are rounds by draft length in plain passes and `rate` is the going rate in
+    tokens per plain pass. A drafted token costs `cost` plain passes.
+    no match: nothing here stood in the text before, and no model drafts.
+    p-min: the next token's confidence `chance` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
+    """
+
+    kind: ReasonKind
+    kept: int = 0
+    limit: int = 0
+    gain: float | None = None
+    chance: float | None = None
+    rate: float | None = None
+    times: tuple[float, ...] = ()
+    cost: float | None = None
+    seconds: float | None = None
+    drafted: int = 0
 
 
 class Candidate(NamedTuple):
@@ -115,12 +150,51 @@ class Round:
     seconds: float
     pass_size: int = 1
     """Tokens that the target evaluated in this pass."""
-    note: str = ""
-    """What the policy did, and why, in words."""
+    reason: Reason | None = None
+    """What the policy did, and why."""
     likeliest: Likeliest | None = None
     """A place for each of `tokens`."""
     plain_s: float | None = None
     """Seconds that a target pass over one token would have taken here, from what was measured so far; None: unknown."""
+
+    @classmethod
+    def of(
+        cls,
+        index: int,
+        position: int,
+        knobs: Knobs,
+        drafted: Sequence[Candidate],
+        sent: int,
+        emitted: Sequence[tuple[int, str, float]],
+        piece: Callable[[int], str],
+        **measured: Any,
+    ) -> Round:
+        """The record of a round that drafted these candidates, sent the first `sent` of them to the target, and emitted these
+        tokens (id, text, p_target) from `position` on. `measured`: the other fields. `piece`: the text of a token by itself.
+        """
+        pairs = zip(emitted, drafted[:sent], strict=False)
+        accepted = next(
+            (n for n, (token, candidate) in enumerate(pairs) if token[0] != candidate.id), min(len(emitted), sent)
+        )
+        judged = sent if accepted < len(emitted) else accepted  # behind an accepted end nothing was compared
+        own: Origin = "plain" if not sent else "bonus" if accepted == sent else "correction"
+        tokens = tuple(
+            Token(token, text, "accepted", drafted[n].source, index, position + n, drafted[n].p, p)
+            if n < accepted
+            else Token(token, text, own, None, index, position + n, None, p)
+            for n, (token, text, p) in enumerate(emitted)
+        )
+        drafts = tuple(
+            DraftToken(
+                each.id,
+                piece(each.id),
+                each.p,
+                each.source,
+                "accepted" if n < accepted else "rejected" if n < judged else "ignored",
+            )
+            for n, each in enumerate(drafted)
+        )
+        return cls(index, position, knobs, drafts, tokens, **measured)
 
     @property
     def rest_s(self) -> float:

@@ -6,89 +6,100 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from spectui.knobs import Knobs
+from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import Drafter, DraftModel
 from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
 from spectui.speculation.evaluator import Cancelled
-from spectui.speculation.policies.automatic import AutoDrafter, AutoPolicy
-from spectui.speculation.policies.draft_prefill import Joining
-from spectui.speculation.policies.economics import Economics
-from spectui.speculation.policies.experience import Experience
+from spectui.speculation.policies.automatic import AutoPolicy
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.draft_prefill import DraftPrefill
 from spectui.speculation.policies.fixed import FixedPolicy, Policy, ProfilePolicy
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.policies.value import DraftValue
+from spectui.speculation.records import Candidate, Reason, Round
 
 
 class Strategy:
     """Lives as long as the pair is loaded: what it learns serves the next reply."""
 
-    def __init__(
-        self,
-        model: DraftModel | None,
-        economics: Economics,
-        past: SuffixAutomaton | None = None,
-        experience: Experience | None = None,
-    ) -> None:
-        """`past`: replies of other conversations, for the suffix drafter. `experience`: what other processes have learned."""
-        self.economics = economics
+    def __init__(self, model: DraftModel | None, costs: CostModel, past: SuffixAutomaton | None = None) -> None:
+        """`past`: replies of other conversations, for the suffix drafter."""
+        self.costs = costs
         self.longest: int | None = None
-        """Most tokens that may be drafted whatever the knobs say; None for no bound."""
-        self._model = self._given_model = model
-        self._joining = Joining(economics)
-        if experience is not None:
-            experience.restore(economics, self._joining)
+        """Most tokens that may be drafted whatever the knobs say (--strict); None for no bound."""
+        self.fills = True
+        """May a pass be filled with rows that nobody reads? Not where the target's memory cannot drop them."""
+        self.auto = AutoPolicy(costs)
+        self.prefill = DraftPrefill(costs, self.auto.acceptance)
+        self.model = model
+        """The draft model; None without one."""
+        self._model = model  # None too after it failed in this reply
         self._suffix = SuffixDrafter(past)
-        self._policies: dict[str, Policy] = {
-            "auto": AutoPolicy(economics),
-            "fixed": FixedPolicy(),
-            "profile": ProfilePolicy(economics),
-        }
-
-    @property
-    def experience(self) -> Experience:
-        """What is worth keeping for the next process."""
-        return Experience.of(self.economics, self._joining)
+        self._policies: dict[str, Policy] = {"auto": self.auto, "fixed": FixedPolicy(), "profile": ProfilePolicy(costs)}
 
     def prepare(self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled) -> None:
         """A reply to this prompt begins, of which the target has read so many tokens in so many seconds.
 
         Raises what the draft model raises.
         """
-        self._model = self._given_model
-        self.economics.ledger.begin()
-        self.economics.calibration.begin()
-        self._joining.begin(read, seconds)
+        self._model = self.model
+        self.auto.begin_reply()
+        self.prefill.begin_reply(read, seconds)
         self._suffix.prepare(tokens, cancelled)
-        model = self._joined(knobs, tokens)
+        model = self._reading_model(knobs, tokens)
         if model is not None:
-            behind, began = model.behind(tokens), perf_counter()
+            lag, began = model.lag(tokens), perf_counter()
             model.prepare(tokens, cancelled)
-            self._joining.read(behind - model.behind(tokens), perf_counter() - began, len(tokens))
+            self.prefill.observe_reading(lag - model.lag(tokens), perf_counter() - began)
 
-    def at(self, knobs: Knobs, tokens: Sequence[int]) -> tuple[Drafter | None, Policy]:
-        """The drafter and the policy that these knobs ask for behind these tokens."""
+    def at(self, knobs: Knobs, tokens: Sequence[int], limit: int) -> tuple[Drafter | None, Policy, DraftValue]:
+        """The drafter and the policy that these knobs ask for, and what a draft of at most `limit` tokens is worth there."""
         policy = self._policies[knobs.policy]
-        if not self.economics.verify.known and knobs.policy != "fixed":
-            policy = self._policies["auto"]  # it begins with a plain round, which the others' rules need too
-        model = self._joined(knobs, tokens)
+        if not self.costs.verify.known and knobs.policy != "fixed":
+            policy = self.auto  # it begins with a plain round, which the others' rules need too
+        model = self._reading_model(knobs, tokens)
+        value = self.auto.value(len(tokens), limit)
         if knobs.drafter == "auto":
-            return AutoDrafter(self._suffix, model, self.economics), policy
+            return MixedDrafter(self._suffix, model, value), policy, value
         drafters: dict[str, Drafter | None] = {"model": model, "suffix": self._suffix}
-        return drafters.get(knobs.drafter), policy
+        return drafters.get(knobs.drafter), policy, value
 
-    def _joined(self, knobs: Knobs, tokens: Sequence[int]) -> DraftModel | None:
+    def unread_rows(self, rows: int, context: int, room: int) -> int:
+        """Rows to add to a pass over so many, because kernels take the larger pass for less time; at most `room`."""
+        verify = self.costs.verify
+        if not self.fills or not verify.known:
+            return 0
+        filled = verify.filled(rows, context)
+        bound = rows + room if self.longest is None else min(rows + room, self.longest + 1)
+        return filled - rows if filled <= bound else 0
+
+    def reason(self, knobs: Knobs, drafter: Drafter | None, policy: Policy, drafted: Sequence[Candidate]) -> Reason:
+        """Why the policy did in this round what it did."""
+        if drafter is None and (knobs.drafter == "off" or self.model is None):
+            return Reason("drafter off" if knobs.drafter == "off" else "no match")
+        reason = policy.reason()
+        if self.longest == 0 and reason.kind == "no room":
+            return Reason("strict")
+        if reason.kind in ("unlikely", "uncertain") and self.prefill.unread_s is not None:
+            return Reason("unread", seconds=self.prefill.unread_s)
+        if reason.kind == "unlikely" and (self._model is None or knobs.drafter == "suffix"):
+            return Reason("no match", limit=reason.limit)
+        return reason
+
+    def _reading_model(self, knobs: Knobs, tokens: Sequence[int]) -> DraftModel | None:
         """The draft model, where these knobs ask for it and reading what it has not read of the text pays."""
-        self.economics.unread_s = self.economics.charged_s = 0.0
         model = self._model if knobs.drafter in ("auto", "model") else None
         if model is None or knobs.policy != "auto":
             return model
-        return model if self._joining.pays(model.behind(tokens), len(tokens), knobs.predict) else None
+        return model if self.prefill.pays(model.lag(tokens), len(tokens), knobs.predict) else None
 
     def drop_model(self) -> None:
-        """The draft model failed: go on without it, and try it again in the next reply, from an empty memory."""
+        """The draft model failed: go on without it, and try it again in the next reply, from an empty context."""
         if self._model is not None:
             self._model.model.truncate(0)
         self._model = None
 
     def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:
         """What a finished round tells, whatever policy it ran under."""
-        self.economics.observe(round, drafted)
-        self._joining.wrote(len(round.tokens), round.pass_size, round.position)
+        self.costs.observe(round, drafted)
+        self.auto.learn(round, drafted)
+        self.prefill.observe_round(len(round.tokens), round.pass_size, round.position)

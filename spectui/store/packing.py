@@ -20,13 +20,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, check, specs
-from spectui.speculation.records import DraftToken, Likeliest, Round, Token
+from spectui.speculation.records import DraftToken, Likeliest, Reason, Round, Token
 from spectui.text import safe
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of a chunk, unpacked: far above a second's rounds, and what a made-up one cannot exceed."""
 
-_PARTS = ("knobs", "drafted", "tokens", "likeliest")  # of a round; they have rows of their own
+_PARTS = ("knobs", "drafted", "tokens", "likeliest", "reason")  # of a round; they have rows of their own
 _FOLLOWING = ("round", "position")  # of a token: they follow from its round and its place there
 _LARGEST = 2**62  # of a number, so that none is infinite, or too large for what is calculated with it
 
@@ -48,7 +48,8 @@ def pack(rounds: Sequence[Round]) -> bytes:
             knobs.append(each.knobs)
         values = [round(value, 6) if type(value) is float else value for value in row(each)]
         drafted, tokens = _rounded(each.drafted), _rounded(map(token_row, each.tokens))
-        rows.append([values, len(knobs) - 1, drafted, tokens, _likeliest_row(each.likeliest, pieces)])
+        likeliest = _likeliest_row(each.likeliest, pieces)
+        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, _reason_row(each.reason)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": token_names,
         "knobs": [dataclasses.asdict(each) for each in knobs], "pieces": list(pieces), "rows": rows,
@@ -63,7 +64,7 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
         knobs = [_knobs(each) for each in table["knobs"]]
         pieces = [_piece(*each) for each in table.get("pieces", ())]
         rounds = []
-        for values, number, drafted, tokens, likeliest in table["rows"]:
+        for values, number, drafted, tokens, likeliest, *reason in table["rows"]:  # older rows have no reason
             fields = _fields(Round, table["round"], values)
             made = Round(
                 **fields,
@@ -71,6 +72,7 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
                 drafted=tuple(DraftToken(**_fields(DraftToken, table["draft"], row)) for row in drafted),
                 tokens=(),
                 likeliest=_likeliest(likeliest, pieces),
+                reason=_reason(reason[0]) if reason and reason[0] is not None else None,
             )
             rounds.append(dataclasses.replace(made, tokens=tuple(_tokens(table["token"], tokens, made))))
         return tuple(rounds)
@@ -119,6 +121,24 @@ def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Like
     return made
 
 
+def _reason_row(reason: Reason | None) -> dict[str, Any] | None:
+    """What differs from the defaults."""
+    if reason is None:
+        return None
+    given = {name: value for name, value in reason._asdict().items() if value != Reason._field_defaults.get(name)}
+    return {name: _share(value) if type(value) is float else value for name, value in given.items()} | (
+        {"times": [_share(time) for time in reason.times]} if reason.times else {}
+    )
+
+
+def _reason(row: Mapping[str, Any]) -> Reason:
+    times = [float(time) for time in row.get("times", ())]
+    if not all(0 <= time < _LARGEST for time in times):
+        raise ValueError(times)
+    plain = {name: value for name, value in row.items() if name != "times"}
+    return Reason(**_fields(Reason, list(plain), list(plain.values())), times=tuple(times))
+
+
 def _piece(number: int, text: str) -> tuple[int, str]:
     return number, safe(text)
 
@@ -159,7 +179,7 @@ def _allowed(kind: type) -> Mapping[str, tuple[frozenset[type], tuple[str, ...]]
     hints = get_type_hints(kind)
     fields = {}
     for name in _names(kind):
-        if name in _PARTS:
+        if name in _PARTS or name == "times":  # they have rows of their own
             continue
         hint = hints[name]
         words = get_args(hint) if get_origin(hint) is Literal else ()

@@ -44,6 +44,11 @@ PROMPTS: dict[str, str] = {
     f"```python\n{_file()}\n```",
     "table": f"Write these planets as a Markdown table with a header.\n\n{_FACTS}",
     "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",
+    "poem": "Write a poem of four stanzas about the first snow in a mountain village.",
+    "translation": "Translate into German: The library opens at nine. Whoever returns a book late pays ten cents a day. "
+    "Children borrow films only with their parents. On Fridays an author reads from a new book, and afterwards there is tea "
+    "for everyone.",
+    "dialogue": "Write a dialogue in which a grandmother teaches her grandson to bake bread, and he asks why at every step.",
 }
 
 QUESTION = (

@@ -25,6 +25,7 @@ from spectui.engine.events import Message
 from spectui.knobs import Setup
 from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.sampling import confidence, probability
+from spectui.speculation.strategy import Strategy
 from tests.benchmarks.prompts import PROMPTS
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, recorded, replay
@@ -39,7 +40,7 @@ _HOPELESS = 0.01
 _CHATS = 24
 
 
-def record(pair: str, models: Path, predict: int) -> Iterator[tuple[str, dict[str, object]]]:
+def record(pair: str, models: Path, predict: int, names: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
     """The recordings of a pair, by the names of the prompts."""
     target, draft, flash_attn = PAIRS[pair]
     spectui = Spectui(
@@ -51,7 +52,8 @@ def record(pair: str, models: Path, predict: int) -> Iterator[tuple[str, dict[st
         ),
         predict,
     )
-    for name, prompt in PROMPTS.items():
+    for name in names:
+        prompt = PROMPTS[name]
         spectui.run(PLAIN, prompt)
         memory, begun = spectui._session.memory_and_prompt([Message("user", prompt)])
         model = spectui._pair.draft_memory
@@ -87,9 +89,9 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
     first, later = [], []
     for seed in range(_CHATS):
         chance = Random(seed)
-        economics = costs.economics(recordings[0].chains is not None)
+        strategy = Strategy(None, costs.model(recordings[0].chains is not None))
         begins = ((each, chance.randrange(0, min(each.length - 48, 65))) for each in chance.sample(recordings, 6))
-        pays = [replay(each.begun_at(place), costs, KNOBS, economics) for each, place in begins]
+        pays = [replay(each.begun_at(place), costs, KNOBS, strategy) for each, place in begins]
         first.append(pays[0])
         later += pays[1:]
     return first, later
@@ -112,18 +114,22 @@ def report() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", choices=sorted(PAIRS), help="make the recordings of this pair anew")
+    parser.add_argument(
+        "--record", choices=sorted(PAIRS), help="record replies of this pair; those to other prompts are kept"
+    )
     parser.add_argument("--models", type=Path, help="directory of the GGUF files")
+    parser.add_argument("--prompts", nargs="+", choices=sorted(PROMPTS), default=list(PROMPTS))
     parser.add_argument("--predict", type=int, default=129)
     args = parser.parse_args()
     if args.record is None:
         report()
         return
-    found = {}
-    for name, recording in record(args.record, args.models, args.predict):
+    file = RECORDED / f"{args.record}.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
+    for name, recording in record(args.record, args.models, args.predict, args.prompts):
         found[name] = recording
         lines = (f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in found.items())
-        (RECORDED / f"{args.record}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

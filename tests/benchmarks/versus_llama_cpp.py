@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean, mean, median
 
-from spectui.engine import experience
 from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
@@ -57,8 +56,6 @@ class Spectui:
     """One side: the engine, loaded once."""
 
     def __init__(self, setup: Setup, predict: int) -> None:
-        experience.recall = lambda file: None  # from cold, and what is learned here is nobody's
-        experience.keep = lambda file, found: None
         self._setup = setup
         self._predict = predict
         self._session = Session(lambda _: None)

@@ -18,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-from spectui.speculation import decoder, strategy
+from spectui.speculation import decoder
+from spectui.speculation import strategy as strategies
 from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import model
+from spectui.speculation.drafters import model as drafters
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
 from spectui.speculation.evaluator import common_prefix
-from spectui.speculation.policies import automatic
-from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.sampling import CONFIDENCE_TOKENS
 from spectui.speculation.strategy import Strategy
 
@@ -84,12 +83,20 @@ class Costs:
     """A look for repetitions."""
     known: Sequence[int] | None = None
     """Sizes that were measured at load; None for all of the table."""
+    pass_s: float = 1.0
+    """Seconds of a plain pass."""
 
-    def economics(self, drafts: bool) -> Economics:
+    def truth(self) -> VerifyCost:
+        """What passes take."""
+        table = {n: passes * self.pass_s for n, passes in self.verify.items()}
+        return VerifyCost(table, 1.0, self.kappa * self.pass_s)
+
+    def model(self, drafts: bool) -> CostModel:
         """What is known of it when a pair is loaded."""
-        known = {n: self.verify[n] for n in self.known or self.verify}
-        draft = DraftCost(1.1 * self.draft, self.draft) if drafts else DraftCost()
-        return Economics(VerifyCost(known, 1.0, self.kappa), draft)
+        known = {n: self.verify[n] * self.pass_s for n in self.known or self.verify}
+        each = self.draft * self.pass_s
+        draft = DraftCost(1.1 * each, each) if drafts else DraftCost()
+        return CostModel(VerifyCost(known, 1.0, self.kappa * self.pass_s), draft)
 
 
 KNOBS = Knobs(temperature=0.0, predict=128)
@@ -99,18 +106,44 @@ _AVX512_BUSY = {1: 1, 2: 1.18, 3: 1.49, 4: 1.56, 5: 2.13, 6: 2.7, 8: 2.75, 9: 2.
 _SMOLLM2 = {1: 1, 2: 1.84, 3: 2.27, 4: 2.77, 5: 3.38, 6: 3.98, 7: 4.29, 9: 5.11, 13: 7.06, 17: 9.02}
 _SMOLLM2_BUSY = {1: 1, 2: 1.64, 3: 2.26, 4: 2.7, 6: 2.9, 7: 3.2, 9: 3.8, 13: 5.5, 17: 8.6, 33: 15.5}
 
+
+def _steps(*passes: float, draft: float, pass_s: float) -> Costs:
+    """A machine from its passes over 1 to 9, 12, 15, 16 and 17 rows; what larger ones take is drawn on."""
+    sizes = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
+    return Costs(
+        dict(zip(sizes, passes, strict=True)), draft, 1e-4, known=(1, 2, 3, 4, 5, 8, 9, 12, 16, 17), pass_s=pass_s
+    )
+
+
 MACHINES = {
     "q8": {
-        "AMX": Costs({1: 1, 2: 1.3, 4: 1.36, 6: 1.45, 8: 1.5, 12: 1.65, 17: 1.8, 24: 2.3, 32: 2.8, 49: 3.9}, 0.2, 1e-4),
-        "AVX-512": Costs(_AVX512, 0.18, 1e-4),
-        "AVX-512, memory busy": Costs(_AVX512_BUSY, 0.17, 1e-4),
-        "AVX2": Costs({1: 1, 2: 1.65, 3: 2.4, 4: 2.1, 8: 3.7, 17: 6.5, 33: 12.8}, 0.17, 1e-4, known=(1, 2, 4, 8, 17)),
-        "rows nearly free": Costs({1: 1, 2: 1.05, 5: 1.12, 9: 1.2, 17: 1.4, 33: 1.8, 49: 2.2}, 0.15, 1e-5),
+        "AMX": Costs(
+            {1: 1, 2: 1.3, 4: 1.36, 6: 1.45, 8: 1.5, 12: 1.65, 17: 1.8, 24: 2.3, 32: 2.8, 49: 3.9},
+            0.2,
+            1e-4,
+            pass_s=0.06,
+        ),
+        "AVX-512": Costs(_AVX512, 0.18, 1e-4, pass_s=0.1),
+        "AVX-512, memory busy": Costs(_AVX512_BUSY, 0.17, 1e-4, pass_s=0.1),
+        "AVX2": Costs(
+            {1: 1, 2: 1.65, 3: 2.4, 4: 2.1, 8: 3.7, 17: 6.5, 33: 12.8}, 0.17, 1e-4, known=(1, 2, 4, 8, 17), pass_s=0.12
+        ),
+        "AVX-512, Q8_0 in steps": _steps(
+            1, 1.11, 1.24, 1.36, 1.96, 2.11, 2.22, 1.95, 2.58, 2.37, 3.28, 2.8, 3.56, draft=0.17, pass_s=0.107
+        ),
+        "AVX-512, Q4_0": _steps(
+            1, 1.51, 1.73, 1.31, 1.84, 2.12, 2.41, 2.21, 2.52, 3.01, 3.95, 3.03, 3.57, draft=0.32, pass_s=0.057
+        ),
+        "AMX, Q4_K_M": _steps(
+            1, 1.4, 1.69, 1.58, 1.61, 1.76, 1.8, 1.9, 1.94, 2.04, 2.17, 2.24, 2.59, draft=0.5, pass_s=0.06
+        ),
+        "GPU": Costs({1: 1, 2: 1.02, 4: 1.06, 8: 1.15, 9: 1.4, 17: 1.5, 33: 1.7, 49: 2}, 0.25, 1e-5, pass_s=0.008),
+        "rows nearly free": Costs({1: 1, 2: 1.05, 5: 1.12, 9: 1.2, 17: 1.4, 33: 1.8, 49: 2.2}, 0.15, 1e-5, pass_s=0.02),
     },
     "smollm2": {
-        "AMX": Costs({1: 1, 2: 1.35, 4: 1.6, 8: 2.1, 17: 3.3, 33: 5.1, 49: 7}, 0.0, 1 / 300, look=0.01),
-        "AVX-512": Costs(_SMOLLM2, 0.0, 1 / 1500, look=0.02),
-        "AVX-512, memory busy": Costs(_SMOLLM2_BUSY, 0.0, 1 / 1500, look=0.02),
+        "AMX": Costs({1: 1, 2: 1.35, 4: 1.6, 8: 2.1, 17: 3.3, 33: 5.1, 49: 7}, 0.0, 1 / 300, look=0.01, pass_s=0.005),
+        "AVX-512": Costs(_SMOLLM2, 0.0, 1 / 1500, look=0.02, pass_s=0.006),
+        "AVX-512, memory busy": Costs(_SMOLLM2_BUSY, 0.0, 1 / 1500, look=0.02, pass_s=0.006),
     },
 }
 """Machines by pair of models, all of two cores. Those with AVX-512 are what `spectui costs` printed on an EPYC: medians of five
@@ -182,33 +215,34 @@ def _favour(row: NDArray[np.float32], token: int, p: float) -> None:
     row[token] = max(np.log(p), row[1] + 1e-3)
 
 
-def replay(recording: Recording, costs: Costs, knobs: Knobs, economics: Economics | None = None) -> float:
+def replay(recording: Recording, costs: Costs, knobs: Knobs, strategy: Strategy | None = None) -> float:
     """How many times as fast as plain decoding the reply comes, up to `knobs.predict` tokens of it.
 
-    `economics`: what was learned from the replies before this one; None for a pair's first.
+    `strategy`: that of the replies before this one; None for a pair's first.
     """
     names = {token: _SPARE + number for number, token in enumerate(sorted(_tokens(recording)))}
     text = [names[token] for token in recording.tokens]
     clock, n_vocab = _Clock(), _SPARE + len(names)
-    truth = VerifyCost(costs.verify, 1.0, costs.kappa)
+    truth = costs.truth()
     target, model = _Replayed(n_vocab, clock, truth, text, sure=recording.sure, begin=recording.prompt), None
     if recording.chains is not None:
         chains = [[(names[token], p) for token, p in chain] for chain in recording.chains]
 
         def drafting(tokens: int, context: int) -> float:
-            return costs.draft * (1.1 if tokens > 1 else 1.0)
+            return costs.draft * costs.pass_s * (1.1 if tokens > 1 else 1.0)
 
         model = ModelDrafter(
             _ReplayedDraft(n_vocab, clock, drafting, text, chains=chains, begin=recording.prompt), n_vocab
         )
-    economics = economics or costs.economics(model is not None)
+    strategy = strategy or Strategy(None, costs.model(model is not None))
+    strategy.model = model
     knobs = replace(knobs, predict=min(knobs.predict, recording.length))
     reply = Decoder(
-        target, Strategy(model, economics), text=str, piece=str, is_end=lambda token: False, cancelled=lambda: False,
+        target, strategy, text=str, piece=str, is_end=lambda token: False, cancelled=lambda: False,
         notice=print,
     )  # fmt: skip
     plain = 0.0
-    with _time(clock, costs.look):
+    with _time(clock, costs.look * costs.pass_s):
         reply.prompt(text[: recording.prompt], knobs)
         for round in reply.rounds(lambda: knobs):
             plain += sum(truth(1, round.position + place) for place in range(len(round.tokens)))
@@ -226,7 +260,7 @@ def _time(clock: _Clock, look: float) -> Iterator[None]:
         return cursor(self, tokens)
 
     with ExitStack() as stack:
-        for room in (automatic, decoder, model, strategy):
+        for room in (decoder, drafters, strategies):
             stack.enter_context(patch.object(room, "perf_counter", clock))
         stack.enter_context(patch.object(SuffixDrafter, "cursor", looking))
         yield

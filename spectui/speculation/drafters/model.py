@@ -31,7 +31,7 @@ class DraftModel(Drafter, Protocol):
 
     model: Evaluator
 
-    def behind(self, tokens: Sequence[int]) -> int:
+    def lag(self, tokens: Sequence[int]) -> int:
         """How many tokens of this text, in the model's own, its memory lacks."""
 
 
@@ -49,7 +49,7 @@ class ModelDrafter:
         self.model = model
         self._n_vocab = min(n_vocab, model.n_vocab)
 
-    def behind(self, tokens: Sequence[int]) -> int:
+    def lag(self, tokens: Sequence[int]) -> int:
         return len(tokens) - common_prefix(self.model.tokens, tokens)
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:

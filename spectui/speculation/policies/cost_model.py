@@ -1,142 +1,223 @@
-"""What passes cost on this machine: T(n) of the target, measured, and kept fresh from the rounds themselves."""
+"""What passes cost on this machine: T(n) of the target and d of the draft model, corrected by every round."""
 
 from __future__ import annotations
 
-from bisect import bisect, insort
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 
-_SPEED_RATE = 0.1
-"""Weight of a new observation of how fast the machine is just now; the first ones count as much as those before together."""
+import numpy as np
 
-_RATE = 0.05
-"""Weight of a new observation of a draft's cost, or of kappa, the machine's speed taken out."""
+from spectui.speculation.records import Candidate, DraftToken, Round
 
-_SIZE_RATE = 0.25
-"""The same of a pass: more than the speed's, so that what is true of some sizes only is not believed of all."""
+_DRIFT_WEIGHT = 0.1
+"""EWMA weight of a pass in the drift; the first passes count as much as those before them together."""
+
+_SIZE_WEIGHT = 0.25
+"""EWMA weight of a pass in the cost of its size."""
+
+_CONTEXT_WEIGHT = 0.05
+"""Step of the least mean squares that fit the cost of context."""
 
 _ROW_CONTEXT = 512.0
-"""Context at which an error of T(n) is as likely the context's doing as the kernels'."""
+"""Tokens of context from which an error of T(n) is more likely the context's than the size's."""
 
-_MOST_KAPPA = 1 / 200
-"""Attention to this share of t_1 per token of context. Measured: 1/10000 for a 1.5B with heads of 128; about 1/300 for a 135M
-with heads of 64 where llama.cpp is compiled for AVX512-FP16, whose loops over f16 take 128 at a time and leave less to a scalar
-one."""
+_MOST_CONTEXT = 1 / 200
+"""Most that a token of context may add to a pass over one row, in empty passes. Measured: 1/10000 (1.5B, heads of 128) to 1/300
+(135M, heads of 64, AVX512-FP16)."""
+
+_FADE = 0.01
+"""Share by which an unmeasured size's cost moves to the line between its neighbours with each pass of another size."""
+
+_FREE = 0.97
+"""A larger pass is taken instead of a smaller one where it costs less than this share of it: less is noise."""
+
+_DRAWN = 64
+"""Rows up to which the cost is kept ready for every n."""
+
+_DRAFT_WEIGHT = 0.05
+"""EWMA weight of a drafted token in d; the first ones count twice as much as in a plain mean."""
 
 
 class VerifyCost:
-    """T(n, context) = speed * (t_n + kappa * n * context), in seconds.
+    """T(n, context) = drift * (t_n + (per_pass + per_row * n) * context), in seconds.
 
-    Attention reads the whole context once per row, so its share grows with both: one kappa serves all n. The t_n are never
-    smoothed over n: kernels change at certain sizes, and the steps are what the policy must know. `speed` is the machine's
-    mood: when something else runs, every pass is slower, and what is not measured meanwhile must not look cheap or dear.
+    t_n is known at the sizes that were measured at load or seen since, and lies on straight lines between them. It is never
+    smoothed and need not rise with n: kernels take rows in groups, so that a pass over 4 rows may cost less than one over 2.
+    `drift` is the present pass time over the measured one, the same for all sizes.
     """
 
     def __init__(
-        self, table: Mapping[int, float] | None = None, speed: float | None = None, kappa: float = 0.0
+        self,
+        table: Mapping[int, float] | None = None,
+        drift: float | None = None,
+        per_row: float = 0.0,
+        per_pass: float = 0.0,
     ) -> None:
-        """`table`: seconds for a pass over n tokens with an empty context, for some n.
+        """`table`: seconds of a pass over n rows with an empty context, for some n. `drift`: None lets the first pass tell it.
 
-        `speed`: how much longer passes take today; None lets the first one tell.
-        `kappa`: seconds more for each row and token of context.
+        `per_row`, `per_pass`: seconds that each token of context adds for each row, and once.
         """
         self.table: dict[int, float] = dict(table or {})
-        self.kappa = min(kappa, _MOST_KAPPA * min(self.table.values(), default=0.0))
-        self.speed = _surprise(speed or 1.0)
-        self._looks = 0 if speed is None else 1
-        self._sizes = sorted(self.table)
-
-    def __call__(self, n: int, context: int) -> float:
-        """Seconds for a target pass over n tokens; between measured sizes on the straight line."""
-        base = self.table.get(n)
-        if base is None:
-            base = self._between(n)
-        return self.speed * (base + self.kappa * n * context)
+        self._measured = frozenset(self.table)
+        self._passes = 0 if drift is None else 1
+        self.drift = _bounded(drift or 1.0)
+        most = _MOST_CONTEXT * min(self.table.values(), default=0.0)
+        self.per_row, self.per_pass = min(per_row, most), min(per_pass, most)
+        self._refresh()
 
     @property
     def known(self) -> bool:
         """Has anything been measured?"""
         return bool(self.table)
 
+    def __call__(self, n: int, context: int) -> float:
+        """Seconds of a pass over exactly n rows."""
+        base = self._base[n] if n < len(self._base) else self._line(n, self._sizes)
+        return self.drift * (base + (self.per_pass + self.per_row * n) * context)
+
+    def filled(self, n: int, context: int) -> int:
+        """Rows of the cheapest pass over at least n rows: n, or more where the kernels make a larger pass cheaper."""
+        m = self._cheapest[n] if n < len(self._cheapest) else n
+        return m if m > n and self(m, context) < _FREE * self(n, context) else n
+
+    def least(self, n: int, context: int) -> float:
+        """Seconds of the cheapest pass over at least n rows."""
+        return self(self.filled(n, context), context)
+
     def observe(self, n: int, context: int, seconds: float) -> None:
-        """A real pass took this long. What the speed does not explain is shared between t_n and kappa."""
-        rate = max(_SPEED_RATE, 1 / (1 + self._looks))
-        self._looks += 1
+        """A pass over n rows took this long."""
+        weight = max(_DRIFT_WEIGHT, 1 / (1 + self._passes))
+        self._passes += 1
         if not self.table:
-            self._enter(n, seconds)
+            self.table[n] = seconds
+            self._refresh()
             return
         expected = self(n, context)
-        if n not in self.table and self._looks > 1:
-            # A first look at this size: it gets an entry of its own, and half of the surprise.
-            self._enter(n, _surprise(seconds / expected) ** 0.5 * (expected / self.speed - self.kappa * n * context))
+        if n not in self.table and self._passes > 2:
+            # The first pass of this size: half of the error is taken for the size's own cost.
+            base = expected / self.drift - (self.per_pass + self.per_row * n) * context
+            self.table[n] = _bounded(seconds / expected) ** 0.5 * base
+            self._refresh()
             return
-        # The speed first: what all sizes have in common is not any one's doing.
-        self.speed *= 1 + rate * (_surprise(seconds / expected) - 1)
-        if n not in self.table:
-            return
+        self.drift *= 1 + weight * (_bounded(seconds / expected) - 1)
         expected = self(n, context)
-        error = (_own(seconds / expected) - 1.0) * expected / self.speed
+        error = (min(max(seconds / expected, 0.77), 1.3) - 1.0) * expected / self.drift
         share = context / (context + _ROW_CONTEXT)
-        self.table[n] += _SIZE_RATE * (1 - share) * error
+        if n in self.table:
+            self.table[n] += _SIZE_WEIGHT * (1 - share) * error
         if context:
-            most = _MOST_KAPPA * min(self.table.values())
-            self.kappa = min(max(0.0, self.kappa + _RATE * share * error / (n * context)), most)
+            self._fit_context(n, _CONTEXT_WEIGHT * share * error / context)
+        self._fade(n)
+        self._refresh()
 
-    def _enter(self, n: int, seconds: float) -> None:
-        """A size that was not known yet."""
-        self.table[n] = seconds
-        insort(self._sizes, n)
+    def _fit_context(self, n: int, step: float) -> None:
+        """One step of normalised least mean squares over the features 1 and n."""
+        most = _MOST_CONTEXT * min(self.table.values())
+        self.per_pass = min(max(0.0, self.per_pass + step / (1 + n * n)), most)
+        self.per_row = min(max(0.0, self.per_row + step * n / (1 + n * n)), most)
 
-    def _between(self, n: int) -> float:
-        """t_n of a size that is not known."""
-        sizes, table = self._sizes, self.table
+    def _fade(self, seen: int) -> None:
+        """Move what was not measured at load, and not seen now, to the line between its neighbours: it may be a hiccup that
+        would never be corrected, because a size that looks dear is avoided."""
+        for n in self._sizes:
+            if n != seen and n != 1 and n not in self._measured:
+                others = [size for size in self._sizes if size != n]
+                self.table[n] += _FADE * (self._line(n, others) - self.table[n])
+
+    def _refresh(self) -> None:
+        """Draw the lines, and find the cheapest known size from each n on."""
+        self._sizes = sorted(self.table)
+        self._base: list[float] = []
+        self._cheapest: list[int] = []
+        if not self._sizes:
+            return
+        largest = best = self._sizes[-1]
+        sizes, costs = [*self._sizes], [self.table[n] for n in self._sizes]
+        if largest < _DRAWN:
+            sizes.append(_DRAWN)
+            costs.append(self._line(_DRAWN, self._sizes))
+        self._base = [0.0, *np.interp(range(1, sizes[-1] + 1), sizes, costs).tolist()]
+        self._cheapest = list(range(largest + 1))
+        for n in range(largest, 0, -1):
+            if n in self.table and self.table[n] <= self.table[best]:
+                best = n
+            self._cheapest[n] = best
+
+    def _line(self, n: int, sizes: Sequence[int]) -> float:
+        """t_n on the straight line between its neighbours in `sizes`."""
+        table = self.table
         if not sizes:
             return 1e-9
-        place = bisect(sizes, n)
-        if not place:
+        at = bisect_left(sizes, n)
+        if at == 0:
             return table[sizes[0]]
-        low = sizes[place - 1]
-        if place < len(sizes):
-            return table[low] + self._rise(low, sizes[place]) * (n - low)
-        # Beyond the largest size the last slope goes on. With one size known, a tenth a token: hopeful, so that it is tried.
-        rise = self._rise(sizes[-2], low) if len(sizes) > 1 else 0.1 * table[low] / low
+        low = sizes[at - 1]
+        if at < len(sizes):
+            high = sizes[at]
+            return table[low] + (table[high] - table[low]) * (n - low) / (high - low)
+        # Beyond the largest size its slope goes on. From one size alone a tenth a row is assumed, so that drafts are tried.
+        rise = 0.1 * table[low] / low
+        if at > 1:
+            rise = (table[low] - table[sizes[at - 2]]) / (low - sizes[at - 2])
         return table[low] + max(rise, 0.01 * table[low] / low) * (n - low)
 
-    def _rise(self, low: int, high: int) -> float:
-        return (self.table[high] - self.table[low]) / (high - low)
 
-
-def _own(ratio: float) -> float:
-    """What of a surprise may be the kernel's doing. The rest is the machine's, which the speed tells by and by."""
-    return min(max(ratio, 0.77), 1.3)
-
-
-def _surprise(ratio: float) -> float:
-    """What is believed of a single look: at most a factor of two."""
+def _bounded(ratio: float) -> float:
+    """What is believed of one timing: at most a factor of two."""
     return min(max(ratio, 0.5), 2.0)
 
 
 class DraftCost:
-    """Seconds per drafted token: the first of a round, which catches up on the target's tokens, and each further one.
-
-    At the machine's usual speed: who asks multiplies by `VerifyCost.speed`.
-    """
+    """Seconds per drafted token at drift 1: the first of a draft, which evaluates the target's tokens too, and the others."""
 
     def __init__(self, first: float = 0.0, next: float = 0.0) -> None:
         """0 for unknown."""
-        self.first = first
-        self.next = next
+        self.first, self.next = first, next
+        self._seen = [0, 0]
 
-    def observe(self, place: int, seconds: float) -> None:
-        """A token at this place of the model's draft took this long."""
-        if place == 0:
-            self.first = self._moved(self.first, seconds)
+    def observe(self, index: int, seconds: float) -> None:
+        """The token at this index of a draft took this long."""
+        if index == 0:
+            self.first = self._mean(0, self.first, seconds)
         else:
-            self.next = self._moved(self.next, seconds)
+            self.next = self._mean(1, self.next, seconds)
 
     def total(self, n: int) -> float:
         """Seconds to draft n tokens."""
         return 0.0 if n <= 0 else (self.first or self.next) + (n - 1) * (self.next or self.first)
 
-    @staticmethod
-    def _moved(old: float, seconds: float) -> float:
-        return old * (1 + _RATE * (_own(seconds / old) - 1)) if old else seconds
+    def _mean(self, which: int, mean: float, seconds: float) -> float:
+        """An EWMA whose weight shrinks with the count, so that a first bad sample is soon outweighed."""
+        seen = self._seen[which]
+        self._seen[which] += 1
+        if not mean:
+            return seconds
+        if seen >= 8:
+            seconds = min(seconds, 4 * mean)  # a hiccup says little about the next token
+        return mean + max(_DRAFT_WEIGHT, 2 / (3 + seen)) * (seconds - mean)
+
+
+class CostModel:
+    """Both costs of a pair of models; lives as long as the pair is loaded."""
+
+    def __init__(self, verify: VerifyCost | None = None, draft: DraftCost | None = None) -> None:
+        self.verify = verify or VerifyCost()
+        self.draft = draft or DraftCost()
+
+    def drafting(self, n: int) -> float:
+        """Seconds for the draft model to draft n tokens."""
+        return self.verify.drift * self.draft.total(n)
+
+    def observe(self, round: Round, drafted: Sequence[Candidate]) -> None:
+        """Learn from a finished round."""
+        self.verify.observe(round.pass_size, round.position, round.verify_s)
+        index = 0  # within a run of the model's tokens
+        for candidate in drafted:
+            if candidate.source == "model":
+                self.draft.observe(index, candidate.seconds / self.verify.drift)
+            index = index + 1 if candidate.source == "model" else 0
+
+
+def by_model(drafted: Sequence[Candidate | DraftToken]) -> int:
+    """How many of these tokens the draft model has drafted."""
+    return sum(token.source == "model" for token in drafted)

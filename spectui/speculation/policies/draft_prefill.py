@@ -1,86 +1,91 @@
-"""When the draft model joins in: it must have read the text, which takes it time that its drafts have to save.
+"""Whether the draft model reads a long text: reading takes time that its drafts must save.
 
-Before a prompt of 1,000 tokens a draft of a third of the target's size lets the first token wait a third longer. Whether
-that pays depends on how much of a reply follows, which nobody knows: it is taken to be as long as replies were lately. Where
-that does not pay, the model joins in as soon as waiting has cost as much as reading would have (ski rental), which it never
-does where repetitions are drafted as fast.
+Before a prompt of 1,000 tokens a draft of a third of the target's size delays the first token by a third. Whether that pays
+depends on how long the reply becomes. It is taken to be as long as replies were lately. Where that does not pay, the model
+reads as soon as waiting has cost as much as reading would have (the ski-rental rule).
 """
 
 from __future__ import annotations
 
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.acceptance import Acceptance
+from spectui.speculation.policies.cost_model import CostModel
 
 _REPLY = 256.0
-"""Tokens that a reply is expected to have before there was one."""
+"""Tokens expected of the first reply."""
 
-_RATE = 0.3
-"""Weight of the last reply's length, and of the last look at the pace."""
+_WEIGHT = 0.3
+"""EWMA weight of a reply's length, and of a reading pace."""
 
 _FEW = 32
-"""Fewer tokens than these are read in passing, and say little about the pace."""
+"""Fewer tokens than these are always read, and say little about the pace."""
+
+_LONGEST = 16
+"""Longest draft that is looked at."""
+
+_CONFIDENCE = 0.85
+"""The target's usual confidence."""
 
 
-class Joining:
-    """Lives as long as the pair is loaded. Seconds are as the machine is today."""
+class DraftPrefill:
+    """Lives as long as the pair is loaded."""
 
-    def __init__(self, economics: Economics) -> None:
-        self._economics = economics
-        self.pace = 0.0
-        """Seconds that the draft model takes to read a token; 0 before it was seen."""
-        self.reply = _REPLY
-        """Tokens that a reply is expected to have."""
+    def __init__(self, costs: CostModel, acceptance: Acceptance) -> None:
+        self._costs = costs
+        self._acceptance = acceptance
+        self.unread_s: float | None = None
+        """Seconds that the draft model would need to read the text; None where it may draft."""
+        self._pace = 0.0  # seconds a token that the draft model reads; 0 for unknown
+        self._reply = _REPLY
         self._written = 0
-        self._missed: float | None = None
-        """Seconds that the model would have saved in this reply since it was not let in; None where it was."""
-        self._guess = 0.0
+        self._missed = 0.0  # seconds that the model would have saved since it was left out
 
-    def begin(self, read: int, seconds: float) -> None:
-        """A reply begins; of its prompt the target has read so many tokens in so many seconds."""
+    def begin_reply(self, read: int, seconds: float) -> None:
+        """Of this reply's prompt the target has read so many tokens in so many seconds."""
         if self._written:
-            self.reply += _RATE * (self._written - self.reply)
-        self._written, self._missed = 0, None
-        economics = self._economics
-        if read >= _FEW and economics.verify.known:
-            # Until the draft model was seen to read: as much faster as it is in writing.
-            self._guess = seconds / read * economics.drafting(2) / 2 / economics.verify(1, 0)
+            self._reply += _WEIGHT * (self._written - self._reply)
+        self._written, self.unread_s = 0, None
+        costs = self._costs
+        if read >= _FEW and not self._pace and costs.verify.known:
+            # Until it was seen to read, the draft is taken to be as much faster in reading as it is in writing.
+            self._pace = seconds / read * costs.drafting(2) / 2 / costs.verify(1, 0)
 
-    def wrote(self, tokens: int, rows: int, context: int) -> None:
-        """So many tokens more of the reply, by a pass over so many rows."""
-        self._written += tokens
-        if self._missed is not None:
-            verify = self._economics.verify
-            drafted = tokens * (verify(1, context) - self._economics.saves(context))
-            self._missed += max(0.0, verify(rows, context) - drafted)
-
-    def read(self, tokens: int, seconds: float, context: int) -> None:
+    def observe_reading(self, tokens: int, seconds: float) -> None:
         """The draft model has read so many tokens before the reply."""
-        economics = self._economics
         if tokens >= _FEW:
-            self.pace += (_RATE if self.pace else 1.0) * (seconds / tokens - self.pace)
-        if economics.charged_s:
-            economics.ledger.add(-seconds / economics.verify(1, context), 0.0)
+            self._pace += _WEIGHT * (seconds / tokens - self._pace)
 
-    def pays(self, behind: int, context: int, most: int) -> bool:
-        """Is it worth to have the draft model read so many tokens, for a reply of `most` tokens at most (-1: no bound)?
+    def observe_round(self, tokens: int, rows: int, context: int) -> None:
+        """A pass over so many rows wrote so many tokens more."""
+        self._written += tokens
+        if self.unread_s is not None:
+            verify = self._costs.verify
+            drafted_s = tokens * (verify(1, context) - self._gain_per_token(context))
+            self._missed += max(0.0, verify(rows, context) - drafted_s)
 
-        What is expected to pay is an investment, and none of the ledger's business. What is not, the ledger may pay.
-        """
-        economics = self._economics
-        seconds = behind * (self.pace or self._guess)
-        if behind < _FEW or not seconds or not economics.verify.known:
-            return True
-        follows = max(self.reply, self._written)
-        if most >= 0:
-            follows = min(follows, most - self._written)
-        ledger = economics.ledger
-        waited = self._missed is None or self._missed >= seconds
-        pays = ledger.credit > 0 and waited and seconds <= follows * economics.saves(context)
-        if not pays and seconds <= ledger.credit * economics.verify(1, context):
-            economics.charged_s = seconds
-            pays = True
-        if pays:
-            self._missed = None
-            return True
-        self._missed = self._missed or 0.0
-        economics.unread_s = seconds
-        return False
+    def pays(self, lag: int, context: int, predict: int) -> bool:
+        """Should the draft model read the `lag` tokens that it has not read, for a reply of `predict` tokens (-1: no limit)?"""
+        seconds = lag * self._pace
+        if lag >= _FEW and seconds and self._costs.verify.known:
+            follows = max(self._reply, self._written)
+            if predict >= 0:
+                follows = min(follows, predict - self._written)
+            waiting = self.unread_s is not None and self._missed < seconds
+            if waiting or seconds > follows * self._gain_per_token(context):
+                if self.unread_s is None:
+                    self._missed = 0.0
+                self.unread_s = seconds
+                return False
+        self.unread_s = None
+        return True
+
+    def _gain_per_token(self, context: int) -> float:
+        """Seconds by which a token is expected to come sooner where the model drafts."""
+        costs, chance = self._costs, self._acceptance.expected(_CONFIDENCE)
+        plain = costs.verify(1, context)
+        survival = tokens = 1.0
+        least = plain
+        for length in range(1, _LONGEST + 1):
+            survival *= chance
+            tokens += survival
+            least = min(least, (costs.verify.least(length + 1, context) + costs.drafting(length)) / tokens)
+        return plain - least

@@ -1,4 +1,4 @@
-"""Draft-length policies: when to stop drafting, and how much of the draft to verify."""
+"""Policies that follow a rule whatever a pass costs: draft-max, draft-min and p-min; and the rule of llama.cpp #10466."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.economics import Economics
-from spectui.speculation.records import Candidate
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.value import DraftValue
+from spectui.speculation.records import Candidate, Reason
 
 
 class Policy(Protocol):
     """Told of each round as it begins, then asked for each candidate."""
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
-        """A round begins behind `context` tokens, with room for `limit` drafted ones. False: it is to have no draft."""
+    def begin(self, knobs: Knobs, context: int, limit: int, value: DraftValue) -> bool:
+        """A round begins behind `context` tokens, with room for `limit` drafted ones. False: it is to have no draft.
+
+        `value`: what this round's draft is worth, for those who ask.
+        """
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         """Is another candidate, of this source, worth its cost? Asked before it is paid for."""
@@ -25,8 +29,8 @@ class Policy(Protocol):
     def keep(self, drafted: Sequence[Candidate]) -> int:
         """How many of the drafted tokens the target is shown; the others are ignored."""
 
-    def note(self, kept: Sequence[Candidate]) -> str:
-        """What was done, and why, in words."""
+    def reason(self) -> Reason:
+        """What was done, and why. Asked after `keep`, or after `begin` has said no."""
 
 
 class FixedPolicy:
@@ -35,11 +39,11 @@ class FixedPolicy:
     p-min is checked before a token is taken; a draft shorter than draft-min is ignored.
     """
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
-        self._knobs = knobs
-        self._limit = limit
-        self._end = ""
-        return knobs.draft_min <= limit
+    def begin(self, knobs: Knobs, context: int, limit: int, value: DraftValue) -> bool:
+        self._knobs, self._limit = knobs, limit
+        self._refused: float | None = None
+        self._reason = Reason("no room", limit=limit)
+        return 0 < limit >= knobs.draft_min
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         return len(drafted) < self._limit
@@ -47,17 +51,23 @@ class FixedPolicy:
     def takes(self, candidate: Candidate) -> bool:
         taken = candidate.p >= self._knobs.p_min
         if not taken:
-            self._end = f": the next is at {candidate.p:.2f}, under p-min {self._knobs.p_min:.2f}"
+            self._refused = candidate.p
         return taken
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
-        if len(drafted) >= self._knobs.draft_min:
-            return len(drafted)
-        self._end = f": {len(drafted)} is under draft-min {self._knobs.draft_min}"
-        return 0
+        length = len(drafted) if len(drafted) >= self._knobs.draft_min else 0
+        if length:
+            self._reason = Reason("draft", length, self._limit, chance=self._refused)
+        elif drafted:
+            self._reason = Reason("draft-min", limit=self._knobs.draft_min, drafted=len(drafted))
+        elif self._refused is not None:
+            self._reason = Reason("p-min", limit=self._limit, chance=self._refused)
+        else:
+            self._reason = Reason("no match", limit=self._limit)
+        return length
 
-    def note(self, kept: Sequence[Candidate]) -> str:
-        return (f"drafting {len(kept)} of {self._limit}" if kept else "not drafting") + self._end
+    def reason(self) -> Reason:
+        return self._reason
 
 
 class ProfilePolicy:
@@ -68,11 +78,12 @@ class ProfilePolicy:
 
     _LOOKAHEAD = 5
 
-    def __init__(self, economics: Economics) -> None:
-        self._economics = economics
+    def __init__(self, costs: CostModel) -> None:
+        self._costs = costs
 
-    def begin(self, knobs: Knobs, context: int, limit: int) -> bool:
+    def begin(self, knobs: Knobs, context: int, limit: int, value: DraftValue) -> bool:
         self._context, self._limit = context, limit
+        self._reason = Reason("no room")
         self._best, self._chance = 0, 1.0
         self._best_value = self._speed(1)
         self._go_on = True
@@ -80,7 +91,7 @@ class ProfilePolicy:
 
     def _speed(self, n: int) -> float:
         """The target's tokens per second in passes of n."""
-        return n / self._economics.verify(n, self._context)
+        return n / self._costs.verify.least(n, self._context)
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if drafted:
@@ -92,7 +103,9 @@ class ProfilePolicy:
         return True
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
-        return min(self._best + 1, len(drafted))
+        length = min(self._best + 1, len(drafted))
+        self._reason = Reason("profile" if length else "no match", length, self._limit, self._best_value)
+        return length
 
     def _consider(self, length: int) -> None:
         value = self._chance * self._speed(length + 1)
@@ -100,9 +113,9 @@ class ProfilePolicy:
             self._best, self._best_value = length, value
             return
         # The author's price of looking ahead: the ratio of the two models' speeds, per token.
-        price = self._speed(1) * self._economics.draft.next
+        price = self._speed(1) * self._costs.draft.next
         ahead = range(length + 1, min(self._limit, self._best + self._LOOKAHEAD) + 1)
         self._go_on = any(self._chance * (self._speed(n + 1) - price * (n - length)) > self._best_value for n in ahead)
 
-    def note(self, kept: Sequence[Candidate]) -> str:
-        return f"drafting {len(kept)} of {self._limit}: expected value {self._best_value:.0f} t/s"
+    def reason(self) -> Reason:
+        return self._reason

@@ -22,6 +22,7 @@ from spectui.speculation.records import Round
 from spectui.text import printable
 from spectui.ui.dashboard.digits import big
 from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.reasons import worded
 from spectui.ui.dashboard.why import why_no_drafts
 from spectui.ui.figures import step
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
@@ -182,10 +183,11 @@ def _now(figures: Figures, width: int) -> list[Line]:
     name, style = ("now", "value") if figures.live else ("last", "label")
     if text := why_no_drafts(figures):
         return _in_two_lines("no drafts", "correction", text, "value", width)
-    if not rounds or not rounds[-1].note:
+    if not rounds or rounds[-1].reason is None:
         return [labelled("now", (UNKNOWN, "label")), []]
     sources = dict.fromkeys(token.source for token in rounds[-1].drafted)
-    return _in_two_lines(name, "label", " + ".join(sources) + " · " * bool(sources) + rounds[-1].note, style, width)
+    said = worded(rounds[-1].reason, rounds[-1].knobs)
+    return _in_two_lines(name, "label", " + ".join(sources) + " · " * bool(sources) + said, style, width)
 
 
 def _in_two_lines(name: str, name_style: str, text: str, style: str, width: int) -> list[Line]:

@@ -16,6 +16,7 @@ from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.packed import same
 from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.reasons import worded
 from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, wrapped
 
@@ -174,7 +175,7 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
         [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in times))],
         labelled("yields", (f"{len(round.tokens)} tokens: {speed} t/s", "value")),
         labelled("costs", (_passes(round), "value")),
-        *wrapped("policy", round.note or UNKNOWN, width),
+        *wrapped("policy", worded(round.reason, round.knobs) if round.reason else UNKNOWN, width),
     ]
     if index and (turned := changes(rounds[index - 1].knobs, round.knobs)):
         lines += wrapped("▲ turned", ", ".join(turned), width)

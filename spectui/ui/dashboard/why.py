@@ -5,6 +5,7 @@ from __future__ import annotations
 from spectui.chat.figures import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
+from spectui.ui.dashboard.reasons import cause
 
 _LATELY = 8
 """The number of latest rounds to look at: a single one without a draft needs no explanation."""
@@ -45,9 +46,10 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "nothing here stood in the conversation before" + _besides(figures, knobs)
     if knobs.policy == "fixed":
         return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
-    # Without "the" the sentence fits into two lines in a window of 120 columns.
-    note = rounds[-1].note.removeprefix("not drafting: ").removeprefix("not drafting ").removeprefix("the ")
-    return (note or "the policy says that it does not pay") + _besides(figures, knobs)
+    # Without "the" what the draft costs, needs and expects fits into two lines of a window of 120 cells.
+    reason = rounds[-1].reason
+    said = cause(reason, knobs).removeprefix("the ") if reason is not None else "the policy expects no gain"
+    return said + _besides(figures, knobs)
 
 
 def _besides(figures: Figures, knobs: Knobs) -> str:

@@ -48,7 +48,7 @@ class _TranslatingDrafter:
         self._map = vocabularies
         self._context = context
 
-    def behind(self, tokens: Sequence[int]) -> int:
+    def lag(self, tokens: Sequence[int]) -> int:
         """How many of the draft's tokens for this text its context lacks."""
         context = self._context.follow(tokens)
         return len(context) - common_prefix(self.model.tokens, context)

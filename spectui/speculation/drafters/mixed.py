@@ -1,0 +1,84 @@
+"""Repetitions and the draft model in one draft: each candidate comes from whichever is expected to yield more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from spectui.knobs import Knobs
+from spectui.speculation.drafters.model import DraftModel
+from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
+from spectui.speculation.evaluator import Cancelled
+from spectui.speculation.policies.value import DraftValue
+from spectui.speculation.records import Candidate
+
+_TAIL = 0.02
+"""Chance below which the rest of a repetition is left out: looking at all of it takes as long as a small model's pass."""
+
+
+class MixedDrafter:
+    """The suffix match where it is worth more, else the draft model; each goes on where the other leaves off."""
+
+    def __init__(self, suffix: SuffixDrafter, model: DraftModel | None, value: DraftValue) -> None:
+        """`value`: of this round's draft."""
+        self._suffix, self._model, self._value = suffix, model, value
+        self.upcoming = "suffix"
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """Nothing of its own: the strategy prepares both drafters."""
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        cursor = self._suffix.cursor(tokens)
+        repeated = self._repeated(cursor, ())
+        # Known before the first candidate is asked for, because the policy asks who would speak.
+        self.upcoming = "suffix" if repeated or self._model is None else "model"
+        return self._candidates(tokens, cursor, repeated, knobs)
+
+    def _candidates(
+        self, tokens: Sequence[int], cursor: Cursor, repeated: Sequence[Candidate], knobs: Knobs
+    ) -> Iterator[Candidate]:
+        drafted: list[Candidate] = []
+        while True:
+            for left, candidate in zip(range(len(repeated) - 1, -1, -1), repeated, strict=True):
+                drafted.append(candidate)
+                self.upcoming = "suffix" if left or self._model is None else "model"
+                yield candidate
+            if self._model is None:
+                return
+            for candidate in repeated:
+                cursor.advance(candidate.id)
+            repeated = ()
+            for candidate in self._model.propose([*tokens, *(earlier.id for earlier in drafted)], knobs):
+                drafted.append(candidate)
+                cursor.advance(candidate.id)
+                repeated = self._repeated(cursor, drafted)
+                self.upcoming = "suffix" if repeated else "model"
+                yield candidate
+                if repeated:
+                    break
+            if not repeated:
+                return
+
+    def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate]) -> Sequence[Candidate]:
+        """What the suffix proposes next, as far as that is worth more than what the model would propose."""
+        value = self._value.follow(drafted)
+        most = len(value.passes) - 1
+        repeated = self._likely(cursor, most - len(drafted))
+        if self._model is None or not repeated:
+            return repeated
+        whole = value.after(repeated)
+        stop = whole.stop(most)
+        if stop.length <= len(drafted) or stop.value < value.extension(whole.rate):
+            return ()
+        return repeated[: stop.length - len(drafted)]
+
+    def _likely(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
+        """What the suffix proposes, up to where it is hardly ever accepted."""
+        likely: list[Candidate] = []
+        survival = 1.0
+        for candidate in islice(cursor.candidates(), max(0, most)):
+            likely.append(candidate)
+            survival *= self._value.chance(candidate)
+            if survival < _TAIL:
+                break
+        return likely
