@@ -78,17 +78,24 @@ class DraftValue:
         return best
 
     def extension(self, rate: float | None = None) -> float:
-        """The best value that drafting on with the model is expected to reach, at this rate or the going one."""
+        """The best value that drafting on with the model is expected to reach, at this rate or the going one.
+
+        Each further token is accepted with the expected acceptance, and the model's confidence is taken to tell the first one
+        that is not, so that drafting ends there and sends what was drafted before it.
+        """
         rate = self.rate if rate is None else rate
-        begun = len(self._survival) - 1
-        survival, tokens, models = self._survival[-1], self._tokens[-1], self._models[-1]
-        paid = self.drafting[models]
-        best = float("-inf")
+        begun, models = len(self._survival) - 1, self._models[-1]
+        survival, tokens = self._survival[-1], self._tokens[-1]
+        sent = max(self._tokens[length] - rate * self.passes[length] for length in range(begun + 1))
+        value, reached, best = 0.0, 1.0, float("-inf")
         for length in range(begun + 1, len(self.passes)):
-            survival *= self.expected
-            tokens += survival
+            value -= reached * rate * (self.drafting[models + 1] - self.drafting[models])
+            value += reached * (1.0 - self.expected) * sent
+            reached *= self.expected
             models += 1
-            best = max(best, tokens - rate * (self.passes[length] + self.drafting[models] - paid))
+            tokens += survival
+            sent = max(sent, tokens - rate * self.passes[length])
+            best = max(best, value + reached * sent)
         return best
 
 
