@@ -25,17 +25,18 @@ from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
 
-SIZES = (2, 16, 4, 3, 8, 6), (32, 24, 33, 12, 48)
+SIZES = (2, 4, 3, 8, 16, 5, 12), (9, 17, 32, 6, 33, 24, 48)
 """Pass sizes, the most telling first. Size 1 comes before all of them.
 
-3 is among the first because no line between its neighbours tells it: ggml's AVX2 kernels take 2.4 plain passes for three rows
-of Q8_0, but 2.1 for four.
+They are the sizes at which llama.cpp's kernels step: CPUs take rows in fours (a pass over 4 may cost less than one over 2 or
+3) or, K-quants and AMX, in sixteens; CUDA changes kernels after 8.
 """
 
 EQUAL_SIZES = (2, 4, 6, 8, 16)
 """Pass sizes whose logits are compared with those of passes over one token."""
 
-_SINGLES = max(EQUAL_SIZES)
+_SINGLES = 8
+"""Passes over one token. The first rows of larger passes are compared with them: the time is better spent on further sizes."""
 
 _LOOK_BACK = 16, 48
 """Size of the passes that tell what attention costs, and the context that they have."""
@@ -246,8 +247,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         begun = perf_counter()
         rows = target.evaluate(tokens[:n], n)
         seconds = perf_counter() - begun
-        if n in EQUAL_SIZES and n <= len(singles) and n not in alike:
-            alike[n] = all(np.array_equal(rows[index], singles[index]) for index in range(n))
+        if n in EQUAL_SIZES and n not in alike:
+            alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
     n, context = _LOOK_BACK
