@@ -19,7 +19,7 @@ _BINS = 12
 _AHEAD = "ahead"
 """The source of model tokens that are not drafted yet. Their confidence is the target's own, of late."""
 
-_AHEAD_PRIOR = 8.0
+_AHEAD_PRIOR = 20.0
 
 _LATELY = 0.2
 """EWMA weight of an emitted token in the target's confidence."""
