@@ -28,7 +28,7 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import DraftToken, Fate, Likeliest, Origin, Round, StopReason, Token
+from spectui.speculation.records import DraftToken, Fate, Likeliest, Origin, Reason, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 
 CPU = Device("CPU", "AMD EPYC 9B14", "cpu", 20_400_000_000, 24_000_000_000)
@@ -152,7 +152,7 @@ class FakeEngine:
         seconds: float = 0.2,
         draft_s: float | None = None,
         source: str = "model",
-        note: str = "",
+        reason: Reason | None = None,
         plain_s: float | None = None,
     ) -> Round:
         """One round with these texts: accepted tokens, then the target's own one. A sixth of it went into drafting, if
@@ -180,7 +180,7 @@ class FakeEngine:
         pass_size = 1 + len(drafted) - len(ignored)
         round = Round(
             index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size,
-            note, self._likeliest([text for text, _ in emitted], rejected), plain_s,
+            reason, self._likeliest([text for text, _ in emitted], rejected), plain_s,
         )  # fmt: skip
         self._text += [token.text for token in tokens]
         self._statistics.add(round)

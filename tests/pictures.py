@@ -17,6 +17,7 @@ from typing import NamedTuple
 from textual.pilot import Pilot
 
 from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import Reason
 from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
@@ -122,9 +123,9 @@ async def play(pilot: Pilot[None], engine: FakeEngine, steps: Sequence[Step]) ->
             draft_s=draft_s,
             source=source,
             plain_s=PASS_S + REST_S,
-            note=f"drafting {size} of {engine.knobs.draft_max}: pays {expected * PASS_S / (draft_s + verify_s):.1f}x"
+            reason=Reason("draft", size, engine.knobs.draft_max, expected * PASS_S / (draft_s + verify_s))
             if size
-            else "measuring what a plain pass costs",
+            else Reason("measuring"),
         )
     await shown(pilot, engine)
 

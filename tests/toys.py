@@ -11,7 +11,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.drafters.model import ModelDrafter
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import Round
 from spectui.speculation.strategy import Strategy
 
@@ -76,7 +76,7 @@ def decode(
     rounds: list[Round] = []
     decoder = Decoder(
         target,
-        strategy or Strategy(drafter, Economics()),
+        strategy or Strategy(drafter, CostModel()),
         text=str,
         piece=str,
         is_end=lambda token: token == END and target.n_vocab == 12,

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from spectui.errors import SpectuiError, UsageError
-from spectui.knobs import Knobs, check, specs
+from spectui.knobs import Knobs, check, spec_of, specs
 from spectui.speculation.records import DraftToken, Likeliest, Reason, Round, Token
 from spectui.text import safe
 
@@ -28,6 +28,7 @@ MOST_BYTES = 16 * 1024 * 1024
 
 _PARTS = ("knobs", "drafted", "tokens", "likeliest", "reason")  # of a round; they have rows of their own
 _FOLLOWING = ("round", "position")  # of a token: they follow from its round and its place there
+_MOST_TIMES = int(spec_of(Knobs, "draft_max").high or 0) + 1  # of a reason: one for each draft length
 _LARGEST = 2**62  # of a number, so that none is infinite, or too large for what is calculated with it
 
 
@@ -133,8 +134,8 @@ def _reason_row(reason: Reason | None) -> dict[str, Any] | None:
 
 def _reason(row: Mapping[str, Any]) -> Reason:
     times = [float(time) for time in row.get("times", ())]
-    if not all(0 <= time < _LARGEST for time in times):
-        raise ValueError(times)
+    if len(times) > _MOST_TIMES or not all(0 <= time < _LARGEST for time in times):
+        raise ValueError("times")
     plain = {name: value for name, value in row.items() if name != "times"}
     return Reason(**_fields(Reason, list(plain), list(plain.values())), times=tuple(times))
 
@@ -179,7 +180,7 @@ def _allowed(kind: type) -> Mapping[str, tuple[frozenset[type], tuple[str, ...]]
     hints = get_type_hints(kind)
     fields = {}
     for name in _names(kind):
-        if name in _PARTS or name == "times":  # they have rows of their own
+        if name in (_PARTS if kind is Round else ("times",)):  # they have rows of their own
             continue
         hint = hints[name]
         words = get_args(hint) if get_origin(hint) is Literal else ()

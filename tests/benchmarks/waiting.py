@@ -13,7 +13,6 @@ import argparse
 from dataclasses import replace
 from statistics import median
 
-from spectui.engine import experience
 from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
@@ -39,9 +38,6 @@ def main() -> None:
     parser.add_argument("--predict", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    # From cold, and what is learned here is nobody's.
-    experience.recall = lambda file: None
-    experience.keep = lambda file, found: None
     setup = Setup(model=args.model, draft=args.draft, ctx_size=4096, threads=args.threads)
     session = Session(lambda _: None)
     session.load(setup)

@@ -142,15 +142,15 @@ def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
 
 
 def test_what_attention_costs_is_known_for_each(session: Session):
-    verify = session.economics.verify
-    verify.kappa = measured = 1e-5
+    verify = session.strategy.costs.verify
+    verify.per_row = measured = 1e-5
     session._pair.select_attention(LONG)
-    assert verify.kappa == 0.0
-    verify.kappa = learned = 1e-6
+    assert verify.per_row == 0.0
+    verify.per_row = learned = 1e-6
     session._pair.select_attention(SHORT)
-    assert verify.kappa == measured
+    assert verify.per_row == measured
     session._pair.select_attention(LONG)
-    assert verify.kappa == learned
+    assert verify.per_row == learned
 
 
 def test_where_its_scores_would_fill_the_memory_flash_attention_stays(
@@ -215,10 +215,10 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pair_module, "target_costs", measured)
     setup = replace(alone(), no_profile="off")
     session.load(setup)
-    assert session.economics.verify.kappa == 1e-5
+    assert session.strategy.costs.verify.per_row == 1e-5
     session.generate(LONG)
     session.load(setup)
     assert keys[0] == keys[1]
-    assert (session.economics.verify.known, session.economics.verify.kappa) == (True, 0.0)
+    assert (session.strategy.costs.verify.known, session.economics.verify.per_row) == (True, 0.0)
     session._pair.select_attention(SHORT)
-    assert session.economics.verify.kappa == 1e-5
+    assert session.strategy.costs.verify.per_row == 1e-5

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spectui import paths
 from spectui.engine import worker as worker_module
 from spectui.engine.events import Event, Failed, Finished, Message, Notice, RoundDone
 from spectui.engine.session import Session
@@ -18,7 +17,7 @@ from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.drafters.model import ModelDrafter
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.strategy import Strategy
 from tests.engine.waiting import PATIENCE, Events
 from tests.toys import END, ToyModel
@@ -55,9 +54,8 @@ class ToyPair:
         self.draft_memory = Memory(5, noise=0.5, ends=False)
         self.target = SimpleNamespace(n_vocab=12, piece=lambda token: b"%d " % token, is_end=lambda token: token == END)
         self.template = SimpleNamespace(tokens=lambda messages: [int(part) for part in messages[-1][1].split()])
-        self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), Economics())
+        self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), CostModel())
         self.replies = None
-        self.experience = paths.state_directory() / "experience-toy.json"
 
     def select_attention(self, messages: object) -> None:
         pass

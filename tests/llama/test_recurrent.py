@@ -154,13 +154,13 @@ class Drafting(Strategy):
     """A strategy with that drafter."""
 
     def __init__(self, drafter: HalfRight) -> None:
-        from spectui.speculation.policies.economics import Economics
+        from spectui.speculation.policies.cost_model import CostModel
 
-        super().__init__(None, Economics())
+        super().__init__(None, CostModel())
         self._drafter = drafter
 
-    def at(self, knobs, tokens):
-        return self._drafter, super().at(knobs, tokens)[1]
+    def at(self, knobs, tokens, limit):
+        return self._drafter, *super().at(knobs, tokens, limit)[1:]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])

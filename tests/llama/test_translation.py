@@ -22,7 +22,7 @@ from spectui.speculation.decoder import Decoder
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, usable
 from spectui.speculation.drafters.model import ModelDrafter
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
 from tests.llama.ggufs import vocabulary_of, write_model
@@ -52,7 +52,7 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
         prompt = target.tokenize(PROMPT, special=True)
         decoder = Decoder(
             context,
-            Strategy(drafter, Economics()),
+            Strategy(drafter, CostModel()),
             text=lambda _: "",
             piece=lambda _: "",
             is_end=target.is_end,

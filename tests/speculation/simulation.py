@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.cost_model import VerifyCost
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.automatic import AutoPolicy
+from spectui.speculation.policies.cost_model import CostModel, VerifyCost
 from spectui.speculation.policies.fixed import Policy
-from spectui.speculation.records import Candidate, DraftToken, Round, Token
+from spectui.speculation.records import Candidate, Round
+
+_CONTEXT = 10
 
 
 @dataclass
@@ -23,54 +25,51 @@ class Machine:
     chance: Callable[[float, int], float]
     confidence: tuple[float, float] = (4.0, 1.0)
     """Shape of the beta distribution that confidences are drawn from."""
-    mood: Callable[[int], float] = lambda token: 1.0
+    drift: Callable[[int], float] = lambda token: 1.0
     """How much slower everything is at token t: another process, a hot processor."""
 
-    def run(self, policy: Policy, economics: Economics, knobs: Knobs, tokens: int = 3000, seed: int = 0) -> float:
+    def run(
+        self, auto: AutoPolicy, knobs: Knobs, tokens: int = 3000, seed: int = 0, policy: Policy | None = None
+    ) -> float:
         """Seconds for a reply of this many tokens."""
-        numbers = np.random.default_rng(seed)
-        emitted, clock, index = 0, 0.0, 0
+        rounds = [*self.rounds(auto, knobs, tokens, seed, policy)]
+        return sum(round.seconds for round in rounds) * tokens / sum(len(round.tokens) for round in rounds)
+
+    def rounds(
+        self, auto: AutoPolicy, knobs: Knobs, tokens: int, seed: int = 0, policy: Policy | None = None
+    ) -> Iterator[Round]:
+        """A reply of at least this many tokens under `policy` (`auto` itself by default), which `auto` learns from."""
+        numbers, costs = np.random.default_rng(seed), auto.costs
+        policy = policy or auto
+        auto.begin_reply()
+        emitted, index = 0, 0
         while emitted < tokens:
-            wanted = policy.begin(knobs, 10, knobs.draft_max)
+            value = auto.value(_CONTEXT, knobs.draft_max)
+            wanted = policy.begin(knobs, _CONTEXT, knobs.draft_max, value)
             drafted: list[Candidate] = []
-            mood = self.mood(emitted)
+            drift = self.drift(emitted)
             while wanted and policy.wants_more(drafted, "model"):
-                candidate = Candidate(1, float(numbers.beta(*self.confidence)), "model", seconds=mood * self.draft)
+                candidate = Candidate(1, float(numbers.beta(*self.confidence)), "model", seconds=drift * self.draft)
                 if not policy.takes(candidate):
                     break
                 drafted.append(candidate)
-            kept = drafted[: policy.keep(drafted)]
+            sent = policy.keep(drafted) if wanted else 0
             agreed = [numbers.random() < self.chance(candidate.p, emitted) for candidate in drafted]
-            accepted = (*agreed[: len(kept)], False).index(False)
-            chosen = [1] * accepted + [int(accepted < len(drafted) and agreed[accepted])]
-            draft_s, verify_s = mood * len(drafted) * self.draft, mood * self.verify(len(kept) + 1)
-            round = Round(
-                index=index,
-                position=10,
-                knobs=knobs,
-                drafted=tuple(
-                    DraftToken(
-                        1,
-                        "",
-                        each.p,
-                        each.source,
-                        "accepted" if n < accepted else "rejected" if n < len(kept) else "ignored",
-                    )
-                    for n, each in enumerate(drafted)
-                ),
-                tokens=tuple(Token(id, "", "plain", None, index, 0, None, 1.0) for id in chosen),
-                draft_s=draft_s,
-                verify_s=verify_s,
-                choose_s=0.0,
-                seconds=draft_s + verify_s,
-                pass_size=len(kept) + 1,
-            )
-            economics.observe(round, drafted)
-            emitted += accepted + 1
-            clock += round.seconds
+            accepted = (*agreed[:sent], False).index(False)
+            chosen = [1] * accepted + [2 - int(accepted < len(drafted) and agreed[accepted])]
+            rows = costs.verify.filled(sent + 1, _CONTEXT) if costs.verify.known else sent + 1
+            draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(rows)
+            round = Round.of(
+                index, _CONTEXT, knobs, drafted, sent, [(token, "", 1.0) for token in chosen], str,
+                draft_s=draft_s, verify_s=verify_s, choose_s=0.0, seconds=draft_s + verify_s, pass_size=rows,
+                reason=policy.reason(),
+            )  # fmt: skip
+            costs.observe(round, drafted)
+            auto.learn(round, drafted)
+            yield round
+            emitted += len(chosen)
             index += 1
-        return clock * tokens / emitted
 
-    def economics(self, sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)) -> Economics:
-        """What the load-time profile would know."""
-        return Economics(VerifyCost({n: self.verify(n) for n in sizes}))
+    def auto(self, sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)) -> AutoPolicy:
+        """With what was measured at load."""
+        return AutoPolicy(CostModel(VerifyCost({n: self.verify(n) for n in sizes})))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from spectui.speculation.policies.economics import Economics
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies import automatic
 from spectui.speculation.policies.automatic import AutoDrafter, AutoPolicy
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
-from spectui.speculation.policies.economics import Economics
 from spectui.speculation.policies.fixed import FixedPolicy
 from spectui.speculation.records import Candidate, DraftToken, Round, Token
 from spectui.speculation.strategy import Strategy

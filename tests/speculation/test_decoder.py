@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
@@ -217,14 +217,13 @@ def test_a_round_says_what_a_plain_pass_would_have_cost_once_that_is_measured():
     assert all(round.plain_s is not None and round.plain_s > 0 for round in rounds[1:])
 
 
-def test_what_the_target_doubts_is_learned_of_each_reply_anew():
-    economics = Economics()
-    opening = economics.calibration.doubt
-    strategy = Strategy(toy_drafter(1, 0.5, ends=False), economics)
-    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(predict=30), strategy=strategy)
-    expected = opening
+def test_the_targets_confidence_is_learned_in_each_reply_anew():
+    """Without drafts nothing else is known of what the model would draft."""
+    strategy = Strategy(toy_drafter(1, 0.5, ends=False), CostModel())
+    opening = expected = strategy.auto.acceptance.expected()
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, Knobs(drafter="off", predict=30), strategy=strategy)
     for sure in (each for round in rounds for each in round.sure):
-        expected += 0.2 * (1 - sure - expected)
-    assert economics.calibration.doubt == pytest.approx(expected) != opening
+        expected += 0.2 * (sure - expected)
+    assert strategy.auto.acceptance.expected() == pytest.approx(expected) != opening
     strategy.prepare(PROMPT, fixed(), 0, 0.0, lambda: False)
-    assert economics.calibration.doubt == opening
+    assert strategy.auto.acceptance.expected() == opening

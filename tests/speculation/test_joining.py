@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from spectui.speculation.policies.economics import Economics
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 from spectui.speculation.policies.draft_prefill import Joining
-from spectui.speculation.policies.economics import Economics
 from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, emitted
 

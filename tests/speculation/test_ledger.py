@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spectui.speculation.policies.economics import Economics, by_model
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
-from spectui.speculation.policies.economics import Economics, by_model
 from spectui.speculation.policies.loss_budget import Ledger
 from spectui.speculation.records import Candidate, DraftToken, Round, Token
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
+from spectui.speculation.policies.economics import Economics
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.automatic import AutoDrafter
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
-from spectui.speculation.policies.economics import Economics
 from tests.toys import ToyModel
 
 FLAT = {1: 1.0, 2: 1.05, 16: 1.1, 32: 1.2}

@@ -23,7 +23,7 @@ from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import (
     usable,
     whole_characters,
 )
-from spectui.speculation.policies.economics import Economics
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
@@ -77,7 +77,7 @@ def reply(kind, words: ToyWords, knobs: Knobs, certainty: float = 30.0) -> tuple
 def test_text_is_plain_decodings_whatever_the_draft(kind, words, sampler, drafts, prompt, seed, drafter):
     _, plain, _ = decode(toy(TARGET, seed), prompt, replace(sampler, drafter="off"))
     knobs = [replace(sampler, drafter=drafter, draft_max=most, p_min=p) for most, p in drafts]
-    strategy = Strategy(kind(toy(words, seed + 1), VocabularyMap(TARGET, words)), Economics())
+    strategy = Strategy(kind(toy(words, seed + 1), VocabularyMap(TARGET, words)), CostModel())
     for _ in range(2):  # the second reply begins with a draft that has cells of the first
         _, rounds, notices = decode(toy(TARGET, seed), prompt, knobs, strategy=strategy)
         assert emitted(rounds) == emitted(plain)

@@ -9,7 +9,7 @@ from time import monotonic
 
 from spectui.engine.events import Finished, RoundDone
 from spectui.knobs import Setup
-from spectui.speculation.records import Round
+from spectui.speculation.records import Reason, Round
 from spectui.store import library
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
@@ -27,7 +27,7 @@ def some_rounds(number: int = 3) -> list[Round]:
     for place in range(number):
         match place % 3:
             case 0:
-                engine.emit_round(plain="Ein", note="not drafting")
+                engine.emit_round(plain="Ein", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.92), 0.45))
             case 1:
                 engine.emit_round(" 2", " ä", bonus="!\n", source="suffix")
             case _:

@@ -8,14 +8,14 @@ from array import array
 from base64 import b64encode
 from contextlib import suppress
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.records import DraftToken, Likeliest, Round, Token
+from spectui.speculation.records import DraftToken, Likeliest, Reason, ReasonKind, Round, Token
 from spectui.store.packing import MOST_BYTES, PackedError, pack, unpack
 from spectui.text import safe
 from tests.store.kept import some_rounds
@@ -36,6 +36,10 @@ likeliest = st.lists(st.tuples(whole, st.floats(0, 1, width=32), texts), max_siz
         tuple(row[2] for row in rows),
     )
 )  # fmt: skip
+reasons = st.builds(
+    Reason, st.sampled_from(get_args(ReasonKind)), whole, whole, *[st.none() | seconds] * 3,
+    st.lists(seconds, max_size=17).map(tuple), st.none() | seconds, st.none() | seconds, whole,
+)  # fmt: skip
 
 
 def placed(round: Round) -> Round:
@@ -48,7 +52,7 @@ def placed(round: Round) -> Round:
 
 rounds = st.builds(
     Round, whole, whole, knobs, st.lists(drafts, max_size=4).map(tuple), st.lists(tokens, max_size=4).map(tuple),
-    seconds, seconds, seconds, seconds, whole, texts, likeliest=st.none() | likeliest,
+    seconds, seconds, seconds, seconds, whole, st.none() | reasons, st.none() | likeliest, st.none() | seconds,
 ).map(placed)  # fmt: skip
 
 
@@ -64,10 +68,46 @@ def test_rounds_come_back_as_they_were_but_for_digits_that_nobody_sees(given_rou
         for drafted, proposed in zip(each.drafted, was.drafted, strict=True):
             assert drafted.p == pytest.approx(proposed.p, rel=5e-3)
             assert drafted == proposed._replace(p=drafted.p)
+        assert (each.reason is None) == (was.reason is None)
+        if each.reason and was.reason:
+            assert numbers_of(each.reason) == pytest.approx(numbers_of(was.reason), rel=5e-3)
+            assert each.reason.kind == was.reason.kind
         best, known = each.likeliest, was.likeliest
         assert (best and (best.each, best.ids, best.texts)) == (known and (known.each, known.ids, known.texts))
         if best and known:
             assert array("f", best.p) == pytest.approx(array("f", known.p), rel=6e-3)
+
+
+def numbers_of(reason: Reason) -> list[float]:
+    """Those of its figures that are known, -1 for the others."""
+    return [-1.0 if value is None else value for value in [*reason[1:6], *reason.times, *reason[7:]]]
+
+
+def test_a_round_without_a_reason_is_read() -> None:
+    """An earlier spectui kept the policy's words instead of its reason."""
+    some = some_rounds()
+    table: dict[str, Any] = json.loads(zlib.decompress(pack(some)))
+    table["round"].append("note")
+    for row in table["rows"]:
+        row.pop()
+        row[0].append("not drafting")
+    assert unpack(zlib.compress(json.dumps(table).encode())) == tuple(replace(round, reason=None) for round in some)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        {}, [], "budget", 7, {"kind": "mood"}, {"kind": "budget", "chance": "x"}, {"kind": "budget", "kept": None},
+        {"kind": "budget", "times": 3}, {"kind": "budget", "times": ["x"]}, {"kind": "budget", "times": [-1.0]},
+        {"kind": "budget", "times": [float("inf")]}, {"kind": "budget", "times": [float("nan")]},
+        {"kind": "budget", "times": [1.0] * 1000}, {"kind": "budget", "seconds": 10**300},
+    ],
+)  # fmt: skip
+def test_a_reason_that_no_reader_could_take_is_one_sentence(reason: object) -> None:
+    table: dict[str, Any] = json.loads(zlib.decompress(pack(some_rounds(1))))
+    table["rows"][0][5] = reason
+    with pytest.raises(PackedError):
+        unpack(zlib.compress(json.dumps(table).encode()))
 
 
 def test_the_likeliest_of_an_earlier_spectui_are_read() -> None:
@@ -135,7 +175,7 @@ def test_made_up_tables_are_rounds_or_one_sentence(table: dict[str, Any]) -> Non
     [
         ("token", "text", 7), ("token", "origin", "nobody"), ("token", "id", "7"), ("token", "p_target", None),
         ("token", "p_draft", float("nan")), ("round", "position", 10**300), ("draft", "fate", ""), ("draft", "p", True),
-        ("round", "seconds", float("inf")), ("round", "note", None), ("knobs", "temperature", "hot"),
+        ("round", "seconds", float("inf")), ("round", "pass_size", None), ("knobs", "temperature", "hot"),
         ("knobs", "top_k", -5), ("knobs", "drafter", "x"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from spectui.knobs import Setup
-from spectui.speculation.records import StopReason
+from spectui.speculation.records import Reason, StopReason
 from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.textual_patches.key_line import FooterKey, KeyLine
@@ -82,10 +82,10 @@ async def paste(pilot: Pilot[None], text: str) -> None:
 def write_reply(engine: FakeEngine) -> None:
     """A few rounds with every origin in them."""
     engine.read_prompt(1204, 1204, reused=400, seconds=2.5)
-    engine.emit_round(plain="def", seconds=0.08, note="measuring what a plain pass costs")
-    engine.emit_round(" add", "(a", ", b", bonus="):", seconds=0.16, note="drafting 3 of 16: pays 1.5x")
+    engine.emit_round(plain="def", seconds=0.08, reason=Reason("measuring"))
+    engine.emit_round(" add", "(a", ", b", bonus="):", seconds=0.16, reason=Reason("draft", 3, 16, 1.5))
     engine.emit_round("\n    ", correction="return", rejected=[" pass", "\n"], seconds=0.15)
-    engine.emit_round(" a", " +", " b", bonus="\n", seconds=0.16, source="suffix", note="drafting 3 of 16: pays 1.7x")
+    engine.emit_round(" a", " +", " b", bonus="\n", seconds=0.16, source="suffix", reason=Reason("draft", 3, 16, 1.7))
 
 
 async def answer(pilot: Pilot[None], engine: FakeEngine, reason: StopReason = StopReason.EOS) -> None:

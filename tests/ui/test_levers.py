@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spectui.knobs import Knobs
+from spectui.speculation.records import Reason
 from spectui.ui.dashboard.dashboard import two_lines
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import without_effect
@@ -74,11 +75,10 @@ def test_which_knobs_have_no_effect(knobs: Knobs, idle: set[str]) -> None:
 async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
-        engine.emit_round(" a", bonus=" b", source="suffix", note="drafting 1 of 16: pays 1.7x")
+        engine.emit_round(" a", bonus=" b", source="suffix", reason=Reason("draft", 1, 16, 1.7))
         await wait_until(pilot, lambda: "suffix · drafting 1 of 16:" in one_line(app))
         engine.emit_round(" c", " d", bonus=" e")
-        why = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61 \x1b[31m"
-        engine.emit_round(plain=" f", note=why)
+        engine.emit_round(plain=" f", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.92), 0.45))
         await wait_until(pilot, lambda: "now not drafting: the draft costs 0.45" in one_line(app))
         assert "of a target pass, needs 0.92…" in one_line(app)
         await wait_until(pilot, lambda: "kept from model 2 suffix 1" in one_line(app))

@@ -11,7 +11,7 @@ from spectui.chat.estimates import advice, payoff
 from spectui.chat.figures import Figures
 from spectui.chat.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
-from spectui.speculation.records import Round
+from spectui.speculation.records import Reason, Round
 from spectui.speculation.statistics import Statistics
 from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
@@ -87,7 +87,7 @@ def test_drafting_and_verifying_are_told_apart_without_colour() -> None:
 def test_the_figures_say_what_a_round_yields_and_costs_and_whether_it_is_drafted_now() -> None:
     rounds = rounds_of(
         lambda engine: engine.emit_round(
-            *"abcdefghi", bonus="x", seconds=0.72, plain_s=0.1, note="drafting 9 of 16: pays 1.4x"
+            *"abcdefghi", bonus="x", seconds=0.72, plain_s=0.1, reason=Reason("draft", 9, 16, 1.4)
         )
     )
     shown = text_of(lines(figures_of(rounds, live=True), 46))
@@ -333,8 +333,8 @@ def test_the_cause_of_no_drafts_is_named(knobs: Knobs, figures: dict[str, object
 def test_drafts_under_draft_min_and_the_policys_own_words_are_causes_too() -> None:
     ignored = rounds_of(lambda e: e.emit_round(plain="a", ignored=["x"]), knobs=Knobs(policy="fixed", draft_min=3))
     assert "shorter than draft-min 3" in why_no_drafts(figures_of(ignored, has_draft=True))
-    note = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61"
-    words = rounds_of(lambda e: e.emit_round(plain="a", note=note), knobs=Knobs())
+    dear = Reason("unlikely", 0, 16, chance=0.61, rate=1.0, times=(1.0, 1.92), cost=0.45)
+    words = rounds_of(lambda e: e.emit_round(plain="a", reason=dear), knobs=Knobs())
     assert why_no_drafts(figures_of(words, has_draft=True)).startswith("draft costs 0.45 of a target pass")
     assert why_no_drafts(figures_of(rounds_of(plain, accepted(2)))) == ""
 

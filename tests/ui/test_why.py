@@ -9,13 +9,15 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.knobs import Setup
+from spectui.speculation.records import Reason
 from spectui.ui.dashboard.dashboard import Dashboard
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
 
 ALONE = replace(PAIR, draft=None)
 FIXED = {"policy": "fixed", "drafter": "model"}
-DEAR = "draft costs 0.45 of a target pass, needs 0.92 acceptance, has 0.61"
+DEAR = "draft costs 0.45 of a target pass, needs 0.92 accepted, expects 0.61"
+UNLIKELY = Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.92), 0.45)
 REFUSED = "The draft has another vocabulary: token 777 is 'a'."
 
 
@@ -28,15 +30,15 @@ def with_a_short_draft(engine: FakeEngine) -> None:
 
 
 def when_it_does_not_pay(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", note=f"not drafting: the {DEAR}")
+    engine.emit_round(plain="a", reason=UNLIKELY)
 
 
 def without_having_read(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", note="not drafting: the draft needs 12.4 s to read this text, more than it would save")
+    engine.emit_round(plain="a", reason=Reason("unread", seconds=12.4))
 
 
 def without_a_match(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", note="not drafting: no match for the last words")
+    engine.emit_round(plain="a", reason=Reason("no match", limit=16))
 
 
 def in_vain(engine: FakeEngine) -> None:
@@ -59,7 +61,7 @@ def said(pilot: Pilot[None]) -> str:
     ("setup", "knobs", "context", "write", "why"),
     [
         (ALONE, FIXED, 9, plainly, "there is no draft model: give one with -md"),
-        (ALONE, {}, 9, without_a_match, "no match for the last words; no draft model (-md)"),
+        (ALONE, {}, 9, without_a_match, "nothing here stood in the text before; no draft model (-md)"),
         (PAIR, FIXED | {"p_min": 0.9}, 9, plainly, "no first token reaches p-min 0.90: lower it"),
         (PAIR, FIXED | {"draft_min": 3}, 9, with_a_short_draft, "all drafts are shorter than draft-min 3"),
         (PAIR, {}, 9, when_it_does_not_pay, DEAR),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spectui.knobs import Knobs
 from spectui.speculation.policies.value import break_even
 from spectui.speculation.records import Reason
+from spectui.ui.figures import UNKNOWN
 
 
 def worded(reason: Reason, knobs: Knobs) -> str:
@@ -12,10 +13,10 @@ def worded(reason: Reason, knobs: Knobs) -> str:
     if reason.kind == "draft":
         end = f": pays {reason.gain:.1f}x" if reason.gain is not None else ""
         if reason.chance is not None:
-            end = f": the next is at {reason.chance:.2f}, under p-min {knobs.p_min:.2f}"
+            end = f": the next is at {_number(reason.chance)}, under p-min {knobs.p_min:.2f}"
         return f"drafting {reason.kept} of {reason.limit}{end}"
     if reason.kind == "profile":
-        return f"drafting {reason.kept} of {reason.limit}: expected value {reason.gain:.0f} t/s"
+        return f"drafting {reason.kept} of {reason.limit}: expected value {_number(reason.gain, 0)} t/s"
     if reason.kind == "measuring":
         return "measuring what a plain pass costs"
     return f"not drafting: {cause(reason, knobs)}"
@@ -26,11 +27,11 @@ def cause(reason: Reason, knobs: Knobs) -> str:
     if reason.kind == "unlikely":
         return _unlikely(reason)
     if reason.kind == "unread":
-        return f"the draft needs {reason.seconds:.1f} s to read this text, more than it is expected to save"
+        return f"the draft needs {_number(reason.seconds, 1)} s to read this text, more than it would save"
     if reason.kind == "uncertain":
-        return f"the next token is too uncertain, {reason.chance:.2f} likely to be accepted"
+        return f"the next token is too uncertain, {_number(reason.chance)} likely to be accepted"
     if reason.kind == "p-min":
-        return f"the next token is at {reason.chance:.2f}, under p-min {knobs.p_min:.2f}"
+        return f"the next token is at {_number(reason.chance)}, under p-min {knobs.p_min:.2f}"
     if reason.kind == "draft-min":
         return f"{reason.drafted} drafted, under draft-min {knobs.draft_min}"
     return {
@@ -43,11 +44,15 @@ def cause(reason: Reason, knobs: Knobs) -> str:
 
 
 def _unlikely(reason: Reason) -> str:
-    assert reason.rate is not None and reason.chance is not None
-    dear = f"the draft costs {reason.cost:.2f} of a target pass"
-    needed = break_even(reason.times, reason.rate)
+    dear = f"the draft costs {_number(reason.cost)} of a target pass"
+    needed = break_even(reason.times, reason.rate or 1.0)
     if needed is not None:
-        return f"{dear}, needs {needed:.2f} acceptance, expects {reason.chance:.2f}"
+        return f"{dear}, needs {needed:.2f} accepted, expects {_number(reason.chance)}"
     if break_even(reason.times, 1.0) is not None:
         return f"{dear}, too much for the speed reached lately"
     return f"{dear}, cannot pay at any acceptance"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    """A figure; a reason that was read from a file may lack it."""
+    return UNKNOWN if value is None else f"{value:.{digits}f}"

@@ -47,7 +47,9 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
     if knobs.policy == "fixed":
         return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
     # Without "the" what the draft costs, needs and expects fits into two lines of a window of 120 cells.
-    reason = rounds[-1].reason
+    # A reply's last token leaves no room for a draft, which says nothing of those before it.
+    found = [round.reason for round in rounds if round.reason is not None]
+    reason = next((each for each in reversed(found) if each.kind != "no room"), found[-1] if found else None)
     said = cause(reason, knobs).removeprefix("the ") if reason is not None else "the policy expects no gain"
     return said + _besides(figures, knobs)
 
