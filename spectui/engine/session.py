@@ -44,6 +44,7 @@ class Session:
         self._emit = on_event
         self._interrupt = interrupt or Interrupt()
         self._pair: Pair | None = None
+        self._opening = ""  # the first prompt of the conversation that was answered last
 
     def stop(self) -> None:
         """Stop the reply within one target pass, or the loading. Any thread may call it."""
@@ -80,6 +81,10 @@ class Session:
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
         pair.select_attention(messages)
+        asked = [message.content for message in messages if message.role == "user"]
+        if len(asked) == 1 or asked[:1] != [self._opening]:
+            pair.strategy.begin_conversation()
+        self._opening = asked[0] if asked else ""
         pair.memory.truncate(common_prefix(pair.memory.tokens, prompt))
         reused = len(pair.memory.tokens)  # a context that cannot be truncated to that length keeps fewer
         decoder = Decoder(

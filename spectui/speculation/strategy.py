@@ -36,6 +36,10 @@ class Strategy:
         self._suffix = SuffixDrafter(past)
         self._policies: dict[str, Policy] = {"auto": self.auto, "fixed": FixedPolicy(), "profile": ProfilePolicy(costs)}
 
+    def begin_conversation(self) -> None:
+        """The next reply is the first one of another conversation."""
+        self.auto.budget.begin_conversation()
+
     def prepare(self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled) -> None:
         """A reply to this prompt begins, of which the target has read so many tokens in so many seconds.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,6 +93,20 @@ def answer(session: Session) -> Finished:
 
 def text_of(events: Sequence[Event]) -> str:
     return "".join(token.text for event in events if isinstance(event, RoundDone) for token in event.round.tokens)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "begun"), [(["1 2 3"], True), (["1 2 3", "4 5 6"], False), (["1 2 4", "4 5 6"], True)]
+)
+def test_each_conversation_has_a_loss_budget_of_its_own(pair: ToyPair, prompts: list[str], begun: bool):
+    """What one conversation gained or lost does not count in another; a follow-up is of the same one."""
+    session = session_on(pair, [])
+    session.knobs = replace(KNOBS, drafter="off", predict=3)
+    session.generate([Message("user", "1 2 3")])
+    budget = pair.strategy.auto.budget
+    budget.add(1000.0, 900.0)
+    session.generate([Message("user", prompt) for prompt in prompts])
+    assert (budget.left(1.0) > 0) == begun
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from spectui.speculation.policies.economics import Economics
 
 from spectui.knobs import Knobs
+from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.drafters.suffix import SuffixDrafter
-from spectui.speculation.policies.automatic import AutoDrafter
-from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.acceptance import Acceptance
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.value import DraftValue
 from tests.toys import ToyModel
 
 FLAT = {1: 1.0, 2: 1.05, 16: 1.1, 32: 1.2}
@@ -31,12 +32,16 @@ class Script(ToyModel):
         return row
 
 
+def value(costs: CostModel, limit: int) -> DraftValue:
+    """Of a draft about which nothing was learned yet."""
+    return DraftValue(costs, Acceptance(), 1.0, 0, limit)
+
+
 def sources(prompt: list[int], says: dict[int, int], most: int = 12) -> list[tuple[int, str]]:
-    economics = Economics(VerifyCost(FLAT), DraftCost(0.1, 0.1))
     suffix, model = SuffixDrafter(), ModelDrafter(Script(says), 100)
     suffix.prepare(prompt, lambda: False)
     model.prepare(prompt, lambda: False)
-    drafter = AutoDrafter(suffix, model, economics)
+    drafter = MixedDrafter(suffix, model, value(CostModel(VerifyCost(FLAT), DraftCost(0.1, 0.1)), 48))
     return [
         (each.id, each.source) for each in islice(drafter.propose(prompt, Knobs(temperature=0, draft_max=48)), most)
     ]
@@ -76,5 +81,5 @@ def test_a_word_in_common_is_not_followed_far(common: int, drafted: int):
     prompt = [*passage, 1, 2, *passage[:common]]
     suffix = SuffixDrafter()
     suffix.prepare(prompt, lambda: False)
-    proposed = AutoDrafter(suffix, None, Economics(VerifyCost(FLAT))).propose(prompt, Knobs(draft_max=16))
+    proposed = MixedDrafter(suffix, None, value(CostModel(VerifyCost(FLAT)), 16)).propose(prompt, Knobs())
     assert [each.id for each in proposed] == passage[common : common + drafted]

@@ -11,7 +11,7 @@ from spectui.chat.estimates import advice, payoff
 from spectui.chat.figures import Figures
 from spectui.chat.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
-from spectui.speculation.records import Reason, Round
+from spectui.speculation.records import Reason, ReasonKind, Round
 from spectui.speculation.statistics import Statistics
 from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host
@@ -337,6 +337,18 @@ def test_drafts_under_draft_min_and_the_policys_own_words_are_causes_too() -> No
     words = rounds_of(lambda e: e.emit_round(plain="a", reason=dear), knobs=Knobs())
     assert why_no_drafts(figures_of(words, has_draft=True)).startswith("draft costs 0.45 of a target pass")
     assert why_no_drafts(figures_of(rounds_of(plain, accepted(2)))) == ""
+
+
+def test_at_the_end_of_a_reply_the_cause_is_not_that_a_draft_has_no_room() -> None:
+    """It stands for the whole reply where nothing was drafted."""
+
+    def emit(*kinds: ReasonKind) -> tuple[Round, ...]:
+        return rounds_of(
+            *(lambda e, kind=kind: e.emit_round(plain="a", reason=Reason(kind)) for kind in kinds), knobs=Knobs()
+        )
+
+    assert why_no_drafts(figures_of(emit("budget", "budget", "no room"), has_draft=True)).startswith("drafts lost time")
+    assert why_no_drafts(figures_of(emit("no room"), has_draft=True)) == "there is no room for a draft"
 
 
 # The panel itself

@@ -1,0 +1,256 @@
+"""Each reason that a round names, held against the decision that was taken; and the window's sentence for it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from spectui.knobs import Knobs
+from spectui.speculation.policies.automatic import AutoPolicy
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
+from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
+from spectui.speculation.strategy import Strategy
+from spectui.ui.dashboard.reasons import cause, worded
+from tests.toys import ToyModel, decode, toy_drafter
+
+PROMPT = [3, 1, 4, 1, 5]
+KNOBS = Knobs(temperature=0.9, seed=2, predict=30)
+ROWS = {1: 0.01, 2: 0.016, 3: 0.018, 4: 0.02, 5: 0.0275, 9: 0.035, 17: 0.054}
+"""Drafts of a toy pay from an acceptance of seven tenths on where a drafted token takes a fifth of a pass."""
+
+
+def strategy(
+    drafting: float = 0.002, rows: dict[int, float] = ROWS, draft: bool = True, noise: float = 0.5
+) -> Strategy:
+    """With costs that stay as they are: a toy's passes take no time worth the name."""
+    costs = CostModel(VerifyCost(rows, 1.0), DraftCost(drafting, drafting))
+    costs.observe = lambda round, drafted: None  # type: ignore[method-assign]
+    return Strategy(toy_drafter(1, noise, ends=False) if draft else None, costs)
+
+
+def reply(strategy: Strategy, knobs: Knobs = KNOBS) -> list[Round]:
+    """Rounds, of which each has a reason that fits what it sent."""
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, strategy=strategy)
+    for round in rounds:
+        reason = round.reason
+        assert reason is not None
+        sent = len(round.drafted) - sum(token.fate == "ignored" for token in round.drafted)
+        assert (reason.kind in ("draft", "profile")) == bool(sent)
+        assert reason.kept == sent
+        assert worded(reason, knobs).startswith("drafting " if sent else ("not drafting: ", "measuring "))
+    return rounds
+
+
+def reasons(rounds: list[Round]) -> list[Reason]:
+    return [round.reason for round in rounds if round.reason is not None]
+
+
+def kinds(rounds: list[Round]) -> set[str]:
+    return {reason.kind for reason in reasons(rounds)}
+
+
+def test_draft_says_how_much_of_how_much_and_the_speed_that_was_expected():
+    found = strategy(0.0001, {1: 0.01, 17: 0.012}, noise=0.0)
+    rounds = reply(found)
+    assert "draft" in kinds(rounds)
+    for reason in (each for each in reasons(rounds) if each.kind == "draft"):
+        assert reason.gain is not None and 1.0 < reason.gain <= reason.kept + 1
+        assert 0 < reason.kept <= reason.limit <= 16
+        assert worded(reason, KNOBS) == f"drafting {reason.kept} of {reason.limit}: pays {reason.gain:.1f}x"
+
+
+def test_measuring_is_the_first_round_of_a_pair_that_was_not_measured_and_no_other():
+    found = Strategy(toy_drafter(1, 0.5, ends=False), CostModel())
+    rounds = reply(found)
+    assert [reason.kind == "measuring" for reason in reasons(rounds)] == [True] + [False] * (len(rounds) - 1)
+    assert worded(reasons(rounds)[0], KNOBS) == "measuring what a plain pass costs"
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+def test_no_room_is_a_replys_last_token_and_draft_max_0(policy: str):
+    knobs = Knobs(policy=policy, temperature=0.9, predict=1)
+    assert kinds(reply(strategy(), knobs)) == {"no room"}
+    assert kinds(reply(strategy(), Knobs(policy=policy, draft_max=0, predict=5))) == {"no room"}
+    assert cause(Reason("no room"), knobs) == "there is no room for a draft"
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+@pytest.mark.parametrize(("longest", "strict"), [(0, True), (1, False), (None, False)])
+def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: int | None, strict: bool):
+    found = strategy(0.0001, {1: 0.01, 17: 0.012})
+    found.longest = longest
+    knobs = Knobs(policy=policy, temperature=0.9, seed=2, predict=30, p_min=0.0)
+    rounds = reply(found, knobs)
+    assert (kinds(rounds) == {"strict"}) == strict == ("strict" in kinds(rounds))
+    assert not strict or not any(round.drafted for round in rounds)
+    assert "--strict allows no pass over two tokens" in cause(Reason("strict"), knobs)
+
+
+def test_budget_is_where_the_budget_bears_no_draft_of_one_token():
+    found = strategy(0.001, {1: 0.01, 17: 0.07}, noise=3.0)
+    found.auto.begin_reply = lambda: None  # type: ignore[method-assign]
+    for lost, spent in ((100.0, True), (0.0, False)):
+        found.auto.budget.begin_conversation()
+        found.auto.budget.add(0.0, lost)
+        rounds = reply(found)
+        said = [reason.kind == "budget" for reason in reasons(rounds)[:-1]]
+        assert all(said) if spent else not said[0]
+    assert "loss budget is used up" in cause(Reason("budget"), KNOBS)
+
+
+@pytest.mark.parametrize("left", [0.0, 0.2, 0.5, 0.9, 1.5, 4.0])
+def test_budget_is_named_for_a_first_token_that_it_does_not_bear_and_for_no_shorter_draft(left: float):
+    """A drafted token takes .3 passes and a row more a tenth: .4 for one."""
+    auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 17: 2.6}, 1.0), DraftCost(0.3, 0.3)))
+    auto.acceptance.observe([Candidate(1, 0.99, "model")] * 400, [1] * 400, [0.99] * 40)
+    auto.budget.left = lambda plain_s: left  # type: ignore[method-assign]
+    drafted: list[Candidate] = []
+    if auto.begin(KNOBS, 0, 16, auto.value(0, 16)):
+        while auto.wants_more(drafted, "model"):
+            drafted.append(Candidate(1, 0.99, "model"))
+        auto.keep(drafted)
+    assert (auto.reason().kind == "budget") == (left < 0.4)
+    assert (auto.reason().kind == "draft") == (left > 0.4)
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.3, 2.0, 4.0])
+@pytest.mark.parametrize("limit", [1, 4, 16])
+def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_even(rate: float, limit: int):
+    """At a speed that was reached lately more is needed than against plain decoding."""
+    asked = 0
+    for percent in range(1, 100):
+        auto = AutoPolicy(CostModel(VerifyCost(ROWS, 1.0), DraftCost(0.0018, 0.0018)))
+        auto._tokens, auto._passes = rate, 1.0
+        auto.acceptance.observe((), (), [percent / 100] * 60)
+        value = auto.value(0, limit)
+        assert auto.begin(KNOBS, 0, limit, value)
+        if auto.wants_more((), "model"):
+            asked += 1
+            needs = break_even([a + b for a, b in zip(value.passes, value.drafting, strict=True)], rate)
+            assert needs is not None and value.expected > needs - 0.001
+            continue
+        auto.keep(())
+        reason = auto.reason()
+        assert reason.kind == "unlikely" and reason.rate == rate and reason.limit == limit
+        assert reason.chance == pytest.approx(percent / 100, abs=0.01)
+        assert reason.cost == pytest.approx(0.18)
+        assert [reason.times[length] for length in range(limit + 1)] == pytest.approx(
+            [auto.costs.verify.least(length + 1, 0) / 0.01 + 0.18 * length for length in range(limit + 1)]
+        )
+        needs = break_even(reason.times, rate)
+        assert needs is None or reason.chance < needs + 0.001
+        said = cause(reason, KNOBS)
+        assert said.startswith("the draft costs 0.18 of a target pass, ")
+        if needs is not None:
+            assert said.endswith(f"needs {needs:.2f} accepted, expects {reason.chance:.2f}")
+        else:
+            cannot = break_even(reason.times, 1.0) is None
+            assert said.endswith("cannot pay at any acceptance" if cannot else "too much for the speed reached lately")
+    assert bool(asked) == (
+        break_even(auto.value(0, limit).passes, rate) is not None and rate < (1.2 if limit == 1 else 2.5)
+    )
+
+
+def test_break_even_is_where_a_draft_yields_the_going_rate():
+    assert break_even_at(4, 2.3, 1.0) == pytest.approx(0.5704, abs=0.001)
+    for length, time, rate in ((1, 1.3, 1.0), (4, 2.3, 1.0), (4, 2.3, 1.6), (16, 5.0, 1.2)):
+        needed = break_even_at(length, time, rate)
+        assert needed is not None
+        assert expected_tokens(needed, length) - rate * time == pytest.approx(1 - rate, abs=0.02)
+    assert break_even_at(1, 2.0, 1.0) is None
+    assert break_even([1.0, 2.0, 3.0], 1.0) is None
+    assert break_even([1.0, 1.9, 1.9], 1.0) == break_even_at(2, 1.9, 1.0)
+
+
+def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_no_row():
+    found = strategy(noise=6.0)
+    said = []
+    for seed in range(12):
+        rounds = reply(found, Knobs(temperature=1.5, seed=seed, predict=60))
+        said += [round for round in rounds if round.reason is not None and round.reason.kind == "uncertain"]
+    assert said
+    for round in said:
+        assert round.drafted and round.pass_size == 1 and round.reason is not None
+        assert round.reason.chance is not None and round.reason.chance < 0.7
+    reason = said[0].reason
+    assert reason is not None
+    assert cause(reason, KNOBS) == f"the next token is too uncertain, {reason.chance:.2f} likely to be accepted"
+
+
+def test_unread_is_where_the_model_does_not_read_the_text():
+    found = strategy()
+    found.prefill.observe_reading(100, 100.0)
+    prompt = [1 + n * n % 11 for n in range(50)]
+    model = found.model
+    assert model is not None
+    _, rounds, _ = decode(ToyModel(1, ends=False), prompt, Knobs(drafter="model", predict=10), strategy=found)
+    assert not model.model.tokens
+    assert [reason.kind for reason in reasons(rounds)] == ["unread"] * 9 + ["no room"]
+    seconds = reasons(rounds)[0].seconds
+    assert seconds == pytest.approx(0.3 * 100 / 100 * len(prompt), rel=0.5) or seconds == pytest.approx(0.3 * 50)
+    assert cause(reasons(rounds)[0], KNOBS) == (
+        f"the draft needs {seconds:.1f} s to read this text, more than it would save"
+    )
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+def test_no_match_is_where_only_repetitions_are_drafted_and_there_are_none(policy: str):
+    for knobs, draft in (
+        (Knobs(drafter="suffix"), True),
+        (Knobs(drafter="auto"), False),
+        (Knobs(drafter="model"), False),
+    ):
+        knobs = Knobs(drafter=knobs.drafter, policy=policy, predict=2, temperature=0.0)
+        _, rounds, _ = decode(ToyModel(1, ends=False), [1, 2, 3, 4, 5], knobs, strategy=strategy(draft=draft))
+        assert not rounds[0].drafted
+        assert kinds(rounds[:1]) == {"no match"}
+    assert cause(Reason("no match"), KNOBS) == "nothing here stood in the text before"
+
+
+def test_p_min_names_the_confidence_that_was_under_it():
+    knobs = Knobs(policy="fixed", drafter="model", p_min=0.6, temperature=0.9, seed=2, predict=60)
+    rounds = reply(strategy(), knobs)
+    refused = [reason for reason in reasons(rounds) if reason.kind == "p-min"]
+    assert refused
+    for reason in refused:
+        assert reason.chance is not None and reason.chance < 0.6
+        assert cause(reason, knobs) == f"the next token is at {reason.chance:.2f}, under p-min 0.60"
+    shorter = [reason for reason in reasons(rounds) if reason.kind == "draft" and reason.kept < reason.limit]
+    assert shorter and all(reason.chance is not None and reason.chance < 0.6 for reason in shorter)
+    assert worded(shorter[0], knobs).endswith(f"the next is at {shorter[0].chance:.2f}, under p-min 0.60")
+
+
+def test_draft_min_names_how_many_were_drafted():
+    knobs = Knobs(policy="fixed", drafter="model", p_min=0.6, draft_min=3, temperature=0.9, seed=2, predict=60)
+    short = [
+        round for round in reply(strategy(), knobs) if round.reason is not None and round.reason.kind == "draft-min"
+    ]
+    assert short
+    for round in short:
+        assert round.reason is not None
+        assert round.reason.drafted == len(round.drafted) in (1, 2)
+        assert cause(round.reason, knobs) == f"{len(round.drafted)} drafted, under draft-min 3"
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+def test_drafter_off_is_the_knob(policy: str):
+    rounds = reply(strategy(), Knobs(drafter="off", policy=policy, predict=5))
+    assert kinds(rounds) == {"drafter off"}
+    assert cause(reasons(rounds)[0], KNOBS) == "the drafter is off"
+
+
+def test_profile_says_the_speed_that_was_expected():
+    knobs = Knobs(policy="profile", drafter="model", temperature=0.9, seed=2, predict=30)
+    said = [each for each in reasons(reply(strategy(noise=0.0), knobs)) if each.kind == "profile"]
+    assert said and all(each.gain is not None and each.gain >= 100 for each in said)
+    assert (
+        worded(said[0], knobs) == f"drafting {said[0].kept} of {said[0].limit}: expected value {said[0].gain:.0f} t/s"
+    )
+
+
+@pytest.mark.parametrize("kind", get_args(ReasonKind))
+def test_a_reason_without_its_figures_has_a_sentence_too(kind: ReasonKind):
+    """One that was read from a damaged file."""
+    assert worded(Reason(kind), KNOBS)
