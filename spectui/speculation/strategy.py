@@ -87,6 +87,8 @@ class Strategy:
             return Reason("unread", seconds=self.prefill.unread_s)
         if reason.kind == "unlikely" and (self._model is None or knobs.drafter == "suffix"):
             return Reason("no match", limit=reason.limit)
+        if reason.kind == "no match" and self._model is not None and knobs.drafter != "suffix":
+            return Reason("no room")  # the model was asked, and its own context is full
         return reason
 
     def _reading_model(self, knobs: Knobs, tokens: Sequence[int]) -> DraftModel | None:

@@ -77,6 +77,16 @@ def test_no_room_is_a_replys_last_token_and_draft_max_0(policy: str):
 
 
 @pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+def test_no_room_is_where_the_draft_models_own_context_is_full(policy: str):
+    """It would have been worth asking, so that it is not unlikely to be accepted."""
+    found = strategy(0.0001, {1: 0.01, 17: 0.012})
+    assert found.model is not None
+    found.model.model.n_ctx = len(PROMPT) - 1  # type: ignore[misc]
+    rounds = reply(found, Knobs(drafter="model", policy=policy, temperature=0.9, predict=8, p_min=0.0))
+    assert kinds(rounds) == {"no room"}
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
 @pytest.mark.parametrize(("longest", "strict"), [(0, True), (1, False), (None, False)])
 def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: int | None, strict: bool):
     found = strategy(0.0001, {1: 0.01, 17: 0.012})

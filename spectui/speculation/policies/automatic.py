@@ -56,7 +56,7 @@ class AutoPolicy:
             return False
         plain = self.costs.verify(1, context)
         self._left = self.budget.left(plain) / plain
-        self._over_budget = False
+        self._over_budget = self._asked = False
         if self._left <= 0:
             self._reason = Reason("budget")
             return False
@@ -72,10 +72,12 @@ class AutoPolicy:
             self._over_budget = not drafted
             return False
         if not self.costs.draft.next:
-            return len(drafted) < 2  # the second one tells what a drafted token costs
-        if value.extension() > value.stop(len(drafted)).value:
-            return True
-        return self._idle >= _LOOK_AGAIN and by_model(drafted) == len(drafted) < _LOOK_LENGTH
+            self._asked = len(drafted) < 2  # the second one tells what a drafted token costs
+        elif value.extension() > value.stop(len(drafted)).value:
+            self._asked = True
+        else:
+            self._asked = self._idle >= _LOOK_AGAIN and by_model(drafted) == len(drafted) < _LOOK_LENGTH
+        return self._asked
 
     def takes(self, candidate: Candidate) -> bool:
         return True
@@ -102,6 +104,8 @@ class AutoPolicy:
             return Reason("budget")
         if drafted:
             return Reason("uncertain", chance=self.acceptance.chance(drafted[0]))
+        if self._asked:
+            return Reason("no match", limit=self._limit)
         times = tuple(map(add, value.passes, value.drafting))
         cost = value.drafting[-1] / self._limit
         return Reason("unlikely", limit=self._limit, chance=value.expected, rate=value.rate, times=times, cost=cost)
