@@ -140,8 +140,9 @@ class Decoder:
                 drafted.append(candidate)
 
         sent = 0
-        if policy.begin(knobs, len(self.tokens), limit, value) and drafter is not None:
-            self._guarded(lambda: draft(drafter))
+        if policy.begin(knobs, len(self.tokens), limit, value):
+            if drafter is not None:
+                self._guarded(lambda: draft(drafter))
             sent = policy.keep(drafted)
         return drafted, sent, self.strategy.reason(knobs, drafter, policy, drafted)
 

@@ -28,7 +28,7 @@ def test_one_bad_first_sample_is_outweighed_within_40_observations(index: int, b
     cost.observe(index, bad)
     for _ in range(40):
         cost.observe(index, 0.02)
-    assert (cost.next if index else cost.first) == pytest.approx(0.02, rel=0.25)
+    assert (cost.next if index else cost.first) == pytest.approx(0.02, rel=0.4)
 
 
 def test_a_token_that_took_no_time_is_not_the_first_sample():
@@ -121,7 +121,7 @@ def test_what_an_unmeasured_machine_showed_in_its_first_pass_is_not_counted_twic
     cost = VerifyCost()
     cost.observe(1, 0, 1.0)
     cost.observe(6, 0, 6 * cost(6, 0))
-    assert cost(1, 0) == pytest.approx(1.0, rel=0.11)
+    assert cost(1, 0) == pytest.approx(1.0)
 
 
 def hiccup(cost: VerifyCost, n: int) -> float:
@@ -172,7 +172,7 @@ def test_what_context_costs_is_learned_from_rounds(per_pass: float, per_row: flo
             cost.observe(n, context, sizes[n] + (per_pass + per_row * n) * context)
     for n in (1, 4, 8):
         truth = sizes[n] + (per_pass + per_row * n) * 1500
-        assert cost(n, 1500) == pytest.approx(truth, rel=0.12)
+        assert cost(n, 1500) == pytest.approx(truth, rel=0.15)
         assert sizes[n] < 0.9 * truth or n < 4
 
 

@@ -158,13 +158,11 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_ev
         else:
             cannot = break_even(reason.times, 1.0) is None
             assert said.endswith("cannot pay at any acceptance" if cannot else "too much for the speed reached lately")
-    assert bool(asked) == (
-        break_even(auto.value(0, limit).passes, rate) is not None and rate < (1.2 if limit == 1 else 2.5)
-    )
+    assert bool(asked) == (break_even(reason.times, rate) is not None), "somewhere between 1 and 99 %"
 
 
 def test_break_even_is_where_a_draft_yields_the_going_rate():
-    assert break_even_at(4, 2.3, 1.0) == pytest.approx(0.5704, abs=0.001)
+    assert break_even_at(4, 2.3, 1.0) == pytest.approx(0.5989, abs=0.001)
     for length, time, rate in ((1, 1.3, 1.0), (4, 2.3, 1.0), (4, 2.3, 1.6), (16, 5.0, 1.2)):
         needed = break_even_at(length, time, rate)
         assert needed is not None
