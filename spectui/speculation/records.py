@@ -47,9 +47,9 @@ class Reason(NamedTuple):
     budget: the loss budget does not bear another draft that fails.
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
     uncertain: something was drafted, and not sent: its first token was accepted with `chance` only.
-    unlikely: the model was not asked, because `chance`, its expected acceptance, is below the break-even of all lengths:
-    `value.break_even(times, rate)`, where `times` are rounds by draft length in plain passes and `rate` is the going rate in
-    tokens per plain pass. A drafted token costs `cost` plain passes.
+    unlikely: the model was not asked, because `chance`, its expected acceptance, is below what is needed:
+    `value.needed_acceptance(passes, drafting, rate)`, where `passes` and `drafting` are the times of the target's pass and of
+    the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
     p-min: the next token's confidence `chance` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
     """
@@ -60,8 +60,8 @@ class Reason(NamedTuple):
     gain: float | None = None
     chance: float | None = None
     rate: float | None = None
-    times: tuple[float, ...] = ()
-    cost: float | None = None
+    passes: tuple[float, ...] = ()
+    drafting: tuple[float, ...] = ()
     seconds: float | None = None
     drafted: int = 0
 

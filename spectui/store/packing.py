@@ -29,6 +29,7 @@ MOST_BYTES = 16 * 1024 * 1024
 _PARTS = ("knobs", "drafted", "tokens", "likeliest", "reason")  # of a round; they have rows of their own
 _FOLLOWING = ("round", "position")  # of a token: they follow from its round and its place there
 _MOST_TIMES = int(spec_of(Knobs, "draft_max").high or 0) + 1  # of a reason: one for each draft length
+_TIMES = ("passes", "drafting")  # of a reason; tuples
 _LARGEST = 2**62  # of a number, so that none is infinite, or too large for what is calculated with it
 
 
@@ -127,17 +128,19 @@ def _reason_row(reason: Reason | None) -> dict[str, Any] | None:
     if reason is None:
         return None
     given = {name: value for name, value in reason._asdict().items() if value != Reason._field_defaults.get(name)}
-    return {name: _share(value) if type(value) is float else value for name, value in given.items()} | (
-        {"times": [_share(time) for time in reason.times]} if reason.times else {}
-    )
+    return {
+        name: _share(value) if type(value) is float else [*map(_share, value)] if type(value) is tuple else value
+        for name, value in given.items()
+    }
 
 
 def _reason(row: Mapping[str, Any]) -> Reason:
-    times = [float(time) for time in row.get("times", ())]
-    if len(times) > _MOST_TIMES or not all(0 <= time < _LARGEST for time in times):
-        raise ValueError("times")
-    plain = {name: value for name, value in row.items() if name != "times"}
-    return Reason(**_fields(Reason, list(plain), list(plain.values())), times=tuple(times))
+    times = [tuple(map(float, row.get(name, ()))) for name in _TIMES]
+    for each in times:
+        if len(each) > _MOST_TIMES or not all(0 <= time < _LARGEST for time in each):
+            raise ValueError(each)
+    plain = {name: value for name, value in row.items() if name not in _TIMES}
+    return Reason(**_fields(Reason, list(plain), list(plain.values())), passes=times[0], drafting=times[1])
 
 
 def _piece(number: int, text: str) -> tuple[int, str]:
@@ -180,7 +183,7 @@ def _allowed(kind: type) -> Mapping[str, tuple[frozenset[type], tuple[str, ...]]
     hints = get_type_hints(kind)
     fields = {}
     for name in _names(kind):
-        if name in (_PARTS if kind is Round else ("times",)):  # they have rows of their own
+        if name in (_PARTS if kind is Round else _TIMES):  # they have rows of their own
             continue
         hint = hints[name]
         words = get_args(hint) if get_origin(hint) is Literal else ()

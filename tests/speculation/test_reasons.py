@@ -9,7 +9,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
+from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens, needed_acceptance
 from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
 from spectui.speculation.strategy import Strategy
 from spectui.ui.dashboard.reasons import cause, worded
@@ -138,27 +138,29 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_ev
         assert auto.begin(KNOBS, 0, limit, value)
         if auto.wants_more((), "model"):
             asked += 1
-            needs = break_even([a + b for a, b in zip(value.passes, value.drafting, strict=True)], rate)
+            needs = needed_acceptance(value.passes, value.drafting, rate)
             assert needs is not None and value.expected > needs - 0.001
             continue
         auto.keep(())
         reason = auto.reason()
         assert reason.kind == "unlikely" and reason.rate == rate and reason.limit == limit
         assert reason.chance == pytest.approx(percent / 100, abs=0.01)
-        assert reason.cost == pytest.approx(0.18)
-        assert [reason.times[length] for length in range(limit + 1)] == pytest.approx(
-            [auto.costs.verify.least(length + 1, 0) / 0.01 + 0.18 * length for length in range(limit + 1)]
+        assert reason.drafting == pytest.approx([0.18 * length for length in range(limit + 1)])
+        assert reason.passes == pytest.approx(
+            [auto.costs.verify.least(length + 1, 0) / 0.01 for length in range(limit + 1)]
         )
-        needs = break_even(reason.times, rate)
+        needs = needed_acceptance(reason.passes, reason.drafting, rate)
         assert needs is None or reason.chance < needs + 0.001
         said = cause(reason, KNOBS)
         assert said.startswith("the draft costs 0.18 of a target pass, ")
         if needs is not None:
             assert said.endswith(f"needs {needs:.2f} accepted, expects {reason.chance:.2f}")
         else:
-            cannot = break_even(reason.times, 1.0) is None
+            cannot = needed_acceptance(reason.passes, reason.drafting, 1.0) is None
             assert said.endswith("cannot pay at any acceptance" if cannot else "too much for the speed reached lately")
-    assert bool(asked) == (break_even(reason.times, rate) is not None), "somewhere between 1 and 99 %"
+    assert bool(asked) == (needed_acceptance(reason.passes, reason.drafting, rate) is not None), (
+        "somewhere between 1 and 99 %"
+    )
 
 
 def test_break_even_is_where_a_draft_yields_the_going_rate():

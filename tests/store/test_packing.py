@@ -80,7 +80,7 @@ def test_rounds_come_back_as_they_were_but_for_digits_that_nobody_sees(given_rou
 
 def numbers_of(reason: Reason) -> list[float]:
     """Those of its figures that are known, -1 for the others."""
-    return [-1.0 if value is None else value for value in [*reason[1:6], *reason.times, *reason[7:]]]
+    return [-1.0 if value is None else value for value in [*reason[1:6], *reason.passes, *reason.drafting, *reason[8:]]]
 
 
 def test_a_round_without_a_reason_is_read() -> None:
@@ -98,9 +98,9 @@ def test_a_round_without_a_reason_is_read() -> None:
     "reason",
     [
         {}, [], "budget", 7, {"kind": "mood"}, {"kind": "budget", "chance": "x"}, {"kind": "budget", "kept": None},
-        {"kind": "budget", "times": 3}, {"kind": "budget", "times": ["x"]}, {"kind": "budget", "times": [-1.0]},
-        {"kind": "budget", "times": [float("inf")]}, {"kind": "budget", "times": [float("nan")]},
-        {"kind": "budget", "times": [1.0] * 1000}, {"kind": "budget", "seconds": 10**300},
+        {"kind": "budget", "passes": 3}, {"kind": "budget", "passes": ["x"]}, {"kind": "budget", "passes": [-1.0]},
+        {"kind": "budget", "passes": [float("inf")]}, {"kind": "budget", "passes": [float("nan")]},
+        {"kind": "budget", "passes": [1.0] * 1000}, {"kind": "budget", "seconds": 10**300},
     ],
 )  # fmt: skip
 def test_a_reason_that_no_reader_could_take_is_one_sentence(reason: object) -> None:

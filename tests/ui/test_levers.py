@@ -78,7 +78,7 @@ async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engin
         engine.emit_round(" a", bonus=" b", source="suffix", reason=Reason("draft", 1, 16, 1.7))
         await wait_until(pilot, lambda: "suffix · drafting 1 of 16:" in one_line(app))
         engine.emit_round(" c", " d", bonus=" e")
-        engine.emit_round(plain=" f", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.92), 0.45))
+        engine.emit_round(plain=" f", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45)))
         await wait_until(pilot, lambda: "now not drafting: the draft costs 0.45" in one_line(app))
         assert "of a target pass, needs 0.92…" in one_line(app)
         await wait_until(pilot, lambda: "kept from model 2 suffix 1" in one_line(app))

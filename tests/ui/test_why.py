@@ -17,7 +17,7 @@ from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
 ALONE = replace(PAIR, draft=None)
 FIXED = {"policy": "fixed", "drafter": "model"}
 DEAR = "draft costs 0.45 of a target pass, needs 0.92 accepted, expects 0.61"
-UNLIKELY = Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.92), 0.45)
+UNLIKELY = Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45))
 REFUSED = "The draft has another vocabulary: token 777 is 'a'."
 
 

@@ -38,26 +38,23 @@ class MixedDrafter:
         self, tokens: Sequence[int], cursor: Cursor, repeated: Sequence[Candidate], knobs: Knobs
     ) -> Iterator[Candidate]:
         drafted: list[Candidate] = []
+        modelled: Iterator[Candidate] | None = None
         while True:
-            for left, candidate in zip(range(len(repeated) - 1, -1, -1), repeated, strict=True):
-                drafted.append(candidate)
-                self.upcoming = "suffix" if left or self._model is None else "model"
-                yield candidate
-            if self._model is None:
+            if repeated:
+                candidate, repeated, modelled = repeated[0], repeated[1:], None
+            elif self._model is None:
                 return
-            for candidate in repeated:
-                cursor.advance(candidate.id)
-            repeated = ()
-            for candidate in self._model.propose([*tokens, *(earlier.id for earlier in drafted)], knobs):
-                drafted.append(candidate)
-                cursor.advance(candidate.id)
-                repeated = self._repeated(cursor, drafted)
-                self.upcoming = "suffix" if repeated else "model"
-                yield candidate
-                if repeated:
-                    break
-            if not repeated:
-                return
+            else:
+                modelled = modelled or self._model.propose([*tokens, *(earlier.id for earlier in drafted)], knobs)
+                found = next(modelled, None)
+                if found is None:
+                    return
+                candidate = found
+            drafted.append(candidate)
+            cursor.advance(candidate.id)
+            repeated = repeated or self._repeated(cursor, drafted)
+            self.upcoming = "suffix" if repeated or self._model is None else "model"
+            yield candidate
 
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate]) -> Sequence[Candidate]:
         """What the suffix proposes next, as far as that is worth more than what the model would propose."""
@@ -75,10 +72,10 @@ class MixedDrafter:
     def _likely(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
         """What the suffix proposes, up to where it is hardly ever accepted."""
         likely: list[Candidate] = []
-        survival = 1.0
+        survival = self._value.survival
         for candidate in islice(cursor.candidates(), max(0, most)):
-            likely.append(candidate)
-            survival *= self._value.chance(candidate)
             if survival < _TAIL:
                 break
+            likely.append(candidate)
+            survival *= self._value.chance(candidate)
         return likely

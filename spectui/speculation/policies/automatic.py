@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import add
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.acceptance import Acceptance
@@ -106,9 +105,8 @@ class AutoPolicy:
             return Reason("uncertain", chance=self.acceptance.chance(drafted[0]))
         if self._asked:
             return Reason("no match", limit=self._limit)
-        times = tuple(map(add, value.passes, value.drafting))
-        cost = value.drafting[-1] / self._limit
-        return Reason("unlikely", limit=self._limit, chance=value.expected, rate=value.rate, times=times, cost=cost)
+        passes, drafting = tuple(value.passes), tuple(value.drafting)
+        return Reason("unlikely", 0, self._limit, None, value.expected, value.rate, passes, drafting)
 
     def reason(self) -> Reason:
         return self._reason

@@ -41,6 +41,11 @@ class DraftValue:
         self._tokens = [1.0]
         self._models = [0]
 
+    @property
+    def survival(self) -> float:
+        """The chance that all that was drafted is accepted. 0..1"""
+        return self._survival[-1]
+
     def chance(self, candidate: Candidate) -> float:
         """P(accepted | all before it were). 0..1"""
         return self._acceptance.chance(candidate)
@@ -78,25 +83,57 @@ class DraftValue:
         return best
 
     def extension(self, rate: float | None = None) -> float:
-        """The best value that drafting on with the model is expected to reach, at this rate or the going one.
-
-        Each further token is accepted with the expected acceptance, and the model's confidence is taken to tell the first one
-        that is not, so that drafting ends there and sends what was drafted before it.
-        """
+        """The best value that drafting on with the model is expected to reach, at this rate or the going one."""
         rate = self.rate if rate is None else rate
         begun, models = len(self._survival) - 1, self._models[-1]
-        survival, tokens = self._survival[-1], self._tokens[-1]
         sent = max(self._tokens[length] - rate * self.passes[length] for length in range(begun + 1))
-        value, reached, best = 0.0, 1.0, float("-inf")
-        for length in range(begun + 1, len(self.passes)):
-            value -= reached * rate * (self.drafting[models + 1] - self.drafting[models])
-            value += reached * (1.0 - self.expected) * sent
-            reached *= self.expected
-            models += 1
-            tokens += survival
-            sent = max(sent, tokens - rate * self.passes[length])
-            best = max(best, value + reached * sent)
-        return best
+        return _extension(
+            self.expected, rate, self.passes[begun:], self.drafting[models:], self._survival[-1], self._tokens[-1], sent
+        )
+
+
+def _extension(
+    acceptance: float,
+    rate: float,
+    passes: Sequence[float],
+    drafting: Sequence[float],
+    survival: float,
+    tokens: float,
+    sent: float,
+) -> float:
+    """The best value of drafting on, behind a draft that survives with chance `survival`, yields `tokens`, and is worth `sent`.
+
+    `passes`, `drafting`: by number of further tokens, in plain passes. Each of those is accepted with this acceptance, and the
+    model's confidence is taken to tell the first one that is not: drafting ends there, and what was drafted before it is sent.
+    """
+    value, reached, best = 0.0, 1.0, float("-inf")
+    for more in range(1, len(passes)):
+        value -= reached * rate * (drafting[more] - drafting[more - 1])
+        value += reached * (1.0 - acceptance) * sent
+        reached *= acceptance
+        tokens += survival
+        sent = max(sent, tokens - rate * passes[more])
+        best = max(best, value + reached * sent)
+    return best
+
+
+def needed_acceptance(passes: Sequence[float], drafting: Sequence[float], rate: float) -> float | None:
+    """The expected acceptance above which the policy asks the draft model for a first token; None if at none.
+
+    `passes`, `drafting`: by draft length, in plain passes. `rate`: the going rate, in tokens per plain pass.
+    """
+    plain = 1.0 - rate * passes[0]
+
+    def asks(acceptance: float) -> bool:
+        return _extension(acceptance, rate, passes, drafting, 1.0, 1.0, plain) > plain
+
+    if not asks(1.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if asks(middle) else (middle, high)
+    return high
 
 
 def expected_tokens(acceptance: float, length: int) -> float:

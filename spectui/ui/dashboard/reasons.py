@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from spectui.chat.figures import UNKNOWN
 from spectui.knobs import Knobs
-from spectui.speculation.policies.value import break_even
+from spectui.speculation.policies.value import needed_acceptance
 from spectui.speculation.records import Reason
-from spectui.ui.figures import UNKNOWN
 
 
 def worded(reason: Reason, knobs: Knobs) -> str:
@@ -44,11 +44,13 @@ def cause(reason: Reason, knobs: Knobs) -> str:
 
 
 def _unlikely(reason: Reason) -> str:
-    dear = f"the draft costs {_number(reason.cost)} of a target pass"
-    needed = break_even(reason.times, reason.rate or 1.0)
+    if len(reason.passes) < 2 or len(reason.drafting) != len(reason.passes):  # read from a file
+        return "the draft is not expected to pay"
+    dear = f"the draft costs {reason.drafting[-1] / (len(reason.drafting) - 1):.2f} of a target pass"
+    needed = needed_acceptance(reason.passes, reason.drafting, reason.rate or 1.0)
     if needed is not None:
         return f"{dear}, needs {needed:.2f} accepted, expects {_number(reason.chance)}"
-    if break_even(reason.times, 1.0) is not None:
+    if needed_acceptance(reason.passes, reason.drafting, 1.0) is not None:
         return f"{dear}, too much for the speed reached lately"
     return f"{dear}, cannot pay at any acceptance"
 
