@@ -219,6 +219,6 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
     session.generate(LONG)
     session.load(setup)
     assert keys[0] == keys[1]
-    assert (session.strategy.costs.verify.known, session.economics.verify.per_row) == (True, 0.0)
+    assert (session.strategy.costs.verify.known, session.strategy.costs.verify.per_row) == (True, 0.0)
     session._pair.select_attention(SHORT)
     assert session.strategy.costs.verify.per_row == 1e-5
