@@ -99,7 +99,7 @@ def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
         assert measures_the_target(events)
         events.clear()
         session.load(replace(pair, draft=pair.model))
-        assert session.economics.verify.known and session.economics.draft.next > 0
+        assert session.strategy.costs.verify.known and session.strategy.costs.draft.next > 0
         assert not measures_the_target(events)
     finally:
         session.close()
