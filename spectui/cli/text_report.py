@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from spectui.chat.comparison import Comparison
 from spectui.chat.estimates import advice, payoff
 from spectui.chat.figures import UNKNOWN, Figures, count, decimal, milliseconds, percent, size
+from spectui.chat.no_drafts import why_no_drafts
 from spectui.gguf_files.compatibility import match
 from spectui.gguf_files.header import GgufHeader
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
 from spectui.text import printable
-from spectui.ui.dashboard.why import why_no_drafts
 
 
 def summary_line(statistics: Statistics) -> str:

@@ -6,13 +6,13 @@ from typing import get_args
 
 import pytest
 
+from spectui.chat.reasons import cause, worded
 from spectui.knobs import Knobs
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens, needed_acceptance
 from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
 from spectui.speculation.strategy import Strategy
-from spectui.ui.dashboard.reasons import cause, worded
 from tests.toys import ToyModel, decode, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from spectui.chat.estimates import advice, payoff
 from spectui.chat.figures import Figures
+from spectui.chat.no_drafts import why_no_drafts
 from spectui.chat.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, ReasonKind, Round
@@ -24,7 +25,6 @@ from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.dashboard.positions import PositionsPage, break_even, histogram
 from spectui.ui.dashboard.rounds import RoundsPage, detail, stacks
 from spectui.ui.dashboard.trends import TrendsPage
-from spectui.ui.dashboard.why import why_no_drafts
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import Line, cells
 from tests.fake_engine import CPU, GPU, FakeEngine

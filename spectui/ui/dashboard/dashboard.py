@@ -18,12 +18,12 @@ from spectui.chat.figures import (
     share,
     verdict,
 )
+from spectui.chat.no_drafts import why_no_drafts
+from spectui.chat.reasons import worded
 from spectui.speculation.records import Round
 from spectui.text import printable
 from spectui.ui.dashboard.digits import big
 from spectui.ui.dashboard.page import Page
-from spectui.ui.dashboard.reasons import worded
-from spectui.ui.dashboard.why import why_no_drafts
 from spectui.ui.figures import step
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
 

@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from spectui.chat.figures import UNKNOWN, Figures, decimal, milliseconds, verdict
+from spectui.chat.reasons import worded
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.packed import same
 from spectui.ui.dashboard.page import Page
-from spectui.ui.dashboard.reasons import worded
 from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, wrapped
 

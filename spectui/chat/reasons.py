@@ -1,4 +1,4 @@
-"""The window's sentences for why a policy drafted what it drafted."""
+"""Sentences for why a policy drafted what it drafted."""
 
 from __future__ import annotations
 

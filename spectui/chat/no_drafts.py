@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from spectui.chat.figures import Figures
+from spectui.chat.reasons import cause
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
-from spectui.ui.dashboard.reasons import cause
 
 _LATELY = 8
 """The number of latest rounds to look at: a single one without a draft needs no explanation."""
