@@ -1,7 +1,7 @@
-"""Where spectui keeps things on this machine, and where it finds the files it ships.
+"""The directories that spectui uses on this machine, and where it finds the files it ships.
 
-`SPECTUI_CONFIG_DIR`, `SPECTUI_DATA_DIR`, `SPECTUI_STATE_DIR` and `SPECTUI_CACHE_DIR` replace the platform's places.
-Nothing is created here: whoever writes makes the directory. A leaf: every room may import it.
+`SPECTUI_CONFIG_DIR`, `SPECTUI_DATA_DIR`, `SPECTUI_STATE_DIR` and `SPECTUI_CACHE_DIR` replace the platform's directories.
+Nothing is created here: whoever writes a file creates its directory.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def config_directory() -> Path:
-    """What a person writes: the configuration file and themes."""
+    """For what a person writes: the configuration file and themes."""
     return _directory("config")
 
 
 def data_directory() -> Path:
-    """What a person would miss: conversations."""
+    """For what cannot be replaced: conversations."""
     return _directory("data")
 
 
 def state_directory() -> Path:
-    """What survives a restart but nobody would miss: logs, verdicts of the self-test."""
+    """For what outlives a restart and can be lost: prompts, logs, measured costs, verdicts of the self-test."""
     return _directory("state")
 
 
 def cache_directory() -> Path:
-    """What can be made again: quantised copies of drafts."""
+    """For what can be made again: draft copies, the model catalogue."""
     return _directory("cache")
 
 

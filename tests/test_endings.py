@@ -6,9 +6,12 @@ import os
 import re
 import signal
 import stat
+import subprocess
+import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -259,3 +262,22 @@ def test_a_run_that_lives_is_left_alone() -> None:
         other.wait("a start like any other", lambda: "ready" in other.text)
         assert "died" not in other.text
         assert len(left_behind()) == 2
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_is_not_on_disk_at_the_end_is_told_on_the_terminal(
+    plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path / "file"))
+    told = f"spectui: What was said last is not on disk: Not a directory ({tmp_path / 'file' / 'conversations.db'})."
+    if plain:
+        command = [sys.executable, "-m", "tests.scripted", *MODEL, "--plain"]
+        done = subprocess.run(command, input="short\n", capture_output=True, text=True, timeout=120)
+        assert done.stderr.splitlines()[-1] == told
+        return
+    with writing() as terminal:
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+        assert told in terminal.raw.decode(errors="replace").splitlines()[-1]

@@ -55,6 +55,7 @@ def command(
         raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
+    from spectui.cli import complain
     from spectui.engine import demo
     from spectui.engine.worker import Worker
     from spectui.gguf_files.catalogue import ModelCatalogue, model_directories
@@ -89,11 +90,10 @@ def command(
         from spectui.ui.textual_patches.watchdog import guarded
     shelf = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     presets = Presets(config_path or paths.config_file())
-    run = Run(runs)
+    run, journal = Run(runs), Journal(history)
     try:
         run.take_stderr()
         worker = Worker(knobs, run.enter)
-        journal = Journal(history)
         journal.notices.extend(notices)
         if plain:
             from spectui.cli.plain import chat
@@ -121,6 +121,8 @@ def command(
     finally:
         gc.enable()
         run.end()
+        if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
+            complain(lost, 0)
     ctx.exit(app.return_code or 0)
 
 

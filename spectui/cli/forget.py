@@ -1,4 +1,4 @@
-"""`spectui forget`: delete what was kept to draft better."""
+"""`spectui forget`: delete what is stored to draft better."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from spectui.cli.options import Command
 
 @click.command("forget", cls=Command)
 def command() -> None:
-    """Delete what was kept for drafting: the past replies of --remember, and the lighter copies of drafts.
+    """Delete what is stored for drafting: the past replies of --remember, and the lighter copies of drafts.
 
-    Conversations stay: see spectui history.
+    Conversations stay: spectui history deletes them.
     """
     from spectui.engine import draft_copy, replies
 

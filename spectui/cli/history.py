@@ -1,4 +1,4 @@
-"""`spectui history`: the conversations on disk; reading one, and clearing them away."""
+"""`spectui history`: list, print, export and delete the conversations on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command(ctx: click.Context) -> None:
 @command.command("list", cls=Command)
 @click.argument("words", nargs=-1)
 def show_list(words: tuple[str, ...]) -> None:
-    """List conversations, the latest first; with WORDS, those that have them."""
+    """List conversations, the latest first; with WORDS, those that contain them."""
     from spectui.store.database import database_file
     from spectui.store.library import summaries
 
@@ -33,7 +33,7 @@ def show_list(words: tuple[str, ...]) -> None:
 @command.command("show", cls=Command)
 @click.argument("name", metavar="ID")
 def show(name: str) -> None:
-    """Print a conversation; the beginning of its id will do."""
+    """Print a conversation; the beginning of its id is enough."""
     from spectui.store.database import database_file
     from spectui.store.library import open_conversation
 
@@ -76,7 +76,7 @@ def export(name: str, kind: str, force: bool) -> None:
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="delete every conversation")
 def delete(names: tuple[str, ...], everything: bool) -> None:
-    """Delete conversations and the prompts sent in them; what they said is overwritten on disk."""
+    """Delete conversations and the prompts sent in them; their texts are overwritten on disk."""
     from spectui.store import library
     from spectui.store.database import database_file
     from spectui.store.prompts import PromptHistory, prompts_file
@@ -86,8 +86,6 @@ def delete(names: tuple[str, ...], everything: bool) -> None:
     file = database_file()
     history = PromptHistory(prompts_file())
     for name in [each.id for each in library.summaries(file)] if everything else names:
-        said = library.prompts(file, name)
-        library.delete(file, name)
-        history.forget(said)
+        history.forget(library.delete(file, name))
     if everything:
         history.clear()

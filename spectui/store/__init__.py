@@ -1,1 +1,1 @@
-"""What must not be lost: conversations on disk, and what is known of a run that died."""
+"""Conversations and prompts on disk, and what is known of a run that died."""

@@ -1,8 +1,8 @@
-"""What is known of a run that died: llama.cpp ends the process on some faults, and nothing can be said by then.
+"""What is known of a run that died. llama.cpp ends the process on some faults, when nothing can be reported any more.
 
-So each run keeps, in a directory of its own under the state directory, a marker of what is going on while models are
-loaded or used, and a log that llama.cpp, Python's faulthandler and whatever writes to standard error end up in. A clean end
-takes both away; the next start finds what was left by a process that lives no more.
+So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
+used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
+deletes both; the next start finds those of processes that no longer exist.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from spectui.store.records import setup_of
 from spectui.text import safe
 
 MOST_BYTES = 256 * 1024
-"""Of a log; beyond that only its last lines are kept."""
+"""Of a log; a longer one is cut to its last lines."""
 
 LAST_LINES = 200
 KEPT_LOGS = 5
-"""Logs of runs that died, the latest ones."""
+"""Logs of dead runs that are kept, the latest ones."""
 
 _MARKER, _LOG = "doing.json", "log.txt"
 _SAFE_CTX = 2048
@@ -44,11 +44,11 @@ class Crash(NamedTuple):
     when: float
     log: Path
     words: str
-    """What llama.cpp or the system said last, on one line; maybe "" ."""
+    """The last message of llama.cpp or the system, on one line; may be ""."""
 
     @property
     def sentence(self) -> str:
-        """What happened, in a sentence or two."""
+        """What happened, for the person, in a sentence or two."""
         draft = f" and {Path(self.setup.draft).name}" if self.setup.draft else ""
         flags = f" ({' '.join(_flags(self.setup))})" if _flags(self.setup) else ""
         said = f" It said: {self.words}." if self.words else ""
@@ -57,7 +57,7 @@ class Crash(NamedTuple):
 
 
 class Run:
-    """This process's marker and log. Every method may be called from any thread; a disk that fails costs only them."""
+    """This process's marker and log. Any thread may call any method. A disk that fails costs only the marker and the log."""
 
     def __init__(self, directory: Path) -> None:
         self._home = directory / str(os.getpid())
@@ -65,7 +65,7 @@ class Run:
         self._file = -1
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            shutil.rmtree(self._home, ignore_errors=True)  # of an older process of this number
+            shutil.rmtree(self._home, ignore_errors=True)  # of an older process with this number
             self._home.mkdir(mode=0o700)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             self._file = os.open(self._home / _LOG, flags, 0o600)
@@ -78,9 +78,9 @@ class Run:
         faulthandler.enable(self._file)
 
     def take_stderr(self) -> None:
-        """Send what is written to standard error (a failing assert's words, for one) to the log instead of the screen.
+        """Send standard error (such as the message of a failing assert) to the log instead of the screen.
 
-        Python's own stream for it goes on writing to the terminal: Textual draws through that one.
+        Python's own stream still writes to the terminal, because Textual draws through it.
         """
         if self._file >= 0 and self._stderr is None and sys.__stderr__ is not None:
             self._stderr = os.dup(2)
@@ -91,7 +91,7 @@ class Run:
             os.dup2(self._file, 2)
 
     def enter(self, stage: str, setup: Setup) -> None:
-        """This begins now. On disk when this returns, for another process to find; "" : nothing is going on."""
+        """Note on disk that this stage begins now, for another process to find; "": nothing is going on."""
         if self._file < 0:
             return
         try:
@@ -102,14 +102,14 @@ class Run:
                 "stage": stage,
                 "setup": dataclasses.asdict(setup),
                 "when": time.time(),
-                "born": _born(os.getpid()),
+                "born": _start_time(os.getpid()),
             }
             write_atomic(self._home / _MARKER, json.dumps(doing).encode())
         except OSError:
-            pass  # it would only have told of a crash
+            pass  # only the report of a crash is lost
 
     def end(self) -> None:
-        """A clean end: nothing is left behind. May be called twice."""
+        """End cleanly: delete the marker and the log. May be called twice."""
         if self._file < 0:
             return
         faulthandler.disable()
@@ -123,7 +123,7 @@ class Run:
 
 
 def take_crash(directory: Path) -> Crash | None:
-    """The latest run that died, once: its log is put with the other logs. Runs that live are left alone."""
+    """The latest run that died, reported once: its log is moved to the other logs. Living runs are left alone."""
     crashes = []
     try:
         homes = [home for home in directory.iterdir() if home.name.isdecimal()]
@@ -131,7 +131,7 @@ def take_crash(directory: Path) -> Crash | None:
         return None
     for home in homes:
         doing = _read(home / _MARKER)
-        if _lives(int(home.name), doing.get("born")):
+        if _is_alive(int(home.name), doing.get("born")):
             continue
         log = directory / f"died-{home.name}-{int(time.time())}.log"
         try:
@@ -141,13 +141,13 @@ def take_crash(directory: Path) -> Crash | None:
             if doing:
                 crashes.append(_crash(doing, log))
         except (OSError, TypeError, ValueError, KeyError, OverflowError):
-            continue  # somebody else takes it just now, or it is no marker of ours
+            continue  # another process takes it just now, or spectui did not write this marker
     _clear_old(directory)
     return max(crashes, key=lambda crash: crash.when, default=None)
 
 
 def safe_setup(setup: Setup) -> Setup:
-    """The same models the way that asks least of llama.cpp and of the machine."""
+    """The same models, loaded in the way that demands least of llama.cpp and of the machine."""
     return dataclasses.replace(
         setup,
         no_repack="on",
@@ -163,7 +163,7 @@ def safe_setup(setup: Setup) -> Setup:
 
 
 class _Log(logging.Handler):
-    """Appends lines; when the file is too large it begins anew with the last of them."""
+    """Appends lines to the log. When it is too large, it is truncated and starts with the last lines again."""
 
     def __init__(self, file: int) -> None:
         super().__init__(logging.INFO)
@@ -171,7 +171,7 @@ class _Log(logging.Handler):
         self._last: deque[bytes] = deque(maxlen=LAST_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        # llama.cpp quotes model files, and a person may print this one on a terminal.
+        # llama.cpp quotes model files, and a person may print the log on a terminal.
         line = safe(self.format(record)).encode()[:4096] + b"\n"
         self._last.append(line)
         try:
@@ -189,7 +189,7 @@ def _crash(doing: dict[str, Any], log: Path) -> Crash:
 
 
 def _last_words(log: Path) -> str:
-    """The line that most likely says why: an assert's or an error's, or else what the faulthandler called it."""
+    """The line that most likely gives the cause: of an assert, of an error, or else of the faulthandler."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 65536))
@@ -205,7 +205,7 @@ def _last_words(log: Path) -> str:
 
 
 def _flags(setup: Setup) -> list[str]:
-    """What differs from the defaults, as a person would write it."""
+    """The flags for what differs from the defaults."""
     given = [(spec, getattr(setup, key), default) for key, default, spec in specs(Setup)
              if key not in ("model", "draft", "system")]  # fmt: skip
     return [f"{spec.flags[0]} {value}" for spec, value, default in given if value != default]
@@ -220,8 +220,8 @@ def _read(marker: Path) -> dict[str, Any]:
     return doing if isinstance(doing, dict) else {}
 
 
-def _born(pid: int) -> float | None:
-    """When the process began; numbers of processes come round again. None if there is none."""
+def _start_time(pid: int) -> float | None:
+    """When the process began, to tell it from an older one with its number. None if there is none."""
     import psutil
 
     try:
@@ -230,13 +230,13 @@ def _born(pid: int) -> float | None:
         return None
 
 
-def _lives(pid: int, born: object) -> bool:
-    now = _born(pid)
+def _is_alive(pid: int, born: object) -> bool:
+    now = _start_time(pid)
     return now is not None and (born is None or (isinstance(born, float | int) and abs(now - born) < 2.0))
 
 
 def _clear_old(directory: Path) -> None:
-    with suppress(OSError):  # another spectui clears up just now, or the directory cannot be written
+    with suppress(OSError):  # another process deletes them just now, or the directory cannot be written to
         logs = sorted(directory.glob("died-*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
         for log in logs[KEPT_LOGS:]:
             log.unlink(missing_ok=True)

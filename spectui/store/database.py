@@ -1,6 +1,6 @@
-"""The one SQLite file that holds the conversations: opening it, its tables, and what its errors mean.
+"""The SQLite file of the conversations: opening it, migrating it, and what its errors mean.
 
-Journalled ahead (WAL), so that two spectui work at once and a killed one loses nothing that was committed. Nobody but its
+It has a write-ahead log (WAL): two spectui can use it at once, and a killed one loses nothing that was committed. Only its
 owner may read it.
 """
 
@@ -11,35 +11,20 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 
 from spectui import paths
 from spectui.errors import SpectuiError
+from spectui.store.schema import MIGRATIONS, has_tables
 
 BUSY_S = 2.0
-"""How long a transaction waits for another spectui's."""
+"""How long a transaction waits for that of another process."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE conversation (id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,"
-        " system TEXT NOT NULL, target TEXT NOT NULL, head INTEGER NOT NULL) WITHOUT ROWID",
-        "CREATE INDEX latest ON conversation (updated)",
-        "CREATE TABLE message (id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, parent INTEGER, role TEXT NOT NULL,"
-        " text TEXT NOT NULL, created REAL NOT NULL)",
-        "CREATE INDEX messages ON message (conversation)",
-        # Of a reply, besides its message: `stop` is NULL until it ended, `setup` is JSON, with `thinking` and `mixed` where
-        # they are true; the knobs are in the rounds.
-        "CREATE TABLE reply (message INTEGER PRIMARY KEY, setup TEXT NOT NULL, stop TEXT,"
-        " prompt_tokens INTEGER, prompt_s REAL, first_token_s REAL)",
-        "CREATE TABLE chunk (message INTEGER NOT NULL, number INTEGER NOT NULL, rounds BLOB NOT NULL,"
-        " PRIMARY KEY (message, number)) WITHOUT ROWID",
-    ),
-)
-"""What brings the tables from one `user_version` to the next."""
-
+OLDEST_SQLITE = (3, 37, 0)
+"""The first version that has STRICT tables."""
 
 NEWER = "The conversations were written by a newer spectui: update this one to read them."
+_INCOMPLETE = "The conversations' file lacks tables that spectui made: move it away."
 
 
 class StoreError(SpectuiError):
@@ -47,34 +32,43 @@ class StoreError(SpectuiError):
 
 
 class DamagedError(StoreError):
-    """The file is a database, but not one of conversations, or not a whole one."""
+    """The file is not a sound database of conversations."""
 
 
 FAULTS = (sqlite3.Error, OSError, StoreError, UnicodeDecodeError)
-"""What using the file may raise. The last comes where SQLite's own words quote a damaged schema that is no UTF-8."""
+"""What using the file may raise. The last: SQLite's message may quote a damaged schema that is not UTF-8."""
 
 
 def database_file() -> Path:
-    """Where the conversations are, or would be."""
+    """The file of the conversations, whether or not it exists."""
     return paths.data_directory() / "conversations.db"
 
 
+def was_left_open(file: Path) -> bool:
+    """Whether a process that had the file open ended without closing it, or still has it open."""
+    log = file.with_name(f"{file.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def connect(file: Path) -> sqlite3.Connection:
-    """Open the file, making it and its tables where they are missing. Raises one of FAULTS."""
+    """Open the file to write to it, making it and its tables where they are missing. Raises one of FAULTS."""
+    _check_library()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Made here and not by SQLite, so that it is never readable to others; its -wal and -shm take over the mode.
+    # Created here and not by SQLite, so that others can never read it; SQLite gives -wal and -shm the same mode.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     os.chmod(file, 0o600)
     connection = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
     try:
-        # Busy where another spectui makes the file just now: then it is the one that sets the mode, which stays.
+        # Busy while another process creates the file: then that one sets the mode, which is permanent.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         harden(connection)
+        reject_foreign_schema(connection)
         _migrate(connection)
-        _check_schema(connection)
+        _check_tables(connection)
+        connection.execute("PRAGMA foreign_keys = ON")
     except BaseException:
         connection.close()
         raise
@@ -82,8 +76,8 @@ def connect(file: Path) -> sqlite3.Connection:
 
 
 def harden(connection: sqlite3.Connection) -> None:
-    """A file may come from anywhere: its schema may call nothing that reaches out, its pages are looked at twice."""
-    # One byte that is no UTF-8 must not hide all conversations.
+    """Distrust the file: its schema may call no function with side effects, and pages are checked when they are read."""
+    # One byte that is not UTF-8 must not hide all conversations.
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -91,7 +85,7 @@ def harden(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing. The lock is taken at once, so that two writers wait for each other instead of failing."""
+    """Commit all of the block or nothing. The lock is taken at once, so two writers wait for each other instead of failing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -103,28 +97,28 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def check_pages(connection: sqlite3.Connection) -> None:
-    """Raise DamagedError unless every page is sound, or what SQLite raises over it. Reads the whole file."""
+    """Raise DamagedError, or what SQLite raises, unless every page is sound. Reads the whole file."""
     (words,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if words != "ok":
         raise DamagedError("The conversations' file is damaged: move it away.")
 
 
 def is_damage(error: BaseException) -> bool:
-    """Does this error say that the file is no sound database (and not that the disk is full, or busy)?"""
+    """Whether this error says that the file is damaged, and not that the disk is full or the file locked."""
     words = str(error)
     broken = isinstance(error, sqlite3.DatabaseError) and ("malformed" in words or "not a database" in words)
     return broken or isinstance(error, DamagedError | UnicodeDecodeError)
 
 
 def set_aside(file: Path) -> Path:
-    """Give a damaged file, and what SQLite keeps beside it, another name; returns it. Nothing is deleted."""
+    """Rename a damaged file and SQLite's files beside it; returns the new name. Nothing is deleted."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     aside = file.with_name(f"{file.stem}.damaged-{stamp}{file.suffix}")
     number = 1
     while aside.exists():
         number += 1
         aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
-    # The log first: beside a new file of the old name it would be taken for that one's.
+    # The log first: SQLite would take it for the log of a new file with the old name.
     for suffix in ("-wal", "-shm", ""):
         beside = file.with_name(file.name + suffix)
         if beside.exists():
@@ -136,24 +130,26 @@ def _migrate(connection: sqlite3.Connection) -> None:
     if _version(connection) == len(MIGRATIONS):
         return
     with transaction(connection):
-        version = _version(connection)  # another spectui may have been quicker
+        version = _version(connection)  # another process may have migrated it meanwhile
         if version > len(MIGRATIONS):
             raise StoreError(NEWER)
-        for statements in MIGRATIONS[version:]:
-            for statement in statements:
+        try:
+            for statement in (statement for statements in MIGRATIONS[version:] for statement in statements):
                 connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if str(error).startswith(("no such table", "no such column", "no such index")):
+                raise DamagedError(_INCOMPLETE) from error
+            raise
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-def _check_schema(connection: sqlite3.Connection) -> None:
-    """Raise StoreError for what is not of spectui's making, and for tables that are missing."""
-    reject_foreign_schema(connection)
-    if not _columns() <= _columns_of(connection):
-        raise DamagedError("The conversations' file lacks tables that spectui made: move it away.")
+def _check_tables(connection: sqlite3.Connection) -> None:
+    if not has_tables(connection):
+        raise DamagedError(_INCOMPLETE)
 
 
 def reject_foreign_schema(connection: sqlite3.Connection) -> None:
-    """Raise StoreError for what spectui never makes and SQLite would run by itself."""
+    """Raise StoreError for a trigger, view or virtual table: spectui makes none, and SQLite would run what they contain."""
     made = connection.execute(
         "SELECT type FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
     ).fetchone()
@@ -161,23 +157,6 @@ def reject_foreign_schema(connection: sqlite3.Connection) -> None:
         raise StoreError(
             f"The conversations' file holds a {made[0]} that spectui did not make: move the file away, or drop it."
         )
-
-
-@cache
-def _columns() -> frozenset[tuple[str, str]]:
-    """(table, column) of a sound database."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (statement for statements in MIGRATIONS for statement in statements):
-            connection.execute(statement)
-        return _columns_of(connection)
-
-
-def _columns_of(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
-    rows = connection.execute(
-        "SELECT made.name, info.name FROM sqlite_master AS made, pragma_table_info(made.name) AS info"
-        " WHERE made.type = 'table'"
-    )
-    return frozenset(rows.fetchall())
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -195,7 +174,8 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
             connect(file).close()
         with closing(_connect_read_only(file)) as connection:
             connection.execute("BEGIN")
-            _check_schema(connection)
+            reject_foreign_schema(connection)
+            _check_tables(connection)
             yield connection
 
 
@@ -219,6 +199,7 @@ def _is_current(file: Path) -> bool:
 
 
 def _connect_read_only(file: Path) -> sqlite3.Connection:
+    _check_library()
     connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None)
     try:
         harden(connection)
@@ -226,6 +207,14 @@ def _connect_read_only(file: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _check_library() -> None:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreError(
+            f"Conversations on disk need SQLite {'.'.join(map(str, OLDEST_SQLITE))} or later, and this Python has"
+            f" {sqlite3.sqlite_version}: install spectui with a newer Python, or chat with --no-history."
+        )
 
 
 def _require(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""A conversation as a file for other eyes: Markdown with the text alone, or JSON with origins and figures."""
+"""Exporting a conversation: Markdown with the text alone, or JSON with origins and figures."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ExportError(SpectuiError):
 
 
 class ExistsError(ExportError):
-    """A file of this name is there, and nobody said that it may be replaced."""
+    """A file of this name exists, and the caller did not allow to replace it."""
 
 
 def markdown(conversation: Conversation) -> str:
-    """What was said, as Markdown. Rejected drafts are no part of it."""
+    """The messages as Markdown, without rejected drafts."""
     when = datetime.fromtimestamp(conversation.created).strftime("%Y-%m-%d %H:%M")
     parts = [f"# {conversation.title or 'Conversation'}", " · ".join(filter(None, (conversation.target, when)))]
     if conversation.system:
@@ -49,9 +49,9 @@ def markdown(conversation: Conversation) -> str:
 
 
 def document(conversation: Conversation) -> str:
-    """A `spectui.conversation/1` object in JSON: each token with its origin, each reply with its figures and its models.
+    """The conversation as a `spectui.conversation/1` object in JSON: tokens with origins, replies with figures and models.
 
-    Times are ISO 8601 in UTC, durations seconds; what is unknown is null.
+    Times are ISO 8601 in UTC, durations are in seconds; what is unknown is null.
     """
     table = {
         "schema": SCHEMA,
@@ -74,7 +74,7 @@ def statistics_table(figures: Statistics) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """`value` with None for every float that JSON cannot hold."""
+    """`value` with None in place of every float that JSON cannot represent."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -83,7 +83,7 @@ def finite(value: Any) -> Any:
 
 
 def file_name(title: str, suffix: str = ".md") -> str:
-    """A name for a conversation's file that every file system takes."""
+    """A file name for this title that every file system accepts."""
     stem = re.sub(r"[\W_]+", "-", title)[:LONGEST_NAME].strip("-")
     while len(stem.encode()) > 200:
         stem = stem[:-1]

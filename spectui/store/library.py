@@ -90,11 +90,7 @@ def delete(file: Path, name: str) -> list[str]:
         with transaction(connection):
             identity = _identity(connection, name)
             said = _prompts(connection, identity)
-            of = "(SELECT id FROM message WHERE conversation = ?)"
-            connection.execute(f"DELETE FROM chunk WHERE message IN {of}", (identity,))
-            connection.execute(f"DELETE FROM reply WHERE message IN {of}", (identity,))
-            connection.execute("DELETE FROM message WHERE conversation = ?", (identity,))
-            connection.execute("DELETE FROM conversation WHERE id = ?", (identity,))
+            connection.execute("DELETE FROM conversation WHERE id = ?", (identity,))  # and all that refers to it
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return said
 
@@ -164,7 +160,8 @@ def _prompts(connection: sqlite3.Connection, identity: str) -> list[str]:
 
 def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     row = connection.execute(
-        "SELECT setup, stop, prompt_tokens, prompt_s, first_token_s FROM reply WHERE message = ?", (message,)
+        "SELECT setup, stop, prompt_tokens, prompt_s, first_token_s, thinking, mixed FROM reply WHERE message = ?",
+        (message,),
     ).fetchone()
     if row is None:
         return None
@@ -179,8 +176,9 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
         table = json.loads(_text(row[0]))
     except (ValueError, RecursionError):
         table = {}
-    marks = {mark: isinstance(table, dict) and table.get(mark) is True for mark in ("thinking", "mixed")}
-    return Reply(setup_of(table), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds, **marks)
+    return Reply(
+        setup_of(table), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds, row[5] == 1, row[6] == 1
+    )
 
 
 def _message(row: Sequence[Any], reply: Reply | None = None) -> StoredMessage:

@@ -1,4 +1,4 @@
-"""A reply's rounds in little memory: a token with its draft and the likeliest beside it is ten times its text otherwise."""
+"""A reply's rounds in little memory. Unpacked, a token with its draft and the likeliest tokens takes ten times its text."""
 
 from __future__ import annotations
 
@@ -11,44 +11,46 @@ from spectui.speculation.records import Round
 from spectui.store.packing import pack, unpack
 
 CHUNK = 64
-"""Rounds that are packed together: more would take less memory, and more of the frame that it falls into."""
+"""Rounds that are packed together. More would take less memory, and more time within one frame of the window."""
 
 UNPACKED = 4
-"""Chunks that are kept as they are after somebody has looked into them."""
+"""Chunks that stay unpacked after they were read."""
 
 
 def same(one: Round, other: Round) -> bool:
-    """Whether it is one round, maybe packed between the two: its probabilities and seconds are rounded then."""
+    """Whether the two are the same round, of which one may have been packed: that rounds its probabilities and times."""
     return (one.index, one.position) == (other.index, other.position) and [token.id for token in one.tokens] == [
         token.id for token in other.tokens
     ]
 
 
 class PackedRounds(Sequence[Round]):
-    """Rounds to append to, all but the latest packed: what is read of them is rounded as `pack` does.
+    """A sequence of rounds to append to. All but the latest are packed, which rounds their numbers as `pack` does.
 
-    Belongs to one thread; any other may iterate, and ask `between`.
+    One thread appends and indexes; any other may iterate, ask for the length, and call `between`.
     """
 
     def __init__(self, rounds: Iterable[Round] = ()) -> None:
         self._packed: list[bytes] = []
         self._latest: list[Round] = []
+        self._size = 0
         self._lock = Lock()  # for `_packed` and `_latest` to be changed together
         self._read: OrderedDict[int, tuple[Round, ...]] = OrderedDict()
         for round in rounds:
             self.append(round)
 
     def append(self, round: Round) -> None:
-        """Add one."""
+        """Append a round."""
         self._latest.append(round)
         if len(self._latest) == 2 * CHUNK:
             packed = pack(self._latest[:CHUNK])
             with self._lock:
                 self._packed.append(packed)
                 del self._latest[:CHUNK]
+        self._size += 1
 
     def between(self, start: int, stop: int) -> list[Round]:
-        """The rounds from one number up to another, which must be there. From any thread."""
+        """The rounds from number `start` up to `stop`, which must exist. From any thread."""
         with self._lock:
             packed, latest = tuple(self._packed), tuple(self._latest)
         first = min(start // CHUNK, len(packed))
@@ -57,7 +59,7 @@ class PackedRounds(Sequence[Round]):
         return rounds[start - first * CHUNK :][: stop - start]
 
     def __len__(self) -> int:
-        return len(self._packed) * CHUNK + len(self._latest)
+        return self._size
 
     def __iter__(self) -> Iterator[Round]:
         with self._lock:
@@ -80,12 +82,12 @@ class PackedRounds(Sequence[Round]):
     def __getitem__(self, number: int | slice) -> Round | list[Round]:
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
-        chunk, place = divmod(range(len(self))[number], CHUNK)
+        chunk, index = divmod(range(len(self))[number], CHUNK)
         if chunk >= len(self._packed):
-            return self._latest[place + (chunk - len(self._packed)) * CHUNK]
+            return self._latest[index + (chunk - len(self._packed)) * CHUNK]
         if chunk not in self._read:
             self._read[chunk] = unpack(self._packed[chunk])
             if len(self._read) > UNPACKED:
                 self._read.popitem(last=False)
         self._read.move_to_end(chunk)
-        return self._read[chunk][place]
+        return self._read[chunk][index]

@@ -1,9 +1,9 @@
-"""A reply's rounds as bytes: one row of the database holds a second's worth of them.
+"""Rounds as bytes: a row of the database (a chunk) holds the rounds of about a second.
 
-Each record is a row of its values under one heading of field names, in JSON, compressed: with the target's five likeliest,
-some 70 bytes a token. Because the names are there, a field that is added to the records later, with a default, leaves older
-rows readable. Kept are seconds to the microsecond and probabilities to three digits: more is never shown, and does not
-compress. What follows from the rest, such as a token's position, is not kept.
+The bytes are compressed JSON: the field names once, and a row of values for each record; with the target's five likeliest
+tokens about 70 bytes a token. Because the names are stored, older chunks stay readable when a field with a default is added
+to the records. Times are stored to the microsecond and probabilities to three digits: no more is ever shown, and more digits
+do not compress. What follows from other values, such as a token's position, is not stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spectui.speculation.records import DraftToken, Likeliest, Reason, Round, To
 from spectui.text import safe
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of a chunk, unpacked: far above a second's rounds, and what a made-up one cannot exceed."""
+"""Of an unpacked chunk: far more than a second's rounds take. A malicious chunk cannot take more memory."""
 
 _PARTS = ("knobs", "drafted", "tokens", "likeliest", "reason")  # of a round; they have rows of their own
 _FOLLOWING = ("round", "position")  # of a token: they follow from its round and its place there
@@ -34,7 +34,7 @@ _LARGEST = 2**62  # of a number, so that none is infinite, or too large for what
 
 
 class PackedError(SpectuiError):
-    """Bytes that are no packed rounds."""
+    """The bytes are not packed rounds."""
 
 
 def pack(rounds: Sequence[Round]) -> bytes:
@@ -60,7 +60,7 @@ def pack(rounds: Sequence[Round]) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[Round, ...]:
-    """The rounds that `pack` made these bytes of; texts are made safe to show. Raises PackedError."""
+    """The rounds that `pack` made these bytes from, with texts made safe to show. Raises PackedError."""
     try:
         table = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
         knobs = [_knobs(each) for each in table["knobs"]]
@@ -90,7 +90,7 @@ def _names(kind: type) -> list[str]:
 
 
 def _rounded(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Rows of drafted or emitted tokens, in which every float is a probability."""
+    """Rows of drafted or emitted tokens, in which every float is a probability, rounded."""
     return [[_share(value) if type(value) is float else value for value in row] for row in rows]
 
 
@@ -99,7 +99,7 @@ def _share(p: float) -> float:
 
 
 def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], int]) -> list[Any] | None:
-    """[each, number in `pieces` of each token, probabilities]; the same few tokens are likely again and again."""
+    """[each, index in `pieces` of each token, probabilities]: the same few tokens are likely in many rounds."""
     if likeliest is None:
         return None
     found = zip(array("i", likeliest.ids), likeliest.texts, strict=True)
@@ -110,7 +110,7 @@ def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], in
 def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Likeliest | None:
     if row is None:
         return None
-    if len(row) == 4:  # as an earlier spectui packed them
+    if len(row) == 4:  # as the first version packed them
         each, packed_ids, packed_p, texts = row
         made = Likeliest(each, b64decode(packed_ids), b64decode(packed_p), tuple(safe(text) for text in texts))
     else:
@@ -148,8 +148,8 @@ def _piece(number: int, text: str) -> tuple[int, str]:
 
 
 def _tokens(names: Sequence[str], rows: Iterable[Sequence[Any]], of: Round) -> Iterator[Token]:
-    for place, row in enumerate(rows):
-        yield Token(**{"round": of.index, "position": of.position + place, **_fields(Token, names, row)})
+    for index, row in enumerate(rows):
+        yield Token(**{"round": of.index, "position": of.position + index, **_fields(Token, names, row)})
 
 
 def _knobs(table: Mapping[str, Any]) -> Knobs:
@@ -160,7 +160,7 @@ def _knobs(table: Mapping[str, Any]) -> Knobs:
 
 
 def _fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """The values by name, texts made safe. Raises ValueError for one that is not of its field's kind."""
+    """The values by field name, texts made safe. Raises ValueError for a value that its field cannot have."""
     allowed = _allowed(kind)
     fields = {}
     for name, value in zip(names, values, strict=True):
@@ -179,7 +179,7 @@ def _fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> dict[str
 
 @cache
 def _allowed(kind: type) -> Mapping[str, tuple[frozenset[type], tuple[str, ...]]]:
-    """name -> (the types that it may have, the only words that it may be) of each plain field of a record."""
+    """name -> (the types it may have, the only words it may be) for each plain field of a record."""
     hints = get_type_hints(kind)
     fields = {}
     for name in _names(kind):

@@ -1,22 +1,32 @@
-"""The prompts that were sent, for the arrow keys to bring back: one JSON string a line, that only its owner may read."""
+"""The prompts that were sent, for the arrow keys to bring back: one JSON string a line, that only its owner may read.
+
+Every function but the constructor reads or writes the disk.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from spectui import paths
-from spectui.atomic import write_atomic
+from spectui.atomic import replacing
 from spectui.text import safe
 
 MOST = 1000
 """Prompts kept."""
+
 LONGEST = 20_000
 """Characters of a prompt that is kept; a longer one is in its conversation."""
-_MOST_BYTES = 32 * 1024 * 1024
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Of the file: a larger one is cut down to its latest prompts."""
+
+_LONGEST_LINE = 12 * LONGEST + 3
+"""Bytes: JSON writes a character outside the basic plane with twelve, and adds quotes; with the newline."""
 
 
 def prompts_file() -> Path:
@@ -25,18 +35,18 @@ def prompts_file() -> Path:
 
 
 class PromptHistory:
-    """Of all conversations. A disk that fails costs what is remembered, never the chat."""
+    """The prompts of all conversations. A disk that fails costs what is remembered, never the chat."""
 
     def __init__(self, file: Path | None) -> None:
         """Without a file nothing is kept."""
         self._file = file
 
     def load(self) -> list[str]:
-        """The prompts, the oldest first. Where there are twice too many, the older half is taken off the disk."""
-        lines = self._lines()
+        """The latest prompts, the oldest first. A file that has become too large is cut down to them."""
+        lines = deque(self._lines(), maxlen=2 * MOST + 1)
         if len(lines) > 2 * MOST:
-            self._rewrite(lines[-MOST:])
-        prompts = [_prompt(line) for line in lines[-MOST:]]
+            self._trim()
+        prompts = [_prompt(line) for line in list(lines)[-MOST:]]
         return [prompt for prompt in prompts if prompt is not None]
 
     def add(self, prompt: str) -> None:
@@ -48,14 +58,23 @@ class PromptHistory:
             # Appended in one write: two spectui may have the file open.
             with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
                 file.write(json.dumps(prompt).encode() + b"\n")
+                size = file.tell()
+            if size > MOST_BYTES:
+                self._trim()
 
     def forget(self, messages: Iterable[str]) -> None:
-        """Take the prompts of these messages off the disk; behind what was typed, a message has the files it named."""
-        said = list(messages)
-        lines = self._lines()
-        kept = [line for line in lines if not any(is_of(_prompt(line), message) for message in said)]
-        if len(kept) < len(lines):
-            self._rewrite(kept)
+        """Take the prompts of these messages off the disk. A message has the files it named behind what was typed."""
+        by_first_line: dict[str, list[str]] = {}
+        for message in messages:
+            by_first_line.setdefault(_first_line(message), []).append(message)
+
+        def is_said(line: bytes) -> bool:
+            prompt = _prompt(line)
+            said = by_first_line.get(_first_line(_typed(prompt)), ()) if prompt is not None else ()
+            return any(is_of(prompt, message) for message in said)
+
+        if any(map(is_said, self._lines())):
+            self._rewrite(line for line in self._lines() if not is_said(line))
 
     def clear(self) -> None:
         """Take all off the disk."""
@@ -63,26 +82,47 @@ class PromptHistory:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
-    def _lines(self) -> list[bytes]:
-        try:
-            if self._file is None or not self._file.is_file() or self._file.stat().st_size > _MOST_BYTES:
-                return []
-            return self._file.read_bytes().splitlines()
-        except OSError:
-            return []
+    def _lines(self) -> Iterator[bytes]:
+        """The lines, one by one, however large the file is; without those that are longer than any prompt."""
+        if self._file is None or not self._file.is_file():  # a pipe would be waited for
+            return
+        with suppress(OSError), self._file.open("rb") as file:
+            whole = True
+            while line := file.readline(_LONGEST_LINE):
+                if whole and (line.endswith(b"\n") or len(line) < _LONGEST_LINE):
+                    yield line.removesuffix(b"\n")
+                whole = line.endswith(b"\n")
 
-    def _rewrite(self, lines: list[bytes]) -> None:
+    def _trim(self) -> None:
+        """Keep the latest prompts, in half of the room that the file may take."""
+        latest, room = deque(self._lines(), maxlen=MOST), MOST_BYTES // 2
+        kept: deque[bytes] = deque()
+        while latest and len(latest[-1]) < room:
+            room -= len(latest[-1]) + 1
+            kept.appendleft(latest.pop())
+        self._rewrite(kept)
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
         assert self._file is not None
-        with suppress(OSError):
-            write_atomic(self._file, b"".join(line + b"\n" for line in lines))
+        with suppress(OSError), replacing(self._file) as part, part.open("wb") as file:
+            file.writelines(line + b"\n" for line in lines)
 
 
 def is_of(prompt: str | None, message: str) -> bool:
     """Whether this is what was typed to send that message."""
     if prompt is None:
         return False
-    typed = prompt.replace("\\@", "@")  # as it is sent
+    typed = _typed(prompt)
     return message == typed or message.startswith(f"{typed}\n\n")
+
+
+def _typed(prompt: str) -> str:
+    """The prompt as it is sent: without the escapes of signs that would name a file."""
+    return prompt.replace("\\@", "@")
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _prompt(line: bytes) -> str | None:

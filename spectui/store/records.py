@@ -1,4 +1,4 @@
-"""What is kept of a conversation, as its readers get it."""
+"""A conversation as it is read from the disk."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from spectui.knobs import Knobs, Setup, check, specs
 from spectui.store.packed import PackedRounds
 
 FAILED = "failed"
-"""A reply's stop, where something broke; else it is a `StopReason`'s value."""
+"""The `stop` of a reply that failed; of the others it is the value of a `StopReason`."""
 
 
 class Reply(NamedTuple):
-    """How a message of the assistant came about. `stop` is None while it is written, and stays so if spectui dies.
+    """How a message of the assistant was made. `stop` is None while it is written, and stays None if spectui dies.
 
-    `setup` names the models that began it; the knobs, the seed among them, are in the rounds. `thinking`: the prompt had
-    opened it. `mixed`: it was gone on with under another set-up.
+    `setup` names the models that began it; the knobs and the seed are in the rounds. `thinking`: the prompt had opened the
+    model's thinking. `mixed`: the reply was continued under another set-up. Times are in seconds.
     """
 
     setup: Setup
@@ -31,12 +31,12 @@ class Reply(NamedTuple):
 
     @property
     def knobs(self) -> Knobs | None:
-        """Those of the last round."""
+        """The knobs of the last round; None if there is no round."""
         return self.rounds[-1].knobs if self.rounds else None
 
 
 class StoredMessage(NamedTuple):
-    """One message. `parent` is the message before it, None at the start; a message may have several children."""
+    """A message. `parent` is the id of the message before it, None at the start; several messages may have one parent."""
 
     id: int
     parent: int | None
@@ -47,7 +47,7 @@ class StoredMessage(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """A conversation along one path from its start: that which was last written. Times are seconds since the epoch."""
+    """A conversation along its current path: the one last written to. Times are seconds since the epoch."""
 
     id: str
     title: str
@@ -59,13 +59,13 @@ class Conversation(NamedTuple):
 
     @property
     def unfinished(self) -> bool:
-        """Its last prompt has no whole reply."""
+        """Whether its last prompt has no complete reply."""
         last = self.messages[-1] if self.messages else None
         return last is not None and (last.reply is None or last.reply.stop is None)
 
 
 class Summary(NamedTuple):
-    """A line in the list of conversations."""
+    """A conversation in the list. `messages` is how many there are, in all branches."""
 
     id: str
     title: str
@@ -76,7 +76,7 @@ class Summary(NamedTuple):
 
 
 def setup_of(table: object) -> Setup:
-    """The set-up that a table from disk describes; what another spectui called otherwise, or out of range, has its default."""
+    """The set-up that a JSON object from disk describes. Unknown names are ignored; bad values have their default."""
     values: dict[str, Any] = {}
     for key, default, spec in specs(Setup):
         kind = str if default is None else type(default)

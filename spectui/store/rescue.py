@@ -1,7 +1,7 @@
-"""What can still be read of a damaged file's conversations, copied to a new one.
+"""Copying what can still be read of a damaged file's conversations to a new one.
 
-SQLite gives up a query at the first damaged page, and its own recovery is not in Python's module: so each table is asked for
-ranges of its keys, and a range that fails for its two halves.
+SQLite ends a query at the first damaged page, and its own recovery is not in Python's module. So each table is read in ranges
+of its keys, and a range that fails is split in two.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from spectui.store.database import (
     set_aside,
     transaction,
 )
+from spectui.store.schema import sound_rows
 
 PATIENCE_S = 10.0
-"""A damaged tree may run in circles: what has not come over by then stays behind."""
+"""The pages of a damaged tree may form a circle: what has not been copied by then is left out."""
 
 FAILED_RANGES = 1000
-"""The widest are asked for first, so what is lost beside the damage itself is a small part of a page."""
+"""The widest ranges are read first, so only a small part of a page is lost besides the damaged part."""
 
 _LAST_ID = 2**62
 _MEND = (
-    # A lost message is left out of its conversation: who answered it answers the one before.
+    # A lost message is left out of its conversation: what followed it follows the message before it.
     "UPDATE message SET parent = (SELECT id FROM message AS earlier WHERE earlier.conversation = message.conversation"
     " AND earlier.created < message.created ORDER BY created DESC LIMIT 1)"
     " WHERE parent IS NOT NULL AND parent NOT IN (SELECT id FROM message)",
@@ -47,11 +48,11 @@ _MEND = (
 
 @dataclass(slots=True)
 class Rescued:
-    """What came of a file that was set aside."""
+    """What was copied of a file that was set aside."""
 
     aside: Path
     conversations: int = 0
-    """Those that something came of."""
+    """How many of them have at least a message in the new file."""
     in_time: bool = True
 
     @property
@@ -64,7 +65,7 @@ class Rescued:
 
 
 def begin_anew(file: Path) -> Rescued:
-    """Set a damaged file aside, and make a new one of what can be read of it. Raises StoreError."""
+    """Set a damaged file aside, and copy what can be read of it to a new one. Raises StoreError."""
     rescued = Rescued(file)
     try:
         rescued.aside = set_aside(file)
@@ -76,9 +77,9 @@ def begin_anew(file: Path) -> Rescued:
 
 
 def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
-    """Add what can be read of the file aside to this database, and say in `rescued` what came.
+    """Copy what can be read of the file aside to this database, and note in `rescued` what that was.
 
-    A message that is there already stays as it is, with its tokens: whoever said it has written it anew.
+    A message that is there already stays as it is, with its tokens: its own spectui has written it again.
     """
     ends = monotonic() + PATIENCE_S
     damaged = rescued.aside
@@ -86,37 +87,46 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
         harden(source)
         reject_foreign_schema(source)
         source.set_progress_handler(lambda: monotonic() > ends, 10_000)
-        read = list(_by_range(source, "message", "id"))
-        replies = list(_by_range(source, "reply", "message"))
+        query = sound_rows(source)
+        read = list(_by_range(source, query["message"], "message", "id"))
+        replies = list(_by_range(source, query["reply"], "reply", "message"))
         conversations = [
             row
             for order in ("", "DESC")
-            for row in _until_damage(source, f"SELECT * FROM conversation ORDER BY id {order}")
+            for row in _until_damage(source, f"{query['conversation']} ORDER BY id {order}")
         ]
         with transaction(connection):
-            there = {identity for (identity,) in connection.execute("SELECT id FROM message")}
+            connection.execute("PRAGMA defer_foreign_keys = ON")
+            there = _ids(connection, "SELECT id FROM message")
             messages = [row for row in read if row[0] not in there]
             _add(connection, "message", messages)
-            _add(connection, "reply", replies)
+            there |= {row[0] for row in messages}
+            _add(connection, "reply", (row for row in replies if row[0] in there))
             _add(connection, "conversation", conversations)
             for statement in _MEND:
                 connection.execute(statement)
         rescued.conversations = len({row[1] for row in read})
-        for row in messages:
+        with_reply = _ids(connection, "SELECT message FROM reply")
+        for identity in (row[0] for row in messages if row[0] in with_reply):
             if monotonic() > ends:
                 break
-            _add(connection, "chunk", _until_damage(source, "SELECT * FROM chunk WHERE message = ?", row[0]))
+            _add(connection, "chunk", _until_damage(source, f"{query['chunk']} AND message = ?", identity))
     rescued.in_time = monotonic() <= ends
 
 
-def _by_range(source: sqlite3.Connection, table: str, key: str) -> Iterator[tuple[object, ...]]:
+def _ids(connection: sqlite3.Connection, query: str) -> set[object]:
+    return {identity for (identity,) in connection.execute(query)}
+
+
+def _by_range(source: sqlite3.Connection, query: str, table: str, key: str) -> Iterator[tuple[object, ...]]:
+    """The rows of a query over this table, in the order of its integer key. Its indices may be damaged too."""
+    query = query.replace(f"FROM {table} ", f"FROM {table} NOT INDEXED ") + f" AND {key} BETWEEN ? AND ? ORDER BY {key}"
     ranges, failed = deque([(0, _LAST_ID)]), 0
-    query = f"SELECT * FROM {table} NOT INDEXED WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
     while ranges and failed < FAILED_RANGES:
         low, high = ranges.popleft()
         try:
             for row in source.execute(query, (low, high)):
-                if isinstance(row[0], int):  # of another kind in a damaged schema only
+                if isinstance(row[0], int):  # of another type in a damaged schema only
                     yield row
                     low = row[0] + 1
         except FAULTS:

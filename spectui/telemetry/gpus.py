@@ -1,6 +1,6 @@
-"""NVIDIA GPUs through NVML. Nothing here raises: no driver means no GPUs and a reason, and any figure may be None.
+"""NVIDIA GPUs through NVML. Nothing here raises: without a driver there are no GPUs and a reason; any figure may be None.
 
-NVML counts in PCI order and CUDA fastest first, so a ggml device is joined to its GPU by PCI address, never by index.
+NVML numbers GPUs in PCI order and CUDA with the fastest first, so a ggml device is matched to its GPU by PCI address.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PCI = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", r
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What NVML says of a GPU now. Memory in bytes, utilisation in 0..1, degrees Celsius, watts; None is unknown."""
+    """What NVML reports of a GPU now. Memory in bytes, utilisation in 0..1, degrees Celsius, watts; None is unknown."""
 
     index: int
     name: str | None = None
@@ -44,7 +44,7 @@ def find_gpu(gpus: Iterable[Gpu], device_id: str | None) -> Gpu | None:
 
 
 class Nvml:
-    """A session with NVML. `reason` says in a few words why there are no GPUs, or is empty."""
+    """A connection to NVML. `reason` says in a few words why there are no GPUs; it is empty if there may be some."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -67,16 +67,16 @@ class Nvml:
         return tuple(self._read_one(index) for index in range(count))
 
     def close(self) -> None:
-        """Leave NVML."""
+        """End the connection."""
         self._ask("nvmlShutdown")
         self._nvml = None
 
     def _read_one(self, index: int) -> Gpu:
         handle = self._ask("nvmlDeviceGetHandleByIndex", index)
-        if handle is None or self._nvml is None:  # lost, or not permitted
+        if handle is None or self._nvml is None:  # the GPU was lost, or access to it is not permitted
             return Gpu(index)
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
-        # Unified memory (GB10, Jetson) says 0 in total: that is unknown, not full.
+        # With unified memory (GB10, Jetson) the total is reported as 0: it is unknown.
         known = memory is not None and memory.total > 0
         return Gpu(
             index,

@@ -1,4 +1,4 @@
-"""The machine itself: memory and processor, and how much of it this process takes."""
+"""The host: its memory and processor, and how much of them this process uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Host(NamedTuple):
 
 
 class HostProbe:
-    """Reads the host. The share of the processor is measured between two readings, so the first one has none."""
+    """Reads the host's figures. The processor's share is measured between two readings, so the first has none."""
 
     def __init__(self) -> None:
         import psutil
@@ -26,7 +26,7 @@ class HostProbe:
         self._read_before = False
 
     def read(self) -> Host:
-        """The host as it is now; what the system does not tell is None."""
+        """The host as it is now; what the system does not report is None."""
         try:
             memory = self._psutil.virtual_memory()
             cpu = self._psutil.cpu_percent(None) / 100
@@ -34,5 +34,5 @@ class HostProbe:
         except (self._psutil.Error, OSError):
             return Host()
         known, self._read_before = self._read_before, True
-        # Not memory.used: what matters is what a model can no longer have, so caches count as free.
+        # Not memory.used: caches count as free, because a model can have their memory.
         return Host(memory.total - memory.available, memory.total, cpu if known else None, process)

@@ -1,4 +1,4 @@
-"""A daemon thread that looks at the machine once a second and publishes what it saw."""
+"""A daemon thread that reads the machine's figures once a second."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Snapshot(NamedTuple):
 
 
 class Monitor:
-    """Polls in a thread of its own: a driver call may take long and must hold up neither the screen nor the engine.
+    """Polls in its own thread: a driver call may take long, and neither the screen nor the engine may wait for it.
 
-    `snapshot` is replaced whole, so a reader needs no lock.
+    `snapshot` is replaced whole, so readers need no lock.
     """
 
     def __init__(self, interval: float = 1.0) -> None:
@@ -30,13 +30,13 @@ class Monitor:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to poll. A second call does nothing."""
+        """Start polling. A second call does nothing."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._poll, name="spectui-telemetry", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """End the polling. Does not wait: a hanging driver must not keep a person from quitting."""
+        """Stop polling, without waiting for it: a driver that hangs must not delay the end."""
         self._stopped.set()
 
     def _poll(self) -> None:

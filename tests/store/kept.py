@@ -1,4 +1,4 @@
-"""A journal in tests: filled by hand, and read back."""
+"""Helpers for tests with a journal: fill it, and read it back."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=
 
 
 def some_rounds(number: int = 3) -> list[Round]:
-    """Rounds of the fake engine, with each origin and fate among them, and as few digits as are kept."""
+    """Rounds of the fake engine with every origin and fate, rounded as they are on disk."""
     engine = FakeEngine()
     engine.read_prompt(7, 7)
-    for place in range(number):
-        match place % 3:
+    for index in range(number):
+        match index % 3:
             case 0:
                 engine.emit_round(
                     plain="Ein", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45))
@@ -42,7 +42,7 @@ def text_of(rounds: Sequence[Round]) -> str:
 
 
 def exchange(journal: Journal, prompt: str, rounds: Sequence[Round], stop: str = "eos") -> None:
-    """A prompt and its reply."""
+    """Write a prompt and its reply."""
     journal.prompt(prompt, "Be brief.", "target")
     journal.begin_reply(SETUP)
     for round in rounds:
@@ -59,7 +59,7 @@ def finished() -> Finished:
 
 
 def written(file: Path) -> Journal:
-    """A journal that has written two exchanges, and ended."""
+    """A journal that has written two exchanges, and is closed."""
     journal = Journal(file)
     exchange(journal, "first\nof all", some_rounds())
     exchange(journal, "second", some_rounds(2), "cancelled")
@@ -67,16 +67,16 @@ def written(file: Path) -> Journal:
     return journal
 
 
-def until(seen: Callable[[], object]) -> None:
-    """Wait until it is so."""
+def until(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds."""
     deadline = monotonic() + 120
-    while not seen():
-        assert monotonic() < deadline, "that did not come true"
+    while not condition():
+        assert monotonic() < deadline, "the condition did not become true"
         threading.Event().wait(0.005)
 
 
 def last(file: Path | None = None) -> Conversation:
-    """The conversation that something was last said in, of this file or of spectui's own."""
+    """The conversation that was written to last, of this file or of spectui's own."""
     conversation = library.last(file or database_file())
     assert conversation is not None
     return conversation

@@ -1,4 +1,4 @@
-"""What a run leaves when it dies, and that it leaves nothing when it does not. (How it looks: tests/test_endings.py.)"""
+"""A run that dies leaves a report, and one that ends leaves nothing. (tests/test_endings.py shows it in the terminal.)"""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ os.abort() if sys.argv[2] != "ends" else None
 
 
 def dead(directory: Path, how: str = "dies") -> str:
-    """A run that is over. What it wrote to the terminal's standard error."""
+    """Run the program to its end; returns what it wrote to the terminal's standard error."""
     done = subprocess.run([sys.executable, "-c", DYING, str(directory), how], capture_output=True, text=True)
     assert (done.returncode == 0) == (how == "ends")
     return done.stderr
 
 
-def test_a_run_that_died_is_told_of_once(tmp_path: Path) -> None:
-    assert dead(tmp_path) == "the last breath\n", "Python's own words still go to the terminal, the signal's do not"
+def test_a_run_that_died_is_reported_once(tmp_path: Path) -> None:
+    assert dead(tmp_path) == "the last breath\n", (
+        "Python's messages still go to the terminal, those of the signal do not"
+    )
     crash = take_crash(tmp_path)
     assert crash is not None
     assert crash.sentence == (
@@ -60,13 +62,13 @@ def test_a_run_that_died_is_told_of_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["ends", "idle"])
-def test_what_did_not_die_at_work_leaves_nothing(tmp_path: Path, how: str) -> None:
+def test_a_run_that_ended_or_was_idle_leaves_nothing(tmp_path: Path, how: str) -> None:
     dead(tmp_path, how)
     assert take_crash(tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_lives_is_no_crash_and_a_number_that_came_round_again_is(tmp_path: Path) -> None:
+def test_a_living_run_is_no_crash_and_a_reused_process_number_is(tmp_path: Path) -> None:
     run = Run(tmp_path)
     try:
         run.enter("decoding", Setup(model="t.gguf"))
@@ -80,7 +82,7 @@ def test_a_run_that_lives_is_no_crash_and_a_number_that_came_round_again_is(tmp_
     assert logging.getLogger("spectui").handlers == []
 
 
-def test_the_latest_of_several_is_told_and_few_logs_are_kept(tmp_path: Path) -> None:
+def test_the_latest_of_several_is_reported_and_few_logs_are_kept(tmp_path: Path) -> None:
     for number in range(KEPT_LOGS + 2):
         home = tmp_path / str(2**22 + 1 + number)  # no process has such a number
         home.mkdir()
@@ -92,7 +94,7 @@ def test_the_latest_of_several_is_told_and_few_logs_are_kept(tmp_path: Path) -> 
     assert len(list(tmp_path.iterdir())) == KEPT_LOGS
 
 
-def test_the_log_does_not_grow_beyond_its_limit_and_keeps_what_was_last(tmp_path: Path) -> None:
+def test_the_log_does_not_grow_beyond_its_limit_and_keeps_the_last_lines(tmp_path: Path) -> None:
     run = Run(tmp_path)
     try:
         log = tmp_path / str(os.getpid()) / "log.txt"
@@ -105,7 +107,7 @@ def test_the_log_does_not_grow_beyond_its_limit_and_keeps_what_was_last(tmp_path
         run.end()
 
 
-def test_what_llama_cpp_quotes_of_a_file_does_nothing_to_the_terminal_that_prints_the_log(tmp_path: Path) -> None:
+def test_the_log_is_safe_to_print_on_a_terminal(tmp_path: Path) -> None:
     run = Run(tmp_path)
     try:
         logging.getLogger("spectui.llama.library").info("unknown architecture: %s", "\x1b]52;c;eA==\x07\udcffx")
@@ -114,7 +116,7 @@ def test_what_llama_cpp_quotes_of_a_file_does_nothing_to_the_terminal_that_print
         run.end()
 
 
-def test_a_log_that_vanishes_while_it_is_looked_at_costs_nothing(tmp_path: Path) -> None:
+def test_a_log_that_vanishes_meanwhile_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "died-1-1.log").symlink_to(tmp_path / "cleared away by another spectui")
     assert take_crash(tmp_path) is None
 
@@ -133,7 +135,7 @@ def test_a_directory_that_cannot_be_made_costs_only_the_marker(tmp_path: Path) -
     st.sampled_from(["stage", "setup", "when", "born"]), st.none() | st.text() | st.floats() | st.lists(st.text()) |
     st.just(10**400) | st.dictionaries(st.sampled_from(["model", "ctx_size", "x"]), st.text() | st.integers()),
 ).map(lambda table: json.dumps(table).encode()))  # fmt: skip
-def test_a_made_up_marker_is_a_safe_sentence_or_nothing(tmp_path_factory: pytest.TempPathFactory, doing: bytes) -> None:
+def test_a_marker_with_other_content_is_safe_or_ignored(tmp_path_factory: pytest.TempPathFactory, doing: bytes) -> None:
     directory = tmp_path_factory.mktemp("runs")
     home = directory / str(2**22 + 1)
     home.mkdir()
@@ -145,7 +147,7 @@ def test_a_made_up_marker_is_a_safe_sentence_or_nothing(tmp_path_factory: pytest
     assert not home.exists()
 
 
-def test_the_safe_way_asks_for_less_and_keeps_the_models() -> None:
+def test_the_safe_setup_demands_less_and_keeps_the_models() -> None:
     asked = Setup(model="t", draft="d", ctx_size=8192, flash_attn="on", cache_type_k="q8_0", system="s", threads=3)
     assert safe_setup(asked) == Setup(model="t", draft="d", ctx_size=2048, flash_attn="off", system="s", threads=3,
                                       no_repack="on", requantise_draft="off")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is exported: the text without ghosts, every origin and figure, and no file that nobody meant."""
+"""Exports have the text without rejected drafts, or all origins and figures, and go to no file but the one that was named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def conversation(tmp_path: Path) -> Conversation:
     return last(tmp_path / "conversations.db")
 
 
-def test_markdown_is_what_was_said(conversation: Conversation) -> None:
+def test_markdown_has_the_messages(conversation: Conversation) -> None:
     text = markdown(conversation)
     assert text.startswith("# first\n\ntarget · ")
     assert "## System\n\nBe brief.\n\n## You\n\nfirst\nof all\n\n## Reply\n\nEin 2 ä!\n xy\n\n## You\n\nsecond" in text
@@ -59,7 +59,7 @@ def test_json_has_origins_and_figures(conversation: Conversation) -> None:
         "\x9b2J.md",
     ],
 )
-def test_a_name_leads_nowhere_else(conversation: Conversation, tmp_path: Path, name: str) -> None:
+def test_a_name_cannot_leave_the_directory(conversation: Conversation, tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
     with pytest.raises(ExportError):
@@ -77,7 +77,7 @@ def test_a_title_makes_a_plain_name(conversation: Conversation, tmp_path: Path, 
     assert save(conversation, tmp_path, name).parent == tmp_path
 
 
-def test_nothing_is_replaced_unasked(conversation: Conversation, tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_on_request(conversation: Conversation, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "x.md").symlink_to(victim)
@@ -89,7 +89,7 @@ def test_nothing_is_replaced_unasked(conversation: Conversation, tmp_path: Path)
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_what_cannot_be_written_whole_leaves_nothing(conversation: Conversation, tmp_path: Path, replace: bool) -> None:
+def test_a_failed_export_leaves_no_file(conversation: Conversation, tmp_path: Path, replace: bool) -> None:
     home = tmp_path / "home"
     home.mkdir()
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -110,6 +110,6 @@ def test_a_directory_of_that_name_is_not_replaced(conversation: Conversation, tm
     assert [path.name for path in home.iterdir()] == ["x.md"]
 
 
-def test_a_directory_that_cannot_be_written_is_said(conversation: Conversation, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_to_gives_a_sentence(conversation: Conversation, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"nowhere.x\.md cannot be written"):
         save(conversation, tmp_path / "nowhere", "x.md")

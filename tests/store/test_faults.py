@@ -1,11 +1,15 @@
-"""A disk that is full, locked, read-only or damaged costs one sentence: the chat goes on, and what can be kept is."""
+"""With a disk that is full, locked, read-only or damaged, the chat continues, a notice says so, and what can be saved is."""
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,16 +39,16 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Another process has the database."""
+    """Another process has locked the database."""
     other = connect(file)
-    other.execute("PRAGMA busy_timeout = 60000")  # for the writer, which may be at it still
+    other.execute("PRAGMA busy_timeout = 60000")  # the writer may still hold the lock
     with transaction(other):
         yield
     other.close()
 
 
 def assert_set_aside(file: Path) -> None:
-    """A chat begun on this damaged file says so, and is kept in a new one."""
+    """A chat that begins with this damaged file gives a notice, and is written to a new file."""
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
     journal.close()
@@ -52,7 +56,7 @@ def assert_set_aside(file: Path) -> None:
     assert library.summaries(file)[0].title == "one"
 
 
-def test_a_locked_database_is_written_once_it_is_free(file: Path) -> None:
+def test_a_locked_database_is_written_to_once_it_is_free(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds(1))
     journal.flush()
@@ -70,7 +74,7 @@ def test_a_locked_database_is_written_once_it_is_free(file: Path) -> None:
     assert conversation.messages[-1].text == text_of(some_rounds(3))
 
 
-def test_a_disk_that_hangs_takes_no_chat_with_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_hangs_does_not_stop_the_chat(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
     def hanging(file: Path) -> sqlite3.Connection:
@@ -117,7 +121,7 @@ def test_no_directory_can_be_made(tmp_path: Path) -> None:
     until(lambda: journal.notices)
     assert journal.notices.popleft().startswith(MEMORY_ONLY)
     journal.close()
-    assert not journal.notices, "it is said once"
+    assert not journal.notices, "the notice is given once"
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -152,23 +156,63 @@ def test_a_damaged_database_is_set_aside_and_a_new_one_begun(file: Path) -> None
     assert conversation is not None and conversation.messages[1].text == text_of(some_rounds())
 
 
-def test_damage_where_nothing_is_written_is_found_when_the_chat_begins(file: Path) -> None:
-    """It would be met only by the next reader, who could then read nothing, this chat included."""
+LEAVE_OPEN = """
+import os, sys
+from pathlib import Path
+from spectui.store.database import connect
+connection = connect(Path(sys.argv[1]))
+connection.execute("UPDATE conversation SET updated = updated + 1")
+connection.execute("PRAGMA wal_checkpoint").fetchall()
+os._exit(0)
+"""
+
+
+def leave_open(file: Path) -> None:
+    """Another process writes to the file, and dies without closing it."""
+    subprocess.run([sys.executable, "-c", LEAVE_OPEN, str(file)], check=True)
+    assert database.was_left_open(file)
+
+
+def test_the_whole_file_is_checked_only_after_an_unclean_end(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[object] = []
+    check_pages = database.check_pages
+
+    def check(connection: sqlite3.Connection) -> None:
+        checked.append(connection)
+        check_pages(connection)
+
+    monkeypatch.setattr(database, "check_pages", check)
+    written(file)
+    library.summaries(file)
+    written(file)
+    assert not checked, "a new file, one that was closed, one that a reader has opened"
+    leave_open(file)
+    written(file)
+    assert len(checked) == 1
+    written(file)
+    assert len(checked) == 1
+
+
+def test_damage_where_nothing_is_written_is_found_after_an_unclean_end(file: Path) -> None:
+    """Otherwise only the next reader would meet it, and could read nothing at all."""
     written(file)
     journal = Journal(file)
     exchange(journal, "x" * 20_000, some_rounds(1))
     journal.close()
-    page = file.read_bytes().index(b"x" * 4000) // 4096 * 4096  # one that goes on with the prompt
+    file.with_name(f"{file.name}-wal").write_bytes(bytes(32))  # as an unclean end leaves one
+    content = file.read_bytes()
     with file.open("r+b") as opened:
-        opened.seek(page)
-        opened.write(b"\xff" * 4096)
+        for page in range(0, len(content), 4096):
+            if b"x" * 4000 in content[page : page + 4096]:  # the prompt's overflow pages
+                opened.seek(page)
+                opened.write(b"\xff" * 4096)
     with pytest.raises(StoreError, match="malformed"):
         library.summaries(file, "y")
     assert_set_aside(file)
 
 
-def test_a_database_that_is_damaged_during_the_chat_costs_nothing_of_it(file: Path) -> None:
-    """The new file gets the present conversation whole."""
+def test_a_chat_during_which_the_database_is_damaged_is_complete(file: Path) -> None:
+    """The whole conversation is written to the new file."""
     written(file)
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
@@ -188,7 +232,7 @@ def test_a_database_that_is_damaged_during_the_chat_costs_nothing_of_it(file: Pa
     assert [message.text for message in conversation.messages] == ["one", text_of(some_rounds()), "two", ""]
 
 
-def test_a_file_that_is_cleared_away_during_the_chat_is_made_again(file: Path) -> None:
+def test_a_file_that_is_removed_during_the_chat_is_made_again(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
     until(lambda: library.summaries(file))
@@ -201,7 +245,7 @@ def test_a_file_that_is_cleared_away_during_the_chat_is_made_again(file: Path) -
     assert conversation is not None and [each.text for each in conversation.messages[::2]] == ["one", "two"]
 
 
-def test_a_newer_spectuis_database_is_left_alone(file: Path) -> None:
+def test_a_database_of_a_newer_version_is_left_alone(file: Path) -> None:
     written(file)
     connection = sqlite3.connect(file)
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
@@ -215,19 +259,17 @@ def test_a_newer_spectuis_database_is_left_alone(file: Path) -> None:
     assert list(file.parent.glob("*damaged*")) == []
 
 
-def test_a_fault_of_spectuis_own_costs_a_part_and_a_sentence(file: Path) -> None:
+def test_a_message_that_cannot_be_written_costs_only_itself(file: Path) -> None:
     journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    assert journal._writer is not None
-    journal._writer.post(lambda connection: 1 // 0).settled.wait(10)
+    (round,) = some_rounds(1)
+    exchange(journal, "one", [replace(round, tokens=(round.tokens[0]._replace(source=b"no text"),))])
     exchange(journal, "two", some_rounds())
-    journal.close()
-    assert list(journal.notices) == ["A part of this chat could not be kept on disk (ZeroDivisionError)."]
-    conversation = library.last(file)
-    assert conversation is not None and conversation.messages[2].text == "two"
+    assert journal.close() == ""
+    assert list(journal.notices) == ["A part of this chat could not be kept on disk (TypeError)."]
+    assert [message.text for message in last(file).messages[-2:]] == ["two", text_of(some_rounds())]
 
 
-def test_a_damaged_part_of_the_tokens_costs_their_colours_only(file: Path) -> None:
+def test_damaged_rounds_cost_only_their_colours(file: Path) -> None:
     written(file)
     connection = connect(file)
     connection.execute("UPDATE chunk SET rounds = x'00'")
@@ -239,7 +281,7 @@ def test_a_damaged_part_of_the_tokens_costs_their_colours_only(file: Path) -> No
     assert conversation.messages[1].reply is not None and not conversation.messages[1].reply.rounds
 
 
-def test_parents_in_a_circle_end(file: Path) -> None:
+def test_parents_that_form_a_circle(file: Path) -> None:
     written(file)
     connection = connect(file)
     connection.execute("UPDATE message SET parent = (SELECT max(id) FROM message WHERE id != message.id)")
@@ -250,8 +292,8 @@ def test_parents_in_a_circle_end(file: Path) -> None:
 
 @given(data=st.data())
 @settings(max_examples=30)
-def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Random bytes anywhere in the file: reading is a conversation or a sentence, and writing goes on."""
+def test_random_damage(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """After random bytes anywhere in the file, reading gives a conversation or a StoreError, and writing works."""
     file = tmp_path_factory.mktemp("damage") / "conversations.db"
     written(file)
     content = bytearray(file.read_bytes())
@@ -270,8 +312,61 @@ def test_any_damage_is_survived(tmp_path_factory: pytest.TempPathFactory, data: 
         assert path.stat().st_size
 
 
-def test_two_that_meet_the_same_damage_go_on_in_one_new_file(file: Path) -> None:
-    """The first sets the file aside; the second must not take the first one's new file for the damaged one."""
+def cramp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk has no room for more than the tables."""
+
+    def cramped(file: Path) -> sqlite3.Connection:
+        connection = connect(file)
+        connection.execute("PRAGMA max_page_count = 14")
+        return connection
+
+    monkeypatch.setattr(database, "connect", cramped)
+
+
+def test_a_last_commit_that_fails_is_told_by_close(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody shows notices by then."""
+    monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
+    cramp(monkeypatch)
+    journal = Journal(file)
+    journal.prompt("one", "", "")
+    journal.begin_reply(SETUP)
+    assert journal._writer is not None and not journal._writer.failing
+    for round in some_rounds(2):
+        journal.add_round(replace(round, tokens=(round.tokens[0]._replace(text=secrets.token_hex(200_000)),)))
+    said = f"What was said last is not on disk: database or disk is full ({file})."
+    assert journal.close() == said
+    assert journal.close() == said
+    monkeypatch.undo()
+    assert last(file).messages[0].text == "one"
+
+
+def test_a_disk_that_hangs_at_the_end_is_told_by_close(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going = threading.Event()
+
+    def hanging(*_: object) -> None:
+        going.wait(60)
+
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.flush()
+    monkeypatch.setattr(writer, "write_conversation", hanging)
+    journal.cut(1)
+    journal.turn_here()
+    assert journal._writer is not None
+    assert journal._writer.close(0.01) == f"The disk does not answer: what was said last may not be in {file}."
+    going.set()
+
+
+def test_a_chat_that_is_all_on_disk_has_nothing_to_tell(file: Path) -> None:
+    journal = Journal(file)
+    assert journal.close() == ""
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    assert journal.close() == "" == Journal(None).close()
+
+
+def test_two_processes_that_meet_the_same_damage_share_one_new_file(file: Path) -> None:
+    """The first sets the file aside; the second must not set the new file aside."""
     journals = [Journal(file), Journal(file)]
     for number, journal in enumerate(journals):
         exchange(journal, f"before {number}", some_rounds())
@@ -310,7 +405,7 @@ def test_a_database_that_lacks_something_is_set_aside(file: Path, change: str) -
         ("table", "CREATE VIRTUAL TABLE x USING fts4(y)"),
     ],
 )
-def test_what_spectui_never_makes_is_not_run(file: Path, kind: str, planted: str) -> None:
+def test_planted_triggers_and_views_are_not_run(file: Path, kind: str, planted: str) -> None:
     written(file)
     connection = sqlite3.connect(file)
     connection.execute(planted)
@@ -326,6 +421,23 @@ def test_what_spectui_never_makes_is_not_run(file: Path, kind: str, planted: str
     connection.close()
 
 
+@contextmanager
+def damaging(file: Path, table: str) -> Iterator[sqlite3.Connection]:
+    """Changes that the table's own rules would refuse."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        loose = sql.replace(" STRICT, WITHOUT", " WITHOUT").removesuffix(" STRICT")
+        set_sql = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
+        connection.execute(set_sql, (loose, table))
+        connection.execute("PRAGMA writable_schema = RESET")
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        yield connection
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(set_sql, (sql, table))
+        connection.execute("PRAGMA writable_schema = RESET")
+
+
 @pytest.mark.parametrize("value", ["x'1b5d30'", "1e999", "-1e300", "9223372036854775807", "'\x1b]0;x\x07'", "''"])
 @pytest.mark.parametrize(
     "column",
@@ -335,13 +447,12 @@ def test_what_spectui_never_makes_is_not_run(file: Path, kind: str, planted: str
         "reply.stop", "reply.prompt_tokens", "reply.prompt_s", "chunk.rounds",
     ],
 )  # fmt: skip
-def test_values_of_another_kind_are_read_as_some_or_none(file: Path, column: str, value: str) -> None:
-    """SQLite keeps anything in any column; whatever is made of a conversation must take what comes of it."""
+def test_values_of_another_type_are_read_as_empty_or_unknown(file: Path, column: str, value: str) -> None:
+    """A damaged or foreign file can have anything in any column; exports and lists must cope with it."""
     written(file)
     table, name = column.split(".")
-    connection = connect(file)
-    connection.execute(f"UPDATE {table} SET {name} = {value}")
-    connection.close()
+    with damaging(file, table) as connection:
+        connection.execute(f"UPDATE {table} SET {name} = {value}")
     for summary in library.summaries(file):
         conversation = library.open_conversation(file, summary.id)
         assert "\x1b" not in export.markdown(conversation) + export.document(conversation)
@@ -349,8 +460,8 @@ def test_values_of_another_kind_are_read_as_some_or_none(file: Path, column: str
         assert [*library.ends(file, summary.id)] or column == "message.parent"
 
 
-def test_a_schema_that_is_no_utf_8_is_damage(file: Path) -> None:
-    """SQLite quotes it in its complaint, which Python cannot decode: no error of sqlite3's, and it must not end the writer."""
+def test_a_schema_that_is_not_utf_8_is_damage(file: Path) -> None:
+    """SQLite quotes it in a message that Python cannot decode: that is no sqlite3.Error, and must not end the writer."""
     written(file)
     content = file.read_bytes()
     place = content.index(b"CREATE TABLE conversation")
@@ -360,7 +471,7 @@ def test_a_schema_that_is_no_utf_8_is_damage(file: Path) -> None:
     assert_set_aside(file)
 
 
-def test_a_byte_that_is_no_utf_8_costs_a_sign(file: Path) -> None:
+def test_a_byte_that_is_not_utf_8_costs_one_character(file: Path) -> None:
     written(file)
     connection = connect(file)
     connection.execute("UPDATE conversation SET title = CAST(x'61ff62' AS TEXT)")

@@ -1,4 +1,4 @@
-"""What was said is on disk: when, in which shape, and readable to whom."""
+"""When a conversation is on disk, what of it, and who may read it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "data" / "conversations.db"
 
 
-def test_a_conversation_comes_back_whole(file: Path) -> None:
+def test_a_conversation_is_read_as_it_was_written(file: Path) -> None:
     written(file)
     conversation = library.last(file)
     assert conversation is not None
@@ -45,17 +45,15 @@ def test_a_conversation_comes_back_whole(file: Path) -> None:
 def test_the_prompt_is_on_disk_before_its_reply_begins(file: Path) -> None:
     journal = Journal(file)
     journal.prompt("will it stay?", "", "target")
-    other = library.last(file)  # another connection, while the journal goes on
+    other = library.last(file)  # another connection, while the journal is open
     assert other is not None and [message.text for message in other.messages] == ["will it stay?"]
     assert other.unfinished
     journal.close()
 
 
 @pytest.mark.parametrize("number", [1, 30])
-def test_tokens_are_on_disk_though_nothing_follows_them(
-    file: Path, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Few of them after a while; many at once, however long that while is."""
+def test_tokens_are_on_disk_even_if_nothing_follows(file: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few tokens after the interval; many at once, however long the interval is."""
     if number > 1:
         monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
@@ -66,20 +64,20 @@ def test_tokens_are_on_disk_though_nothing_follows_them(
         journal.add_round(round)
     late = writer.LATE_TOKENS if number > 1 else 0
 
-    def kept() -> tuple[Round, ...]:
+    def on_disk() -> tuple[Round, ...]:
         reply = last(file).messages[-1].reply
         return tuple(reply.rounds) if reply else ()
 
-    until(lambda: sum(len(round.tokens) for round in [*kept()]) >= max(1, late))
-    assert kept() == tuple(some[: len(kept())])
+    until(lambda: sum(len(round.tokens) for round in [*on_disk()]) >= max(1, late))
+    assert on_disk() == tuple(some[: len(on_disk())])
     assert last(file).unfinished
-    assert last(file).messages[-1].text == text_of(kept())
+    assert last(file).messages[-1].text == text_of(on_disk())
     journal.close()
-    assert kept() == tuple(some)
+    assert on_disk() == tuple(some)
 
 
-def test_rounds_wake_the_writing_thread_once_and_not_one_by_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take turns with the passes on the same cores."""
+def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wake-up would take time from the passes on the same cores."""
 
     class Wake(threading.Event):
         times = 0
@@ -94,7 +92,7 @@ def test_rounds_wake_the_writing_thread_once_and_not_one_by_one(file: Path, monk
     journal = Journal(file)
     journal.prompt("go", "", "target")
     journal.begin_reply(SETUP)
-    journal.flush()  # a round that came with what is due at once would be written with it, and wait for nothing
+    journal.flush()  # otherwise the first round could be written together with what is due at once
     first, *others = some_rounds(30)
     journal.add_round(first)
     thread = journal._writer
@@ -112,7 +110,7 @@ def test_rounds_wake_the_writing_thread_once_and_not_one_by_one(file: Path, monk
 def test_only_the_owner_may_read(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "a secret", some_rounds())
-    journal.prompt("another", "", "")  # so that the write-ahead log is there
+    journal.prompt("another", "", "")  # so that there is a write-ahead log
     for path in file.parent.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -120,7 +118,7 @@ def test_only_the_owner_may_read(file: Path) -> None:
     journal.close()
 
 
-def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     journal = Journal(None)
     exchange(journal, "a secret", some_rounds())
@@ -144,7 +142,7 @@ def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
     journal.prompt("one", "", "")
     journal.begin_reply(SETUP)
     journal.clear()
-    journal.add_round(some_rounds()[0])  # what is still to come has no place
+    journal.add_round(some_rounds()[0])  # a late round belongs to no reply
     journal.close()
     conversation = library.last(file)
     assert conversation is not None
@@ -152,7 +150,7 @@ def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
     assert conversation.messages[1].text == ""
 
 
-def test_going_on_with_a_conversation(file: Path) -> None:
+def test_a_conversation_is_resumed(file: Path) -> None:
     written(file)
     before = library.last(file)
     assert before is not None
@@ -166,7 +164,7 @@ def test_going_on_with_a_conversation(file: Path) -> None:
     assert after is not None and after.messages[:4] == before.messages and after.messages[4].text == "third"
 
 
-def test_an_answer_asked_for_again_is_a_branch_and_the_first_one_stays(file: Path) -> None:
+def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds(1))
     first = journal.path[-1]
@@ -184,7 +182,7 @@ def test_an_answer_asked_for_again_is_a_branch_and_the_first_one_stays(file: Pat
         library.branch(file, conversation.id, 1)
 
 
-def test_search_looks_at_titles_and_at_what_was_said(file: Path) -> None:
+def test_a_search_covers_titles_and_messages(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "about 100% of_it", some_rounds(0))
     journal.clear()
@@ -210,19 +208,19 @@ def test_rename_and_delete(file: Path) -> None:
     library.delete(file, first.id)
     assert [each.title for each in library.summaries(file)] == ["stays"]
     kept = b"".join(path.read_bytes() for path in file.parent.iterdir())
-    assert b"of all" not in kept, "what was deleted is gone from the disk"
+    assert b"of all" not in kept, "what was deleted is overwritten on disk"
     assert b"stays" in kept
     with pytest.raises(StoreError, match="No conversations have an id that begins with"):
         library.delete(file, first.id)
 
 
-def test_there_is_nothing_yet(file: Path) -> None:
+def test_no_file_is_no_conversations(file: Path) -> None:
     assert library.summaries(file) == []
     assert library.last(file) is None
     assert not file.exists()
 
 
-def test_hostile_text_is_kept_as_said_and_harmless_when_read(file: Path) -> None:
+def test_hostile_text_is_harmless_when_read(file: Path) -> None:
     evil = "\x1b]0;owned\x07\ud800 'DROP TABLE message; --\x00 \u202e"
     journal = Journal(file)
     exchange(journal, evil, some_rounds(), "eos")
@@ -250,7 +248,7 @@ print(*chat.notices)
 """
 
 
-def test_two_spectui_write_at_once(file: Path) -> None:
+def test_two_processes_write_at_once(file: Path) -> None:
     children = [
         subprocess.Popen([sys.executable, "-c", WRITE_MANY, str(file), name], stdout=subprocess.PIPE, text=True)
         for name in ("one", "other")

@@ -1,6 +1,6 @@
-"""kill -9 at any moment: the conversation opens, sound, with all but the last second or 64 tokens.
+"""After kill -9 at any moment, the file is sound, and the conversation lacks at most the last second or 64 tokens.
 
-`TEST_KILLS` is how many of them with the model; by hand: `TEST_KILLS=50 pytest tests/store/test_kills.py`.
+`TEST_KILLS` is how often a child with a model is killed; by hand: `TEST_KILLS=50 pytest tests/store/test_kills.py`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children ar
 
 @dataclass
 class RunRecord:
-    """What a child said until it was killed."""
+    """What a child reported until it was killed."""
 
     prompts: list[str] = field(default_factory=list)
     replies: list[list[tuple[float, int, str]]] = field(default_factory=list)
-    """By reply: when a round was said, its tokens, its text."""
+    """For each reply, its rounds: when they were reported, how many tokens, the text."""
     ended: int = 0
 
 
 class ForkServer:
-    """Where the children come from."""
+    """The process that forks the children."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -48,64 +48,64 @@ class ForkServer:
     def next(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, "the nursery died"
+        assert line, "the parent of the children died"
         said: dict[str, Any] = json.loads(line)
         return said
 
-    def live(self, tokens: int) -> RunRecord:
-        """Let one chat until it has said so many tokens, and kill it."""
+    def run_child(self, tokens: int) -> RunRecord:
+        """Let a child chat until it has reported so many tokens, and kill it."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
-        life, left = RunRecord(), tokens
+        record, left = RunRecord(), tokens
         pid: int | None = None
         while True:
             said = self.next()
             if "died" in said:
                 assert said["died"] == -signal.SIGKILL
-                return life
+                return record
             if "pid" in said:
                 pid = said["pid"]
             elif "prompt" in said:
-                life.prompts.append(said["prompt"])
-                life.replies.append([])
+                record.prompts.append(said["prompt"])
+                record.replies.append([])
             elif "ended" in said:
-                life.ended += 1
+                record.ended += 1
             else:
-                life.replies[-1].append((time.monotonic(), said["tokens"], said["text"]))
+                record.replies[-1].append((time.monotonic(), said["tokens"], said["text"]))
                 left -= said["tokens"]
             if left <= 0 and pid is not None:
                 os.kill(pid, signal.SIGKILL)
-                pid = None  # what it said until then is still to be read
+                pid = None  # what it reported until then is still to be read
 
 
 @contextmanager
-def nursery(file: Path, kind: str) -> Iterator[ForkServer]:
-    command = [sys.executable, "-m", "tests.store.chatting", str(file), kind]
+def fork_server(file: Path, kind: str) -> Iterator[ForkServer]:
+    command = [sys.executable, "-m", "tests.store.kill_child", str(file), kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield ForkServer(process)
         assert process.stdin is not None
         process.stdin.close()
 
 
-def check(file: Path, life: RunRecord, killed: float) -> None:
-    """What must be on disk after such a life, and that the file is sound."""
+def check(file: Path, record: RunRecord, killed: float) -> None:
+    """Check that the file is sound, and has what must be on disk after such a run."""
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    if not life.prompts:
+    if not record.prompts:
         return
     conversation = library.last(file)
     assert conversation is not None
     said = [message.text for message in conversation.messages if message.role == "user"]
-    assert said[: len(life.prompts)] == life.prompts, "every prompt whose reply could begin"
+    assert said[: len(record.prompts)] == record.prompts, "every prompt whose reply could begin"
     replies = [message for message in conversation.messages if message.role == "assistant"]
-    for place, rounds in enumerate(life.replies):
+    for index, rounds in enumerate(record.replies):
         text = "".join(text for _, _, text in rounds)
-        kept = replies[place].text if place < len(replies) else ""
-        reply = replies[place].reply if place < len(replies) else None
+        kept = replies[index].text if index < len(replies) else ""
+        reply = replies[index].reply if index < len(replies) else None
         assert kept == "".join(token.text for round in (reply.rounds if reply else ()) for token in round.tokens)
         number = sum(len(round.tokens) for round in reply.rounds) if reply else 0
-        if place < life.ended - 1:
+        if index < record.ended - 1:
             assert kept == text and reply is not None and reply.stop is not None
         else:
             assert kept.startswith(text) or text.startswith(kept)
@@ -116,17 +116,17 @@ def check(file: Path, life: RunRecord, killed: float) -> None:
 
 def kill(file: Path, kind: str, times: int, most: int) -> None:
     chance = random.Random(7)
-    with nursery(file, kind) as children:
+    with fork_server(file, kind) as children:
         for _ in range(times):
-            life = children.live(chance.randrange(most))
-            check(file, life, time.monotonic())
+            record = children.run_child(chance.randrange(most))
+            check(file, record, time.monotonic())
     kept = library.summaries(file)
     assert len(kept) > times // 2
     for summary in kept:
         assert library.open_conversation(file, summary.id).messages
 
 
-def test_killed_while_rounds_come_quickly(tmp_path: Path) -> None:
+def test_killed_while_rounds_arrive_quickly(tmp_path: Path) -> None:
     kill(tmp_path / "conversations.db", "fake", 40, 400)
 
 

@@ -1,4 +1,4 @@
-"""Rounds come back as they were, and made-up bytes come back as one sentence."""
+"""Rounds are unpacked as they were packed, and other bytes give a PackedError."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ reasons = st.builds(
 )  # fmt: skip
 
 
-def placed(round: Round) -> Round:
-    """Its tokens where they follow from it."""
+def positioned(round: Round) -> Round:
+    """The round with its tokens at the positions that follow from it."""
     tokens = tuple(
         token._replace(round=round.index, position=round.position + at) for at, token in enumerate(round.tokens)
     )
@@ -53,11 +53,11 @@ def placed(round: Round) -> Round:
 rounds = st.builds(
     Round, whole, whole, knobs, st.lists(drafts, max_size=4).map(tuple), st.lists(tokens, max_size=4).map(tuple),
     seconds, seconds, seconds, seconds, whole, st.none() | reasons, st.none() | likeliest, st.none() | seconds,
-).map(placed)  # fmt: skip
+).map(positioned)  # fmt: skip
 
 
 @given(st.lists(rounds, max_size=5))
-def test_rounds_come_back_as_they_were_but_for_digits_that_nobody_sees(given_rounds: list[Round]) -> None:
+def test_rounds_are_unpacked_as_they_were_but_for_the_last_digits(given_rounds: list[Round]) -> None:
     back = unpack(pack(given_rounds))
     assert unpack(pack(back)) == back, "once rounded they stay as they are"
     for each, was in zip(back, given_rounds, strict=True):
@@ -124,13 +124,13 @@ def test_the_likeliest_of_an_earlier_spectui_are_read() -> None:
     assert read.likeliest == round.likeliest and (read.tokens[0].round, read.tokens[0].position) == (3, 99)
 
 
-def test_tokens_take_little_room() -> None:
+def test_packed_tokens_are_small() -> None:
     some = some_rounds(48)
     assert len(pack(some)) < 40 * sum(len(round.tokens) for round in some)
 
 
-def test_rows_of_another_spectui_are_read() -> None:
-    """One that had fewer fields, and one that had more."""
+def test_chunks_of_other_versions_are_read() -> None:
+    """Of an older one with fewer fields, and of a newer one with more."""
     some = some_rounds()
     table: dict[str, Any] = json.loads(zlib.decompress(pack(some)))
     last = fields(Round)[-1]
@@ -146,14 +146,14 @@ def test_rows_of_another_spectui_are_read() -> None:
     )
 
 
-def test_texts_are_made_safe_on_their_way_out() -> None:
+def test_unpacked_texts_are_safe_to_show() -> None:
     (round,) = some_rounds(1)
     evil = replace(round, tokens=(round.tokens[0]._replace(text="a\x1b]0;b\x07\u202ec"),))
     assert unpack(pack([evil]))[0].tokens[0].text == "a]0;bc"
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(zlib.compress))
-def test_made_up_bytes_are_one_sentence(packed: bytes) -> None:
+def test_other_bytes_give_one_sentence(packed: bytes) -> None:
     with pytest.raises(PackedError, match=r"^A part of this conversation's tokens is damaged \(\w+\)\.$"):
         unpack(packed)
 
@@ -165,7 +165,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["round", "draft", "token", "knobs", "rows"]), json_values))
-def test_made_up_tables_are_rounds_or_one_sentence(table: dict[str, Any]) -> None:
+def test_other_tables_give_rounds_or_one_sentence(table: dict[str, Any]) -> None:
     with suppress(PackedError):
         assert all(isinstance(round, Round) for round in unpack(zlib.compress(json.dumps(table).encode())))
 
@@ -179,7 +179,7 @@ def test_made_up_tables_are_rounds_or_one_sentence(table: dict[str, Any]) -> Non
         ("knobs", "top_k", -5), ("knobs", "drafter", "x"),
     ],
 )  # fmt: skip
-def test_values_that_no_reader_could_take_are_one_sentence(part: str, name: str, value: object) -> None:
+def test_values_of_a_wrong_type_give_one_sentence(part: str, name: str, value: object) -> None:
     table: dict[str, Any] = json.loads(zlib.decompress(pack(some_rounds(3))))
     if part == "knobs":
         table["knobs"][0][name] = value
@@ -191,6 +191,6 @@ def test_values_that_no_reader_could_take_are_one_sentence(part: str, name: str,
         unpack(zlib.compress(json.dumps(table).encode()))
 
 
-def test_a_bomb_does_not_unfold() -> None:
+def test_a_decompression_bomb_is_refused() -> None:
     with pytest.raises(PackedError):
         unpack(zlib.compress(b" " * (2 * MOST_BYTES) + b"{}"))

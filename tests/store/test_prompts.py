@@ -1,14 +1,22 @@
-"""The prompts on disk go with the conversation that they were sent in."""
+"""The prompts on disk go with the conversation that they were sent in, however many there are."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from spectui.store.prompts import PromptHistory
+import pytest
+
+from spectui.store import prompts
+from spectui.store.prompts import LONGEST, MOST, MOST_BYTES, PromptHistory
 
 
-def test_the_prompts_of_deleted_messages_are_off_the_disk(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "prompts.jsonl"
+
+
+def test_the_prompts_of_deleted_messages_are_off_the_disk(file: Path) -> None:
     history = PromptHistory(file)
     for prompt in ("secret", "secret too", "see @n.txt and \\@x", "other"):
         history.add(prompt)
@@ -19,3 +27,42 @@ def test_the_prompts_of_deleted_messages_are_off_the_disk(tmp_path: Path) -> Non
     assert file.read_bytes() == b""
     history.clear()
     assert not file.exists()
+
+
+def test_a_file_that_has_grown_too_large_is_read_and_prompts_can_be_deleted_from_it(file: Path) -> None:
+    """An earlier spectui let it grow."""
+    with file.open("wb") as out:
+        for number in range(320):
+            out.write(json.dumps(f"{number} " + "🙂" * 9000).encode() + b"\n")
+        out.write(b'"secret"\n')
+    assert file.stat().st_size > 32 * 1024 * 1024
+    history = PromptHistory(file)
+    assert len(history.load()) == 321 and history.load()[-1] == "secret"
+    history.forget(["secret"])
+    assert b"secret" not in file.read_bytes() and len(history.load()) == 320
+    history.add("newest")
+    assert file.stat().st_size <= MOST_BYTES
+    assert history.load()[-1] == "newest" and history.load()[-2].startswith("319 ")
+
+
+def test_the_longest_prompts_do_not_let_the_file_grow_without_bound(file: Path) -> None:
+    history = PromptHistory(file)
+    for number in range(200):
+        history.add(f"{number:03} " + "🙂" * (LONGEST - 4))
+        assert file.stat().st_size <= MOST_BYTES
+    assert history.load()[-1].startswith("199 ") and len(history.load()) > 30
+
+
+def test_many_prompts_are_cut_down_to_the_latest(file: Path) -> None:
+    file.write_bytes(b"".join(b'"%d"\n' % number for number in range(2 * MOST + 1)))
+    assert PromptHistory(file).load() == [str(number) for number in range(MOST + 1, 2 * MOST + 1)]
+    assert len(file.read_bytes().splitlines()) == MOST
+
+
+def test_a_line_that_is_no_prompt_costs_only_itself(file: Path) -> None:
+    longer = b'"' + b"x" * (2 * prompts._LONGEST_LINE) + b'"\n'
+    file.write_bytes(b'"one"\n' + longer + b"{\n\xff\n" + b'"two"\n"half')
+    history = PromptHistory(file)
+    assert history.load() == ["one", "two"]
+    history.forget(["one"])
+    assert history.load() == ["two"] and len(file.read_bytes()) < 100

@@ -1,4 +1,4 @@
-"""What comes over from a damaged file of conversations."""
+"""What is copied from a damaged file of conversations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = 4096
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file of many conversations, each of two exchanges, with everything in it and nothing beside it."""
+    """A closed file of many conversations with two exchanges each."""
     file = tmp_path / "conversations.db"
     journal = Journal(file)
     for number in range(MANY):
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def pages(file: Path, table: str) -> list[int]:
-    """The leaves of a table's tree, by number."""
+    """The numbers of the leaf pages of a table."""
     connection = connect(file)
     (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -51,6 +51,8 @@ def pages(file: Path, table: str) -> list[int]:
 
 
 def damage(file: Path, page: int) -> bytes:
+    """Overwrite a page, and leave the file as a process that ended without closing it does."""
+    file.with_name(file.name + "-wal").write_bytes(bytes(32))
     with file.open("r+b") as opened:
         opened.seek((page - 1) * PAGE)
         opened.write(b"\xff" * PAGE)
@@ -58,7 +60,7 @@ def damage(file: Path, page: int) -> bytes:
 
 
 def begun(file: Path) -> Journal:
-    """A chat that begins on this file."""
+    """A chat that begins with this file."""
     journal = Journal(file)
     exchange(journal, "now", some_rounds())
     journal.close()
@@ -71,26 +73,26 @@ def middle(numbers: list[int]) -> int:
 
 
 def before(file: Path) -> list[Conversation]:
-    """The conversations that are there, but for the one in which the damage was found."""
+    """The conversations in the file, without the one in which the damage was found."""
     kept = [library.open_conversation(file, each.id) for each in library.summaries(file)]
     return [each for each in kept if each.messages[0].text != "now"]
 
 
-def test_a_damaged_page_in_the_middle_costs_what_stood_on_it(file: Path) -> None:
+def test_a_damaged_page_costs_only_what_was_on_it(file: Path) -> None:
     page = middle(pages(file, "message"))
     start = (page - 1) * PAGE
     on_it = int.from_bytes(file.read_bytes()[start + 3 : start + 5])
     was = damage(file, page)
     journal = begun(file)
     (aside,) = file.parent.glob("conversations.damaged-*.db")
-    assert aside.read_bytes() == was, "what is set aside is left as it was"
+    assert aside.read_bytes() == was, "the file that was set aside is unchanged"
     came = before(file)
     assert list(journal.notices) == [
         f"The file of the conversations is damaged: it is now {aside}, and a new one is begun,"
         f" with what could be read of {len(came)} conversations."
     ]
     lost = MANY * 4 - sum(len(each.messages) for each in came)
-    assert on_it <= lost <= on_it + 2, "nothing beside it, and each message stands in its conversation's row"
+    assert on_it <= lost <= on_it + 2, "nothing else is lost, and each message is in its conversation"
     whole = [each for each in came if len(each.messages) == 4]
     assert len(whole) >= MANY - lost
     for each in whole:
@@ -101,7 +103,7 @@ def test_a_damaged_page_in_the_middle_costs_what_stood_on_it(file: Path) -> None
             text_of(some_rounds()), text_of(some_rounds(2))]  # fmt: skip
 
 
-def test_lost_titles_are_made_of_the_messages(file: Path) -> None:
+def test_lost_titles_are_made_from_the_messages(file: Path) -> None:
     damage(file, middle(pages(file, "conversation")))
     begun(file)
     came = before(file)
@@ -112,7 +114,7 @@ def test_lost_titles_are_made_of_the_messages(file: Path) -> None:
 @pytest.mark.parametrize(
     "make", [lambda was: b"no database at all" * 999, lambda was: was[:PAGE], lambda was: was[:100]]
 )
-def test_of_a_file_that_is_none_nothing_comes(file: Path, make: Callable[[bytes], bytes]) -> None:
+def test_nothing_is_copied_from_a_file_that_is_no_database(file: Path, make: Callable[[bytes], bytes]) -> None:
     pages(file, "message")
     file.write_bytes(make(file.read_bytes()))
     journal = begun(file)
@@ -120,7 +122,9 @@ def test_of_a_file_that_is_none_nothing_comes(file: Path, make: Callable[[bytes]
     assert [each.title for each in library.summaries(file)] == ["now"]
 
 
-def test_what_takes_too_long_is_ended_and_that_is_said(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rescue_that_takes_too_long_is_ended_and_the_notice_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     damage(file, middle(pages(file, "message")))
     monkeypatch.setattr(rescue, "PATIENCE_S", 0.0)
     (notice,) = begun(file).notices
@@ -128,7 +132,7 @@ def test_what_takes_too_long_is_ended_and_that_is_said(file: Path, monkeypatch: 
     assert library.summaries(file)[0].title == "now"
 
 
-def test_whoever_only_reads_is_told_what_to_do_and_may_have_it_mended(file: Path) -> None:
+def test_a_reader_of_a_damaged_file_is_told_what_to_do(file: Path) -> None:
     damage(file, middle(pages(file, "conversation")))
     with pytest.raises(DamagedError, match="spectui chat sets the file aside and brings over what can be read"):
         library.last(file)
@@ -151,7 +155,7 @@ def test_a_damaged_file_that_cannot_be_set_aside_is_a_sentence(file: Path, monke
 
 
 def lose(file: Path) -> None:
-    """Nothing that stands in the file can be read any more."""
+    """Make the whole file unreadable."""
     file.write_bytes(b"\xff" * file.stat().st_size)
     for suffix in ("-wal", "-shm"):
         beside = file.with_name(file.name + suffix)
@@ -160,19 +164,19 @@ def lose(file: Path) -> None:
 
 
 def lose_titles(file: Path) -> None:
-    """The messages can be read, and nothing of their conversations."""
+    """Make the conversations' rows unreadable, and leave the messages."""
     connection = connect(file)
-    connection.execute("UPDATE reply SET setup = setup")  # whoever has pages in memory must read them again
+    connection.execute("UPDATE reply SET setup = setup")  # so that other connections read the pages again
     connection.close()
     (page,) = pages(file, "conversation")
     damage(file, page)
 
 
 @pytest.mark.parametrize("all_of_it", [True, False])
-def test_a_stopped_reply_of_a_conversation_gone_on_with_is_whole_in_the_new_file(
+def test_a_continued_reply_of_a_resumed_conversation_is_complete_in_the_new_file(
     tmp_path: Path, all_of_it: bool
 ) -> None:
-    """It was said before the damage and by another process, so that it is known only because it was read."""
+    """Another process wrote its beginning before the damage: this one knows it only because it has read it."""
     file = tmp_path / "conversations.db"
     written(file)
     was = last(file)
@@ -202,7 +206,7 @@ def test_a_stopped_reply_of_a_conversation_gone_on_with_is_whole_in_the_new_file
         assert message.reply is not None and text_of(message.reply.rounds) == message.text
 
 
-def test_what_another_spectui_has_brought_over_is_not_written_twice(tmp_path: Path) -> None:
+def test_what_another_process_has_copied_is_not_written_twice(tmp_path: Path) -> None:
     file = tmp_path / "conversations.db"
     written(file)
     kept = last(file)
@@ -229,10 +233,8 @@ def test_what_another_spectui_has_brought_over_is_not_written_twice(tmp_path: Pa
         assert message.reply is not None and text_of(message.reply.rounds) == message.text
 
 
-def test_another_spectuis_new_file_is_not_taken_for_the_damaged_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was set aside between the finding of the damage and what is done about it."""
+def test_the_new_file_of_another_process_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other process acts between finding the damage and setting the file aside."""
     file = tmp_path / "conversations.db"
     written(file)
     found: list[Path] = []
@@ -244,6 +246,7 @@ def test_another_spectuis_new_file_is_not_taken_for_the_damaged_one(
             raise DamagedError("It is damaged.")
 
     monkeypatch.setattr(database, "check_pages", check)
+    file.with_name(file.name + "-wal").write_bytes(bytes(32))  # so that the pages are checked
     journal = begun(file)
     assert not journal.notices
     assert [*file.parent.glob("conversations.damaged-*.db")] == found

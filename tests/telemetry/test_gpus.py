@@ -1,4 +1,4 @@
-"""NVML through a stand-in module: this needs no GPU and no driver."""
+"""NVML through a fake module: no GPU or driver is needed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_device_without_an_address_has_no_gpu() -> None:
         (None, None),
     ],
 )
-def test_pci_addresses_are_brought_to_one_shape(raw: str | None, normal: str | None) -> None:
+def test_pci_addresses_are_normalised(raw: str | None, normal: str | None) -> None:
     assert normal_pci(raw) == normal
 
 
@@ -91,9 +91,7 @@ def test_pci_addresses_are_brought_to_one_shape(raw: str | None, normal: str | N
         ("nvmlDeviceGetPowerUsage", "power"),
     ],
 )
-def test_a_query_that_is_refused_costs_its_own_figure_only(
-    monkeypatch: pytest.MonkeyPatch, function: str, field: str
-) -> None:
+def test_a_refused_query_costs_only_its_own_figure(monkeypatch: pytest.MonkeyPatch, function: str, field: str) -> None:
     (gpu,) = read(monkeypatch, **{function: refuse})
     assert getattr(gpu, field) is None
     known = [name for name in ("name", "pci", "memory_total", "utilisation", "temperature", "power") if name != field]

@@ -17,9 +17,9 @@ from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
-from spectui.store.journal import Known, RoundsToAppend
 from spectui.store.packed import CHUNK, PackedRounds, same
 from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.snapshot import Snapshot, write_conversation
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
@@ -87,23 +87,31 @@ def faked(engine: FakeEngine, index: int, accepted: int, rejected: int) -> Round
 
 def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite3.Connection) -> int:
     """Bytes that so many tokens of `each` a round take: in session, journal and transcript."""
-    session, operations, fresh = ChatSession(FakeEngine(), Setup(model="target.gguf")), [], []
+    session, fresh, commits = ChatSession(FakeEngine(), Setup(model="target.gguf")), 0, 0
     session.send("Why?")
-    reply = session.journal._reply
-    assert reply is not None
+    reply, snapshot = session.journal._reply, session.journal._snapshot
+    assert reply is not None and snapshot is not None
     block = Block(Flow(80), rounds=reply.rounds)
     tracemalloc.start()
     for index in range(size // each):
-        fresh.append(make(index))
-        session.take(RoundDone(fresh[-1], index))
-        block.add(fresh[-1], False)
-        if len(fresh) * each >= A_CHUNK:
-            operations.append(RoundsToAppend(reply, fresh))
-            operations[-1](connection)
-            fresh = []
+        round = make(index)
+        session.take(RoundDone(round, index))
+        block.add(round, False)
+        del round
+        fresh += each
+        if fresh >= A_CHUNK:
+            save(connection, snapshot)
+            fresh, commits = 0, commits + 1
     taken = held()
-    assert len(block.rounds) == size // each and len(operations) == size // A_CHUNK
+    assert len(block.rounds) == size // each and commits == size // A_CHUNK
     return taken
+
+
+def save(connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+    """What the writer does."""
+    written = write_conversation(connection, snapshot, "the file")
+    assert written is not None
+    written.note()
 
 
 def held() -> int:
@@ -141,13 +149,13 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
     reply = Reply(Setup(model="target.gguf"), "eos", 1, 0.1, 0.1, PackedRounds(rounds))
     connection = database.connect(file)
     try:
-        Known(Conversation("1", "Why?", 0.0, 0.0, "", "", (StoredMessage(1, None, "assistant", text, 0.0, reply),)))(
-            connection
-        )
+        message = StoredMessage(1, None, "assistant", text, 0.0, reply)
+        save(connection, Snapshot.of(Conversation("1", "Why?", 0.0, 0.0, "", "", (message,)), None))
         tracemalloc.start()
-        known = Known(last(file))
-        known(connection)
-        read = known._conversation.messages[0].reply
+        conversation = last(file)
+        snapshot = Snapshot.of(conversation, None)
+        save(connection, snapshot)
+        read = conversation.messages[0].reply
         assert read is not None and all(map(same, read.rounds, rounds))
         block = Block(Flow(80), rounds=read.rounds)
         for each in read.rounds:

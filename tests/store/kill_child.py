@@ -1,8 +1,8 @@
-"""A program that chats until it is killed: `python -m tests.store.chatting FILE fake|model`.
+"""A program that chats until it is killed: `python -m tests.store.kill_child FILE fake|model`.
 
-For each line on its standard input it forks: the child chats, writing down with each line of JSON what it has said, and the
-mother says how it died. What takes long (imports, a model) is there before the fork, so a life costs milliseconds. The
-model runs on one thread, which a fork can carry on.
+For each line on its standard input it forks. The child chats and reports what it has said in lines of JSON; the parent reports
+how the child died. What takes long (imports, a model) is done before the fork, so a run costs milliseconds. The model computes
+in one thread, which survives a fork.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def say(**said: object) -> None:
 
 
 def chat(file: Path, setup: Setup, answer: Answer) -> None:
-    """One prompt after the other, as the window sends them."""
+    """Send one prompt after the other, as the window does."""
     asked = FakeEngine()
     session = ChatSession(asked, setup, Journal(file))
 
@@ -77,7 +77,7 @@ def model_answer() -> tuple[Setup, Answer]:
 
 
 def main(file: Path, kind: str) -> None:
-    journal.PROMPT_WAIT_S = 60.0  # a prompt is said once it is on disk, however slow that is
+    journal.PROMPT_WAIT_S = 60.0  # a prompt is reported once it is on disk, however slow that is
     setup, answer = model_answer() if kind == "model" else (Setup(model="fake.gguf"), fake_answer)
     say(ready=True)
     for _ in sys.stdin:

@@ -1,0 +1,277 @@
+"""The conversation in memory as it is to be on disk, and writing what is not there yet.
+
+The UI thread changes a snapshot while the writer's thread saves it. No lock is needed: rows are immutable and replaced whole,
+messages and rounds are only appended. Whoever changes it appends first and replaces the row that refers to the new part
+afterwards; `write_conversation` reads in the opposite order, so what it writes is complete.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from spectui.knobs import Setup
+from spectui.speculation.records import Round
+from spectui.store.database import is_damage
+from spectui.store.packed import PackedRounds
+from spectui.store.packing import pack
+from spectui.store.records import Conversation, Reply, StoredMessage
+
+CHUNK_ROUNDS = 500
+"""Rounds in one chunk at most: unpacked, a chunk may not exceed `packing.MOST_BYTES`."""
+
+_log = logging.getLogger(__name__)
+
+
+class ConversationRow(NamedTuple):
+    """A conversation's row. `head` is the message that the current path ends with; times are seconds since the epoch."""
+
+    id: str
+    title: str
+    created: float
+    updated: float
+    system: str
+    target: str
+    head: int
+
+
+class ReplyRow(NamedTuple):
+    """A reply's row. `setup` is JSON; `stop` is None until the reply has ended."""
+
+    setup: str
+    stop: str | None = None
+    prompt_tokens: int | None = None
+    prompt_s: float | None = None
+    first_token_s: float | None = None
+    thinking: bool = False
+    mixed: bool = False
+
+
+class SnapshotMessage:
+    """A message, and how much of it is on disk.
+
+    A reply's text is `text` and that of all rounds from `text_rounds` on. `earlier` are the rounds it had before it was
+    continued: somebody else may append to them, so only so many of each count. `rounds` grow.
+    """
+
+    __slots__ = (
+        "created", "earlier", "id", "parent", "reply", "role", "rounds", "saved", "saved_reply", "saved_rounds", "text",
+        "text_rounds",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: int, parent: int | None, role: str, text: str, created: float, reply: ReplyRow | None = None
+    ) -> None:
+        self.id, self.parent, self.role, self.text, self.created = id, parent, role, storable(text), created
+        self.reply = reply
+        self.earlier: list[tuple[PackedRounds, int]] = []
+        self.rounds = PackedRounds()
+        self.text_rounds = 0
+        # What is on disk belongs to the writer's thread.
+        self.saved = False
+        self.saved_reply: ReplyRow | None = None
+        self.saved_rounds = 0
+
+    @classmethod
+    def of(cls, message: StoredMessage) -> SnapshotMessage:
+        """A message that was read from the disk."""
+        reply = message.reply
+        row = reply_row(reply) if reply is not None else None
+        made = cls(message.id, message.parent, message.role, message.text, message.created, row)
+        if reply is not None:
+            made.text_rounds = len(reply.rounds)
+            made.earlier.append((reply.rounds, made.text_rounds))
+        return made
+
+    @property
+    def size(self) -> int:
+        """How many rounds there are."""
+        return sum(count for _, count in self.earlier) + len(self.rounds)
+
+    def continue_reply(self) -> None:
+        """From now on the rounds go to a new `rounds`."""
+        self.earlier.append((self.rounds, len(self.rounds)))
+        self.rounds = PackedRounds()
+
+    def between(self, start: int, stop: int) -> list[Round]:
+        """The rounds from one number up to another."""
+        found: list[Round] = []
+        for rounds, count in (*self.earlier, (self.rounds, stop)):
+            if start < count and stop > 0:
+                found += rounds.between(max(0, start), min(stop, count))
+            start, stop = start - count, stop - count
+        return found
+
+    def is_saved(self) -> bool:
+        """Whether all of it is on disk."""
+        return self.saved and self.saved_reply is self.reply and self.saved_rounds == self.size
+
+
+class Snapshot:
+    """A conversation: what was said in it here, and what was read of it from the disk."""
+
+    def __init__(self, row: ConversationRow, messages: Iterable[SnapshotMessage] = ()) -> None:
+        self.row = row
+        self.messages = list(messages)
+        self.closed = False
+        """Nothing more will be said in it."""
+        # What is on disk belongs to the writer's thread.
+        self.saved_in: object = None
+        """Which file has what is saved; None: not known yet."""
+        self.saved_row: ConversationRow | None = None
+        self.failures: set[str] = set()
+        """Kinds of errors over messages that could not be written."""
+
+    @classmethod
+    def of(cls, conversation: Conversation, saved_in: object) -> Snapshot:
+        """A conversation that was read from this file, or from a file that is not known (None)."""
+        messages = conversation.messages
+        row = ConversationRow(*conversation[:6], messages[-1].id if messages else 0)
+        made = cls(row, map(SnapshotMessage.of, messages))
+        made.saved_in, made.saved_row = saved_in, row
+        for message in made.messages:
+            message.saved, message.saved_reply, message.saved_rounds = True, message.reply, message.size
+        return made
+
+    def find(self, message: int) -> SnapshotMessage:
+        """The message of this id, which must be there. The latest are found first."""
+        return next(each for each in reversed(self.messages) if each.id == message)
+
+    def is_saved(self) -> bool:
+        """Whether all of it is on disk."""
+        return self.saved_row is self.row and all(message.is_saved() for message in self.messages)
+
+    def is_there(self, connection: sqlite3.Connection, file: object) -> bool:
+        """Note what of it is in this file, which may be a new one. False: it was in this file, and was deleted there."""
+        if self.saved_row is None:
+            return True
+        there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (self.row.id,)).fetchone() is not None
+        if self.saved_in == file:
+            return there
+        ids = set()
+        if there and self.saved_in is None:  # it was read before the writer had opened the file
+            rows = connection.execute("SELECT id FROM message WHERE conversation = ?", (self.row.id,))
+            ids = {identity for (identity,) in rows}
+        else:
+            self.saved_row = None
+        for message in self.messages:
+            if message.id not in ids:
+                message.saved, message.saved_reply, message.saved_rounds = False, None, 0
+        self.saved_in = file
+        return True
+
+
+class Written:
+    """What `write_conversation` has written, to be noted once the transaction is committed."""
+
+    def __init__(self, snapshot: Snapshot, file: object) -> None:
+        self.snapshot = snapshot
+        self.row = snapshot.row
+        self._file = file
+        self.messages: list[tuple[SnapshotMessage, ReplyRow | None, int]] = []
+        self.failures: set[str] = set()
+        """Kinds of errors over messages that cannot be written at all: those are not tried again."""
+
+    def note(self) -> None:
+        """It is on disk now."""
+        self.snapshot.saved_in, self.snapshot.saved_row = self._file, self.row
+        self.snapshot.failures |= self.failures
+        for message, reply, size in self.messages:
+            message.saved, message.saved_reply, message.saved_rounds = True, reply, size
+
+
+def write_conversation(connection: sqlite3.Connection, snapshot: Snapshot, file: object) -> Written | None:
+    """Write what is not in this file yet, within the caller's transaction; None: another process has deleted it.
+
+    `file` identifies the file: in a new one all of it is written, and replaces rows that another spectui may have copied from
+    a damaged file. Call `note` of what is returned after the commit. Raises one of `database.FAULTS`.
+    """
+    if not snapshot.is_there(connection, file):
+        return None
+    written = Written(snapshot, file)
+    messages = tuple(snapshot.messages)
+    if snapshot.saved_row is not written.row:
+        connection.execute(
+            # Another spectui may have renamed it: the title stays.
+            "INSERT INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+            " updated = excluded.updated, system = excluded.system, target = excluded.target, head = excluded.head",
+            written.row,
+        )
+    for message in messages:
+        if not message.is_saved():
+            reply, size = message.reply, message.size
+            connection.execute("SAVEPOINT message")
+            try:
+                _write_message(connection, written.row.id, message, reply, size)
+            except Exception as error:
+                if isinstance(error, sqlite3.OperationalError) or is_damage(error):
+                    raise
+                # What cannot be written at all must not stand in the way of what can.
+                connection.execute("ROLLBACK TO message")
+                _log.error("a message cannot be written to disk", exc_info=error)
+                written.failures.add(type(error).__name__)
+            connection.execute("RELEASE message")
+            written.messages.append((message, reply, size))
+    return written
+
+
+def reply_row(reply: Reply) -> ReplyRow:
+    """The row of a reply that was read from the disk."""
+    figures = reply.prompt_tokens, reply.prompt_s, reply.first_token_s
+    return ReplyRow(setup_json(reply.setup), reply.stop, *figures, reply.thinking, reply.mixed)
+
+
+def setup_json(setup: Setup) -> str:
+    """What a reply's row has of its set-up."""
+    return json.dumps(dataclasses.asdict(setup))
+
+
+def storable(text: str) -> str:
+    """The text with "?" for lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _write_message(
+    connection: sqlite3.Connection, conversation: str, message: SnapshotMessage, reply: ReplyRow | None, size: int
+) -> None:
+    start = message.saved_rounds
+    if not message.saved:
+        start = 0
+        text = message.text + "".join(_texts(message, message.text_rounds, size))
+        connection.execute(
+            "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET conversation ="
+            " excluded.conversation, parent = excluded.parent, role = excluded.role, text = excluded.text,"
+            " created = excluded.created",
+            (message.id, conversation, message.parent, message.role, text, message.created),
+        )
+        connection.execute("DELETE FROM reply WHERE message = ?", (message.id,))  # and its chunks
+    elif size > start:
+        text = "".join(_texts(message, start, size))
+        connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (text, message.id))
+    if reply is None:
+        return
+    if not message.saved or message.saved_reply is not reply:
+        connection.execute(
+            # The set-up of a reply stays: a newer spectui may have written more into it than this one has read.
+            "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message) DO UPDATE SET stop = excluded.stop,"
+            " prompt_tokens = excluded.prompt_tokens, prompt_s = excluded.prompt_s, first_token_s = excluded.first_token_s,"
+            " thinking = excluded.thinking, mixed = excluded.mixed",
+            (message.id, *reply),
+        )
+    for at in range(start, size, CHUNK_ROUNDS):
+        rounds = pack(message.between(at, min(at + CHUNK_ROUNDS, size)))
+        connection.execute(
+            "INSERT INTO chunk SELECT ?1, 1 + coalesce(max(number), -1), ?2 FROM chunk WHERE message = ?1",
+            (message.id, rounds),
+        )
+
+
+def _texts(message: SnapshotMessage, start: int, stop: int) -> Iterator[str]:
+    for at in range(start, stop, CHUNK_ROUNDS):
+        for round in message.between(at, min(at + CHUNK_ROUNDS, stop)):
+            for token in round.tokens:
+                yield storable(token.text)

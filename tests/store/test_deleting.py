@@ -1,0 +1,101 @@
+"""A deleted conversation is gone for good: whoever writes it meanwhile, and whatever becomes of the file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from spectui.store import library
+from spectui.store.database import connect, set_aside
+from spectui.store.journal import Journal
+from spectui.store.schema import TABLES
+from tests.store.kept import SETUP, exchange, finished, last, some_rounds, until
+
+DELETE = """
+import sys
+from pathlib import Path
+from spectui.store import library
+library.delete(Path(sys.argv[1]), sys.argv[2])
+"""
+DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not kept on disk."
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "conversations.db"
+
+
+def counts(file: Path) -> dict[str, int]:
+    with closing(connect(file)) as connection:
+        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
+
+
+def remove(file: Path) -> None:
+    for path in file.parent.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize("lose", [remove, set_aside])
+def test_a_deleted_chat_is_not_written_into_a_new_file(file: Path, lose: object) -> None:
+    journal = Journal(file)
+    exchange(journal, "a secret", some_rounds())
+    deleted = journal.conversation
+    journal.clear()
+    journal.flush()
+    library.delete(file, deleted)
+    assert callable(lose)
+    lose(file)
+    exchange(journal, "harmless", some_rounds(1))
+    assert journal.close() == ""
+    assert [each.title for each in library.summaries(file)] == ["harmless"]
+    assert counts(file) == {"conversation": 1, "message": 2, "reply": 1, "chunk": 1}
+
+
+def test_deleting_what_another_process_writes_leaves_nothing(file: Path) -> None:
+    journal = Journal(file)
+    journal.prompt("a secret", "", "target")
+    journal.begin_reply(SETUP)
+    some = some_rounds(60)
+    for round in some[:30]:
+        journal.add_round(round)
+    journal.flush()
+    subprocess.run([sys.executable, "-c", DELETE, str(file), journal.conversation], check=True)
+    for round in some[30:]:
+        journal.add_round(round)
+    journal.end_reply("eos", finished(), kept=True)
+    exchange(journal, "another secret", some_rounds())
+    until(lambda: journal.notices)
+    assert list(journal.notices) == [DELETED]
+    assert set(counts(file).values()) == {0}
+    journal.clear()
+    exchange(journal, "a new chat", some_rounds(1))
+    assert journal.close() == "" and list(journal.notices) == [DELETED]
+    assert [each.title for each in library.summaries(file)] == ["a new chat"]
+
+
+def test_a_chat_that_was_resumed_and_then_deleted_elsewhere_stays_deleted(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "a secret", some_rounds())
+    journal.clear()
+    journal.flush()
+    journal.resume(last(file))
+    library.delete(file, journal.conversation)
+    exchange(journal, "more of it", some_rounds())
+    assert journal.close() == "" and list(journal.notices) == [DELETED]
+    assert set(counts(file).values()) == {0}
+
+
+def test_deleting_costs_other_conversations_nothing(file: Path) -> None:
+    journal = Journal(file)
+    for prompt in ("one", "two", "three"):
+        journal.clear()
+        exchange(journal, prompt, some_rounds())
+    journal.close()
+    (chosen,) = (each for each in library.summaries(file) if each.title == "two")
+    assert library.delete(file, chosen.id) == ["two"]
+    assert counts(file) == {"conversation": 2, "message": 4, "reply": 2, "chunk": 2}
+    assert [each.title for each in library.summaries(file)] == ["three", "one"]
