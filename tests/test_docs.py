@@ -191,9 +191,9 @@ def code() -> tuple[ast.AST, ...]:
 
 
 @cache
-def documented() -> tuple[str, ...]:
-    """The messages of troubleshooting.md, without quotes."""
-    page = read(ROOT / "docs" / "troubleshooting.md")
+def documented(name: str) -> tuple[str, ...]:
+    """The messages of a page, without quotes."""
+    page = read(ROOT / "docs" / name)
     return tuple(re.sub(QUOTES, "", message) for message in MESSAGE.findall(page))
 
 
@@ -202,10 +202,11 @@ def pattern(message: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, parts)))
 
 
-def test_the_messages_of_troubleshooting_are_the_codes() -> None:
+@pytest.mark.parametrize(("name", "least"), [("troubleshooting.md", 100), ("drafting.md", 15)])
+def test_the_messages_of_a_page_are_the_codes(name: str, least: int) -> None:
     texts = "\n".join(filter(None, map(text_of, code())))
-    assert len(documented()) > 100
-    assert [message for message in documented() if not pattern(message).search(texts)] == []
+    assert [message for message in documented(name) if not pattern(message).search(texts)] == []
+    assert len(documented(name)) > least
 
 
 def test_every_error_and_notice_is_in_troubleshooting() -> None:
@@ -219,7 +220,7 @@ def test_every_error_and_notice_is_in_troubleshooting() -> None:
         and (node.func.id.endswith("Error") or node.func.id in ("Notice", "DownloadStopped", "LoadCancelled"))
         and node.func.id not in ("ValueError", "RuntimeError", "LookupError", "IndexError", "_ThemeError")
     ]
-    patterns = [pattern(message) for message in documented()]
+    patterns = [pattern(message) for message in documented("troubleshooting.md")]
     sentences = [
         text for text in raised if len(re.sub("[^a-z]", "", text)) > 12 and "/load" not in text and "/help" not in text
     ]
