@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from spectui.engine import draft_copy, placement
+from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
-from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
@@ -58,8 +58,8 @@ class Pair:
         self._loaded: dict[str, tuple[Any, ...]] = {}
         self.target: Model | None = None
         self.draft: Model | None = None
-        self.memory: Context | None = None
-        self.draft_memory: Context | None = None
+        self.context: Context | None = None
+        self.draft_context: Context | None = None
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
@@ -93,7 +93,7 @@ class Pair:
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
         """Measure what passes cost, and create the strategy."""
-        assert self.target is not None and self.memory is not None
+        assert self.target is not None and self.context is not None
         found, drafting = TargetCosts(), DraftCosts()
         self.remarks["target"] = ""
         strict = setup.strict == "on"
@@ -104,9 +104,9 @@ class Pair:
         if strict or setup.no_profile == "off":
             try:
                 stopped = self._interrupt.is_set
-                found = target_costs(self.memory, target_key, self.progress("costs"), stopped, strict)
-                if self.draft_memory is not None:
-                    drafting = draft_costs(self.draft_memory, draft_key, stopped)
+                found = target_costs(self.context, target_key, self.progress("costs"), stopped, strict)
+                if self.draft_context is not None:
+                    drafting = draft_costs(self.draft_context, draft_key, stopped)
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             long = placement.target_flash(setup, long=True)
@@ -175,25 +175,25 @@ class Pair:
             if not self.template.from_file:
                 self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
         short, long = (placement.target_flash(setup, long) for long in (False, True))
-        suits = (short, long) if self.memory is not None and self.memory.tokens else (short,)
-        key = placement.memory_key(setup, self._flash_attn)
-        if self._flash_attn not in suits or self._loaded.get("memory") != key:
-            self._make_memory(short)  # it is empty, so its costs can be measured
+        suits = (short, long) if self.context is not None and self.context.tokens else (short,)
+        key = placement.context_key(setup, self._flash_attn)
+        if self._flash_attn not in suits or self._loaded.get("context") != key:
+            self._make_context(short)  # it is empty, so its costs can be measured
 
-    def _make_memory(self, flash_attn: str) -> None:
+    def _make_context(self, flash_attn: str) -> None:
         assert self.target is not None
         setup = self._setup
-        if self.memory is not None:
-            self.memory.close()
-            self.memory = None
-            del self._loaded["memory"]
-        self.memory = Context(
+        if self.context is not None:
+            self.context.close()
+            self.context = None
+            del self._loaded["context"]
+        self.context = Context(
             self.target,
             self._interrupt,
             n_ctx=setup.ctx_size,
             rows=ROWS,
             batch=setup.batch,
-            ubatch=placement.slice_of(setup, flash_attn),
+            ubatch=placement.chunk_of(setup, flash_attn),
             threads=placement.threads(setup.threads),
             flash_attn=flash_attn,
             type_k=setup.cache_type_k,
@@ -201,21 +201,21 @@ class Pair:
             equal_rows=True,
         )
         self._flash_attn = flash_attn
-        self._loaded["memory"] = placement.memory_key(setup, flash_attn)
+        self._loaded["context"] = placement.context_key(setup, flash_attn)
 
     def select_attention(self, messages: Sequence[Message]) -> None:
         """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
-        assert self.target is not None and self.memory is not None and self.strategy is not None
-        scores = scores_bytes(self.target, self.memory.n_ctx, placement.slice_of(self._setup, "off"))
+        assert self.target is not None and self.context is not None and self.strategy is not None
+        scores = scores_bytes(self.target, self.context.n_ctx, placement.chunk_of(self._setup, "off"))
         long = placement.is_long(messages) and scores <= _MOST_SCORES
         flash_attn = placement.target_flash(self._setup, long)
         if flash_attn != self._flash_attn:
-            self._make_memory(flash_attn)
+            self._make_context(flash_attn)
             verify = self.strategy.costs.verify
             verify.per_row, self._other_kappa = self._other_kappa, verify.per_row
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
-        assert self.target is not None and self.memory is not None
+        assert self.target is not None and self.context is not None
         if self.draft is not None:
             return
         try:
@@ -226,19 +226,19 @@ class Pair:
                     "a draft without recurrent layers."
                 )
             flash_attn = placement.draft_flash(setup)
-            self.draft_memory = Context(
+            self.draft_context = Context(
                 self.draft,
                 self._interrupt,
-                n_ctx=setup.ctx_size_draft or self.memory.n_ctx,
+                n_ctx=setup.ctx_size_draft or self.context.n_ctx,
                 rows=1,
                 batch=setup.batch,
-                ubatch=placement.slice_of(setup, flash_attn),
+                ubatch=placement.chunk_of(setup, flash_attn),
                 threads=placement.threads(setup.threads_draft or setup.threads),
                 flash_attn=flash_attn,
                 type_k=setup.cache_type_k_draft,
                 type_v=setup.cache_type_v_draft,
             )
-            self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_memory)
+            self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_context)
             self._translated = bool(sentence)
             self.remarks["draft"] = sentence or self._copy_remark(setup)
             if sentence:
@@ -327,40 +327,40 @@ class Pair:
 
     def target_info(self) -> ModelInfo:
         """Facts about the target."""
-        assert self.target is not None and self.memory is not None
-        return _info(self.target, self.memory, self.remarks.get("target", ""))
+        assert self.target is not None and self.context is not None
+        return _info(self.target, self.context, self.remarks.get("target", ""))
 
     def draft_info(self) -> ModelInfo | None:
         """Facts about the draft; None without one."""
-        if self.draft is None or self.draft_memory is None:
+        if self.draft is None or self.draft_context is None:
             return None
-        info = _info(self.draft, self.draft_memory, self.remarks.get("draft", ""))
+        info = _info(self.draft, self.draft_context, self.remarks.get("draft", ""))
         # The path of the set-up, not of the draft copy.
         return info._replace(path=self._loaded["draft"][0], translated=self._translated)
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Empty both contexts after a failure, because their content may be its cause."""
-        if self.memory is not None:
-            self.memory.clear()
-        if self.draft_memory is not None:
-            self.draft_memory.clear()
+        if self.context is not None:
+            self.context.clear()
+        if self.draft_context is not None:
+            self.draft_context.clear()
 
     def close(self) -> None:
         """Free everything."""
         self._close_draft()
-        if self.memory is not None:
-            self.memory.close()
+        if self.context is not None:
+            self.context.close()
         if self.target is not None:
             self.target.close()
-        self.target = self.memory = self.template = self.strategy = self.replies = None
+        self.target = self.context = self.template = self.strategy = self.replies = None
         self._loaded.clear()
 
     def _close_draft(self) -> None:
-        if self.draft_memory is not None:
-            self.draft_memory.close()
+        if self.draft_context is not None:
+            self.draft_context.close()
         if self.draft is not None:
             self.draft.close()
-        self.draft = self.draft_memory = self.drafter = self.strategy = None  # the strategy uses the drafter
+        self.draft = self.draft_context = self.drafter = self.strategy = None  # the strategy uses the drafter
         self._loaded.pop("draft", None)
 
 

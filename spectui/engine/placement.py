@@ -27,7 +27,7 @@ def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     return (*_file(setup.model), setup.device, *split, extra_buffers)
 
 
-def memory_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
+def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
     """If this changes, the target's context must be created again."""
     size = (setup.ctx_size, setup.batch, setup.ubatch)
     return (*size, setup.threads, flash_attn, setup.cache_type_k, value_type(setup))
@@ -101,7 +101,7 @@ _PLAIN_TYPES = ("f16", "bf16", "f32")
 """Types of V cells that do not need flash attention."""
 
 
-def slice_of(setup: Setup, flash_attn: str) -> int:
+def chunk_of(setup: Setup, flash_attn: str) -> int:
     """Tokens of a prompt to compute at once.
 
     Without flash attention the scores of a whole chunk are in memory: 120 MB at 512 tokens, and slower than at 128.

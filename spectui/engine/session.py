@@ -72,7 +72,13 @@ class Session:
         from spectui.text import TextStream, safe
 
         pair = self._pair
-        if pair is None or pair.target is None or pair.memory is None or pair.template is None or pair.strategy is None:
+        if (
+            pair is None
+            or pair.target is None
+            or pair.context is None
+            or pair.template is None
+            or pair.strategy is None
+        ):
             raise SpectuiError("No model is loaded: choose one first.")
         target = pair.target
         started = perf_counter()
@@ -85,10 +91,10 @@ class Session:
         if len(asked) == 1 or asked[:1] != [self._opening]:
             pair.strategy.begin_conversation()
         self._opening = asked[0] if asked else ""
-        pair.memory.truncate(common_prefix(pair.memory.tokens, prompt))
-        reused = len(pair.memory.tokens)  # a context that cannot be truncated to that length keeps fewer
+        pair.context.truncate(common_prefix(pair.context.tokens, prompt))
+        reused = len(pair.context.tokens)  # a context that cannot be truncated to that length keeps fewer
         decoder = Decoder(
-            pair.memory,
+            pair.context,
             pair.strategy,
             text=lambda token: stream.push(target.piece(token)),
             piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
@@ -124,7 +130,7 @@ class Session:
                 text += [token.text for token in round.tokens]
                 self._emit(RoundDone(round, len(decoder.tokens)))
         except Exception:
-            pair.forget()
+            pair.clear_caches()
             raise
         assert decoder.reason is not None
         if pair.replies is not None:
@@ -158,12 +164,12 @@ class Session:
         finally:
             self._emit = before
 
-    def memory_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
+    def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
-        if self._pair is None or self._pair.memory is None or self._pair.template is None:
+        if self._pair is None or self._pair.context is None or self._pair.template is None:
             raise SpectuiError("No model is loaded: choose one first.")
         self._pair.select_attention(messages)
-        return self._pair.memory, self._pair.template.tokens([(each.role, each.content) for each in messages])
+        return self._pair.context, self._pair.template.tokens([(each.role, each.content) for each in messages])
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
         """These tokens and their logits, as text."""

@@ -54,9 +54,9 @@ def _reply(session: Session, knobs: Knobs, prompt: str) -> np.ndarray:
     session.knobs = knobs
     session.generate([Message("user", prompt)])
     pair = session._pair
-    assert pair is not None and pair.memory is not None and pair.draft_memory is not None
-    target, draft = pair.memory, pair.draft_memory
-    _, begun = session.memory_and_prompt([Message("user", prompt)])
+    assert pair is not None and pair.context is not None and pair.draft_context is not None
+    target, draft = pair.context, pair.draft_context
+    _, begun = session.context_and_prompt([Message("user", prompt)])
     text = list(target.tokens)
     target.truncate(0)
     draft.truncate(0)

@@ -55,8 +55,8 @@ def record(pair: str, models: Path, predict: int, names: list[str]) -> Iterator[
     for name in names:
         prompt = PROMPTS[name]
         spectui.run(PLAIN, prompt)
-        memory, begun = spectui._session.memory_and_prompt([Message("user", prompt)])
-        model = spectui._pair.draft_memory
+        memory, begun = spectui._session.context_and_prompt([Message("user", prompt)])
+        model = spectui._pair.draft_context
         text, begin = list(memory.tokens), len(begun)
         chains = None if model is None else [_chain(model, text[:end]) for end in range(begin, len(text))]
         print(f"{name}: {len(text) - begin} tokens", flush=True)

@@ -66,7 +66,7 @@ class Spectui:
 
     def run(self, knobs: Knobs, prompt: str) -> dict[str, object]:
         """One reply from cold: what was learned before is forgotten, what passes cost is not."""
-        self._pair.forget()  # with a conversation in memory, the look at how fast the machine is today is left out
+        self._pair.clear_caches()  # with a conversation in memory, the look at how fast the machine is today is left out
         self._session.load(self._setup)
         self._session.knobs = replace(knobs, predict=self._predict)
         finished = self._session.generate([Message("user", prompt)])

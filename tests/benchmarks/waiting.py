@@ -54,7 +54,7 @@ def main() -> None:
             for way, knobs in _WAYS.items():
                 if other := busy():
                     raise SystemExit(f"The machine is not quiet ({other}): run again when it is.")
-                pair.forget()
+                pair.clear_caches()
                 session.load(setup)
                 session.knobs = replace(knobs, predict=args.predict // 2)
                 session.generate([_BEFORE])

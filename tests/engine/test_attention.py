@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spectui.engine import costs, placement
 from spectui.engine import pair as pair_module
-from spectui.engine import placement, profile
+from spectui.engine.costs import TargetCosts
 from spectui.engine.events import Event, Message, Prompt
-from spectui.engine.profile import TargetCosts
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library, reference_path
@@ -28,8 +28,8 @@ KNOBS = Knobs(temperature=0.0, predict=4)
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session to which a page is long, and which measures only what it must: both would take seconds."""
     monkeypatch.setattr(placement, "_PASTED", 200)
-    monkeypatch.setattr(profile, "BOUND_S", 0.1)
-    monkeypatch.setattr(profile, "_store", lambda *_: None)  # so little is no measurement for another test
+    monkeypatch.setattr(costs, "BOUND_S", 0.1)
+    monkeypatch.setattr(costs, "_store", lambda *_: None)  # so little is no measurement for another test
     session, _ = opened(alone())
     session.knobs = KNOBS
     yield session
@@ -107,7 +107,7 @@ def test_cells_of_two_types_are_for_strict_on_a_cpu_without_a_choice_of_kernels(
 def test_the_targets_rows_are_equal_in_passes_of_all_sizes():
     """From 257 tokens on, with two threads, a single row would round differently."""
     session, _ = opened(replace(alone(), threads=2))
-    context = session._pair.memory
+    context = session._pair.context
     tokens = list(range(1000, 1266))
     context.evaluate(tokens[:260], 0)
     single = [context.evaluate([token], 1)[0].copy() for token in tokens[260:]]
@@ -171,7 +171,7 @@ def test_what_is_loaded_anew_begins_for_short_texts(session: Session):
 
 def test_an_empty_memory_is_measured_as_one_for_short_texts(session: Session):
     session.generate(LONG)
-    session._pair.forget()  # as after a failure
+    session._pair.clear_caches()  # as after a failure
     session.load(alone())
     assert attention(session, SHORT) == ""
 

@@ -51,19 +51,19 @@ class ToyPair:
     """Stands for `pair.Pair`, on toys."""
 
     def __init__(self) -> None:
-        self.memory = Memory(5, ends=False)
-        self.draft_memory = Memory(5, noise=0.5, ends=False)
+        self.context = Memory(5, ends=False)
+        self.draft_context = Memory(5, noise=0.5, ends=False)
         self.target = SimpleNamespace(n_vocab=12, piece=lambda token: b"%d " % token, is_end=lambda token: token == END)
         self.template = SimpleNamespace(tokens=lambda messages: [int(part) for part in messages[-1][1].split()])
-        self.strategy = Strategy(ModelDrafter(self.draft_memory, 12), CostModel())
+        self.strategy = Strategy(ModelDrafter(self.draft_context, 12), CostModel())
         self.replies = None
 
     def select_attention(self, messages: object) -> None:
         pass
 
-    def forget(self) -> None:
-        self.memory.clear()
-        self.draft_memory.clear()
+    def clear_caches(self) -> None:
+        self.context.clear()
+        self.draft_context.clear()
 
     def close(self) -> None:
         pass
@@ -113,28 +113,28 @@ def test_each_conversation_has_a_loss_budget_of_its_own(pair: ToyPair, prompts: 
 def test_a_target_that_fails_at_a_pass(pair: ToyPair, expected: str, k: int):
     events: list[Event] = []
     session = session_on(pair, events)
-    pair.memory.fails_after = k
+    pair.context.fails_after = k
     with pytest.raises(SpectuiError, match="the toy failed"):
         answer(session)
     until = text_of(events)
     assert expected.startswith(until)
     assert len([event for event in events if isinstance(event, RoundDone)]) == k - 1
     assert not [event for event in events if isinstance(event, Finished)]
-    pair.memory.fails_after = None
+    pair.context.fails_after = None
     assert answer(session).text == expected
 
 
 def test_a_target_whose_logits_are_nan(pair: ToyPair, expected: str):
     events: list[Event] = []
     session = session_on(pair, events)
-    pair.memory.nan_at = len(PROMPT) + 9
+    pair.context.nan_at = len(PROMPT) + 9
     with pytest.raises(SpectuiError, match="logits that are not numbers"):
         answer(session)
     assert text_of(events)
     assert expected.startswith(text_of(events))
     # what it keeps is spoilt: nothing of it may serve the next reply
-    pair.memory.nan_at = None
-    assert pair.memory.tokens == []
+    pair.context.nan_at = None
+    assert pair.context.tokens == []
     assert answer(session).text == expected
 
 
@@ -142,14 +142,14 @@ def test_a_target_whose_logits_are_nan(pair: ToyPair, expected: str):
 def test_a_draft_that_fails_costs_no_token_and_drafts_again_in_the_next_reply(pair: ToyPair, expected: str, fault: str):
     events: list[Event] = []
     session = session_on(pair, events)
-    setattr(pair.draft_memory, fault, 9)
+    setattr(pair.draft_context, fault, 9)
     finished = answer(session)
     assert finished.text == expected
     notices = [event.message for event in events if isinstance(event, Notice)]
     assert len(notices) == 1
     assert notices[0].startswith("The draft failed, so the reply goes on without it: ")
     assert [event.round.drafted for event in events if isinstance(event, RoundDone)][-1] == ()
-    setattr(pair.draft_memory, fault, None)
+    setattr(pair.draft_context, fault, None)
     again = answer(session)
     assert again.text == expected
     assert again.statistics.accepted > 0
@@ -157,7 +157,7 @@ def test_a_draft_that_fails_costs_no_token_and_drafts_again_in_the_next_reply(pa
 
 def test_a_draft_that_fails_on_the_prompt(pair: ToyPair, expected: str):
     events: list[Event] = []
-    pair.draft_memory.fails_after = 0
+    pair.draft_context.fails_after = 0
     assert answer(session_on(pair, events)).text == expected
     assert any(isinstance(event, Notice) and "The draft failed" in event.message for event in events)
 
@@ -180,13 +180,13 @@ def test_the_worker_emits_failed_and_answers_the_next_prompt(
     worker: Worker, pair: ToyPair, expected: str, fault: str, says: str
 ):
     assert isinstance(worker.events, Events)
-    setattr(pair.memory, fault, 3 if fault == "fails_after" else len(PROMPT) + 9)
+    setattr(pair.context, fault, 3 if fault == "fails_after" else len(PROMPT) + 9)
     question = [Message("user", " ".join(map(str, PROMPT)))]
     worker.generate(question)
     assert says in worker.events.wait(Failed).message
     until = text_of(list(worker.events))
     assert until
     assert expected.startswith(until)
-    setattr(pair.memory, fault, None)
+    setattr(pair.context, fault, None)
     worker.generate(question)
     assert worker.events.wait(Finished).text == expected

@@ -57,13 +57,13 @@ class Chat:
     @property
     def target(self) -> Any:
         """The target's context in llama.cpp."""
-        assert self.session._pair is not None and self.session._pair.memory is not None
-        return self.session._pair.memory._context
+        assert self.session._pair is not None and self.session._pair.context is not None
+        return self.session._pair.context._context
 
     @property
     def draft(self) -> Any:
-        assert self.session._pair is not None and self.session._pair.draft_memory is not None
-        return self.session._pair.draft_memory._context
+        assert self.session._pair is not None and self.session._pair.draft_context is not None
+        return self.session._pair.draft_context._context
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def expected(chat: Chat) -> str:
     finished = chat.ask()
     assert finished.statistics.accepted > 0 and finished.statistics.rejected > 0
     assert chat.session._pair is not None
-    chat.session._pair.forget()
+    chat.session._pair.clear_caches()
     return finished.text
 
 

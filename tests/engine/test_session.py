@@ -9,7 +9,7 @@ from itertools import cycle
 
 import pytest
 
-from spectui.engine import profile
+from spectui.engine import costs
 from spectui.engine.events import Event, Loaded, Notice, Prompt, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
@@ -185,14 +185,14 @@ def test_reloading_loads_only_what_changed(pair: Opened):
     try:
         target = session._pair.target
         ask(session, fixed(temperature=0, predict=10), SNAKE)
-        cells = len(session._pair.memory.tokens)
+        cells = len(session._pair.context.tokens)
         session.load(alone())
         assert session._pair.target is target
         assert session._pair.draft is None
-        assert len(session._pair.memory.tokens) == cells
+        assert len(session._pair.context.tokens) == cells
         session.load(replace(setup(), ctx_size=512))
         assert session._pair.target is target
-        assert session._pair.memory.n_ctx == 512
+        assert session._pair.context.n_ctx == 512
         loaded = [event for event in events if isinstance(event, Loaded)]
         assert [event.draft is None for event in loaded] == [False, True, False]
         assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)
@@ -208,7 +208,7 @@ def test_asking_before_loading_is_a_sentence():
 @pytest.fixture
 def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, passes of all sizes are compared at load."""
-    monkeypatch.setattr(profile, "BOUND_S", 300.0)
+    monkeypatch.setattr(costs, "BOUND_S", 300.0)
 
 
 @pytest.mark.usefixtures("unbounded")

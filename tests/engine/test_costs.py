@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectui.engine import profile as room
-from spectui.engine.profile import DraftCosts, TargetCosts, draft_costs, target_costs
+from spectui.engine import costs as room
+from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.speculation.evaluator import Interrupted
 from tests.toys import ToyModel
 
