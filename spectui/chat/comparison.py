@@ -10,6 +10,7 @@ from os.path import abspath
 from typing import NamedTuple
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -29,6 +30,8 @@ class Comparison:
 
     def __init__(self, first: Sequence[Round]) -> None:
         """`first`: the rounds of the reply, at least one. Reads all of them, so the window makes it in a worker thread."""
+        self.strict = False
+        """Whether the plain decoding is under --strict."""
         self._first = first
         self._ids = array("i", (token.id for round in first for token in round.tokens))
         turns = {round.knobs for round in first}
@@ -63,6 +66,17 @@ class Comparison:
         if self.difference is not None:
             return False
         return True if not self.running and not self.problem else None
+
+    @property
+    def explanation(self) -> str:
+        """What decided between the first two tokens that differ, as half a sentence; "" where nothing is to be explained."""
+        found = self.difference
+        if found is None or found.first is None or found.second is None or self.turned:
+            return ""
+        p = found.first.p_target, found.second.p_target
+        if is_near_tie(found.first, found.second, self.knobs):
+            return kernels_sentence(*p, self.knobs, self.strict)
+        return far_sentence(*p, self.knobs)
 
     def take(self, event: Event) -> bool:
         """Take an event of the second decoding. False: the event is about something else."""

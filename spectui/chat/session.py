@@ -287,6 +287,7 @@ class ChatSession:
 
         What a person turns meanwhile acts afterwards.
         """
+        comparison.strict = self.setup.strict == "on"
         self.comparison = comparison
         self._user_knobs = self.knobs
         self.engine.knobs = comparison.knobs

@@ -50,7 +50,8 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
             _quoted(token.text) if token is not None else "the end" for token in (found.first, found.second)
         )
         turned = f"; {', '.join(comparison.turned)} was turned meanwhile" if comparison.turned else ""
-        yield f"The text differs: token {count(found.number)} is {first} with drafts, {second} without{turned}."
+        why = f", {comparison.explanation}" if comparison.explanation else ""
+        yield f"The text differs: token {count(found.number)} is {first} with drafts, {second} without{turned}{why}."
     elif comparison.problem:
         yield f"It ended early: {printable(comparison.problem)}"
 

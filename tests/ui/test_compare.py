@@ -81,7 +81,23 @@ async def test_the_plain_text_stands_beside_the_first_and_where_they_part_is_tol
         assert any("return a + b" in first for first, _, _ in rows)
         assert any("return b + b" in second for _, _, second in rows)
         told = " ".join(" ".join(second for _, _, second in rows).split())
-        assert 'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130' in told
+        assert (
+            'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130 why no near-tie with this'
+            in told
+        )
+        assert "--verify tells whether kernels explain it without drafts" in told, "the plain text begins below it"
+
+
+def test_a_near_tie_is_told_with_both_probabilities() -> None:
+    engine = FakeEngine(Knobs(temperature=0.0))
+    comparison = Comparison([engine.emit_round(plain=" a")])
+    engine.emit_round(plain=" b")
+    assert comparison.take(engine.events.pop())
+    words = " ".join(" ".join("".join(text for text, _ in line) for line in told(comparison, 46)).split())
+    assert words.endswith(
+        "why a near-tie, .950 and .950: this machine's kernels round differently in passes of one and of several rows; "
+        "--strict avoids it"
+    )
 
 
 def test_a_difference_is_told_to_its_end() -> None:

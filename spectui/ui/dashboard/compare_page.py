@@ -12,6 +12,7 @@ from spectui.ui.transcript.inspector import quoted
 from spectui.ui.widgets.line_widget import Line, labelled, wrapped
 
 NAME, COLUMN = 16, 14
+_HEIGHT = 10
 
 
 class ComparePage(Page):
@@ -42,7 +43,9 @@ the two texts are compared token by token. The plain text is written below and f
         if self._comparison is None:
             return [[(key_of(self.app, "compare"), "value"), (" decodes the last prompt without drafts,", "label")],
                     [("beside the first, and measures the speed-up", "label")]]  # fmt: skip
-        return told(self._comparison, self.size.width)
+        lines = told(self._comparison, self.size.width)
+        self.styles.height = max(_HEIGHT, len(lines))  # a reason takes some more
+        return lines
 
 
 def told(comparison: Comparison, width: int) -> list[Line]:
@@ -83,4 +86,6 @@ def _same_text(comparison: Comparison, width: int) -> list[Line]:
         if comparison.turned:
             knobs = shorten(", ".join(comparison.turned), max(8, width - NAME), placeholder=" …")
             lines += wrapped("knobs turned", knobs, width, column=NAME)
+        if comparison.explanation:
+            lines += wrapped("why", comparison.explanation, width, column=NAME)
     return lines
