@@ -163,10 +163,10 @@ def test_after_32_rounds_without_a_draft_the_model_drafts_four_and_they_are_not_
 
 
 def test_the_model_is_asked_where_the_target_is_confident_and_not_where_it_is_not():
-    """Rows are dear here: drafts pay from seven tenths on."""
+    """Rows are dear here: the model is asked from an expected acceptance of .36 on."""
     costs = VerifyCost({1: 0.1, 2: 0.16, 3: 0.18, 4: 0.2, 5: 0.275, 9: 0.35, 17: 0.54}, 1.0)
     auto = AutoPolicy(CostModel(costs, DraftCost(0.02, 0.018)))
-    for sure, asked in ((0.95, True), (0.4, False), (0.95, True)):
+    for sure, asked in ((0.95, True), (0.25, False), (0.95, True)):
         auto.acceptance.observe((), (), [sure] * 20)
         assert bool(drafted_by(auto)) == asked
 
