@@ -243,3 +243,10 @@ def test_auto_counts_on_the_cheaper_pass():
     """3 rows cost 1.73 plain passes and 4 rows 1.31: a draft of two is taken for as cheap as one of three."""
     value = frozen(STEPS).auto.value(0, 4)
     assert value.passes == pytest.approx([1.0, 1.31, 1.31, 1.31, 1.84])
+
+
+def test_a_hiccup_in_the_plain_passes_at_load_is_not_believed():
+    """Else every round would draft, and no plain pass would ever correct it."""
+    cost = VerifyCost({1: 1.0, 2: 0.15, 4: 0.2}, 1.0)
+    assert cost(1, 0) == pytest.approx(0.15)
+    assert cost.filled(1, 0) == 1

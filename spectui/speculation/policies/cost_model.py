@@ -58,6 +58,10 @@ class VerifyCost:
         `per_row`, `per_pass`: seconds that each token of context adds for each row, and once.
         """
         self.table: dict[int, float] = dict(table or {})
+        if 1 in self.table:
+            # No pass costs less than one over one row. A larger value is a hiccup at load that nothing would correct:
+            # while plain passes look dear, every round drafts.
+            self.table[1] = min(self.table.values())
         self._measured = frozenset(self.table)
         self._passes = 0 if drift is None else 1
         self.drift = _bounded(drift or 1.0)
