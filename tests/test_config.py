@@ -13,7 +13,7 @@ from spectui import paths
 from spectui.config import LARGEST_FILE, convert, load, nearest
 from spectui.errors import UsageError
 from spectui.knobs import Knobs
-from spectui.presets import Presets
+from spectui.profiles.file import ProfileFile
 
 LAYERS = ("flag", "env", "profile", "file")
 
@@ -162,17 +162,17 @@ contents = st.lists(lines, max_size=8).map(lambda chosen: "\n".join(chosen).enco
 
 @given(content=contents)
 @settings(deadline=None, max_examples=300)
-def test_any_file_is_a_configuration_or_one_sentence_and_so_are_its_presets(
+def test_any_file_is_a_configuration_or_one_sentence_and_so_are_its_profiles(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any.toml"
     file.write_bytes(content)
-    presets = Presets(file)
+    profiles = ProfileFile(file)
     for attempt in (
         lambda: load(path=file, profile="code", environ={}),
-        presets.names,
-        lambda: presets.load("code"),
-        lambda: presets.save("code", Knobs(top_k=7)),
+        profiles.names,
+        lambda: profiles.load("code"),
+        lambda: profiles.save("code", Knobs(top_k=7)),
     ):
         with suppress(UsageError):
             attempt()
@@ -182,8 +182,8 @@ def test_any_file_is_a_configuration_or_one_sentence_and_so_are_its_presets(
     except UsageError as error:
         sentence = str(error)
     else:
-        presets.save("code", Knobs(top_k=7))
-        assert presets.load("code")["top_k"] == 7
+        profiles.save("code", Knobs(top_k=7))
+        assert profiles.load("code")["top_k"] == 7
     assert "\n" not in sentence
 
 

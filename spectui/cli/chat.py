@@ -15,7 +15,7 @@ from spectui import paths
 from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import Command, configuration, setting_options, unused_flags
 from spectui.errors import SpectuiError, UsageError
-from spectui.presets import Presets
+from spectui.profiles.file import ProfileFile
 
 if TYPE_CHECKING:
     from spectui.store.records import Conversation
@@ -89,7 +89,7 @@ def command(
         from spectui.ui.keys import keymap
         from spectui.ui.textual_patches.watchdog import guarded
     shelf = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
-    presets = Presets(config_path or paths.config_file())
+    profiles = ProfileFile(config_path or paths.config_file())
     run, journal = Run(runs), Journal(history)
     try:
         run.take_stderr()
@@ -98,7 +98,9 @@ def command(
         if plain:
             from spectui.cli.plain import chat
 
-            ctx.exit(chat(worker, setup, journal, kept, shelf, presets, crash=crash, offer=offer, interactive=terminal))
+            ctx.exit(
+                chat(worker, setup, journal, kept, shelf, profiles, crash=crash, offer=offer, interactive=terminal)
+            )
         keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
             worker,
@@ -113,7 +115,7 @@ def command(
             conversation=kept,
             crash=crash,
             offer=offer,
-            presets=presets,
+            profiles=profiles,
             shelf=shelf,
         )
         with guarded("spectui died: spectui chat --continue goes on with what is kept."):

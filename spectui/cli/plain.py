@@ -17,7 +17,6 @@ from spectui.chat.attachments import PasteFolds
 from spectui.chat.editor import edited
 from spectui.chat.figures import count, size
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.presets import PresetStore
 from spectui.chat.sentences import UNANSWERED, crash_advice, short_name, stop_note
 from spectui.chat.session import ChatSession, OfComparison
 from spectui.cli.slash import COMMANDS
@@ -29,6 +28,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
+from spectui.profiles.file import ProfileFile
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation, Summary
@@ -53,7 +53,7 @@ class PlainChat:
         aside: TextIO,
         interactive: bool,
         shelf: ModelCatalogue,
-        presets: PresetStore,
+        profiles: ProfileFile,
     ) -> None:
         self.session = session
         self._read = read
@@ -61,7 +61,7 @@ class PlainChat:
         self._aside = aside
         self.interactive = interactive
         self.shelf = shelf
-        self.presets = presets
+        self.profiles = profiles
         self.listed: list[GgufHeader] = []
         """The models that were listed last."""
         self.found: list[Summary] = []
@@ -304,7 +304,7 @@ def chat(
     journal: Journal,
     conversation: Conversation | None,
     shelf: ModelCatalogue,
-    presets: PresetStore,
+    profiles: ProfileFile,
     *,
     crash: Crash | None,
     offer: Conversation | None,
@@ -316,6 +316,12 @@ def chat(
         cast("TextIOWrapper", stream).reconfigure(errors="replace")
     session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
     plain = PlainChat(
-        session, read=sys.stdin, out=sys.stdout, aside=sys.stderr, interactive=interactive, shelf=shelf, presets=presets
+        session,
+        read=sys.stdin,
+        out=sys.stdout,
+        aside=sys.stderr,
+        interactive=interactive,
+        shelf=shelf,
+        profiles=profiles,
     )
     return plain.run(conversation)

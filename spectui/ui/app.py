@@ -19,11 +19,11 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 
-from spectui.chat.presets import PresetStore
 from spectui.chat.session import ChatSession
 from spectui.engine.protocol import Engine
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
+from spectui.profiles.file import ProfileFile
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
@@ -80,7 +80,7 @@ class SpectuiApp(TerminalApp):
         conversation: Conversation | None = None,
         crash: Crash | None = None,
         offer: Conversation | None = None,
-        presets: PresetStore | None = None,
+        profiles: ProfileFile | None = None,
         shelf: ModelCatalogue | None = None,
     ) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class SpectuiApp(TerminalApp):
         self._conversation = conversation
         self._crash = crash
         self._offer = offer
-        self._presets = presets
+        self._profiles = profiles
         self._shelf = shelf or ModelCatalogue()
         self._theme_files = ThemeFiles(theme_directories)
         themes, problems = self._theme_files.news()
@@ -125,7 +125,7 @@ class SpectuiApp(TerminalApp):
             conversation=self._conversation,
             monitor=self._monitor,
             notices=self._notices,
-            presets=self._presets,
+            profiles=self._profiles,
             shelf=self._shelf,
         )
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
@@ -148,10 +148,10 @@ class SpectuiApp(TerminalApp):
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )
         if isinstance(screen, ChatScreen):
-            for name in screen.levers.preset_names():
+            for name in screen.levers.profile_names():
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
                 yield SystemCommand(
-                    f"Preset: {shown}", "Turn the knobs as saved", partial(screen.levers.use_preset, name)
+                    f"Profile: {shown}", "Turn the knobs as saved", partial(screen.levers.use_profile, name)
                 )
             for key, _, spec in specs(Knobs):
                 name = title(key).capitalize()

@@ -18,6 +18,8 @@ from spectui.ui.textual_patches.bindings import bindings_of, mapped_bindings_of
 _NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
 _WRITTEN = {name.lower(): key for key, name in _NAMES.items()}
 _MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
+_EARLIER = {"preset": "profile", "save-preset": "save-profile"}
+"""Earlier names of actions, which a configuration file may still have."""
 _KEYS = {each.value.rpartition("+")[2] for each in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
 
 
@@ -36,7 +38,8 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         )
         from spectui.ui.textual_patches import palette  # noqa: F401
     known, read, problems = set(_ids(DOMNode)), {}, []
-    for name, keys in lines.items():
+    for written, keys in lines.items():
+        name = _EARLIER.get(written, written)
         pressed = [_pressed(key) for key in keys.split(",")]
         if name not in known:
             problems.append(f"[ui.keys]: there is no action {name!r}. The list of keys shows each one's name.")

@@ -95,15 +95,15 @@ class Slow(Known):
         raise AssertionError("the command goes on")
 
 
-class KnownPresets:
-    """One preset."""
+class KnownProfiles:
+    """One profile."""
 
     def names(self) -> list[str]:
         return ["code"]
 
     def load(self, name: str) -> Mapping[str, Any]:
         if name != "code":
-            raise UsageError(f"There is no preset {name}.")
+            raise UsageError(f"There is no profile {name}.")
         return {"temperature": 0.2}
 
     def save(self, name: str, knobs: Knobs) -> None:
@@ -129,7 +129,7 @@ class Chat:
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),
-            out=out, aside=aside, interactive=interactive, shelf=shelf or Known(), presets=KnownPresets(),
+            out=out, aside=aside, interactive=interactive, shelf=shelf or Known(), profiles=KnownProfiles(),
         )  # fmt: skip
         before = Path.cwd()
         os.chdir(here or before)
@@ -176,13 +176,13 @@ def test_new_and_regenerate():
 
 
 def test_knobs_are_told_and_turned():
-    chat = Chat("/set draft-max 24", "/set temperature", "/preset code", "/set temperature", "/preset")
+    chat = Chat("/set draft-max 24", "/set temperature", "/profile code", "/set temperature", "/profile")
     assert chat.engine.knobs == Knobs(draft_max=24, temperature=0.2)
     assert chat.out.splitlines() == [
         "draft-max 24: most tokens drafted in a round",
         "temperature 0.8: 0 always takes the likeliest token",
         "temperature 0.2: 0 always takes the likeliest token",
-        "Presets: code.",
+        "Profiles: code.",
     ]
     assert all(f"{name} " in Chat("/set").out for name in ("drafter", "policy", "p-min", "seed"))
 
@@ -195,7 +195,7 @@ def test_knobs_are_told_and_turned():
         ("/set p-min 2", "/set: p-min must be between 0 and 1, not 2."),
         ("/set draft-min 20", "draft-min 20 is above draft-max 16"),
         ("/set seed x", "/set: seed must be a whole number, not 'x'."),
-        ("/preset none", "There is no preset none."),
+        ("/profile none", "There is no profile none."),
         ("/load a b c", "/load takes one or two files"),
         ("/load 'a", "/load takes one or two files: No closing quotation."),
         ("/load 7", "There is no model 7 in the list: /models shows it."),
@@ -286,7 +286,7 @@ def test_what_is_said_is_kept(tmp_path: Path):
     out, aside = io.StringIO(), io.StringIO()
     plain = PlainChat(
         ChatSession(engine, PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
-        shelf=Known(), presets=KnownPresets(),
+        shelf=Known(), profiles=KnownProfiles(),
     )  # fmt: skip
     plain.run(kept)
     assert aside.getvalue().startswith("Going on with: hello\n")

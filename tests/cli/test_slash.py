@@ -16,7 +16,7 @@ from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.prompts import PromptHistory, prompts_file
-from tests.cli.test_plain import PAIR, Chat, KnownPresets
+from tests.cli.test_plain import PAIR, Chat, KnownProfiles
 from tests.fake_engine import CPU, GPU
 from tests.ui.test_keys import classes
 
@@ -27,8 +27,8 @@ COMMAND_OF = {
     "reading.copy": "code",
     "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
     "conversations.delete": "delete", "conversations.new": "new", "export": "export",
-    "drafter": "set", "policy": "set", "slider.default": "set", "switch.default": "set", "preset": "preset",
-    "save-preset": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
+    "drafter": "set", "policy": "set", "slider.default": "set", "switch.default": "set", "profile": "profile",
+    "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
     "page.now": "stats", "page.positions": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
 }  # fmt: skip
@@ -182,7 +182,7 @@ def test_an_export_in_a_removed_directory_is_refused_with_a_sentence(tmp_path: P
 
 def test_knobs_are_kept_and_reset(monkeypatch: pytest.MonkeyPatch):
     saved: list[tuple[str, Knobs]] = []
-    monkeypatch.setattr(KnownPresets, "save", lambda self, name, knobs: saved.append((name, knobs)))
+    monkeypatch.setattr(KnownProfiles, "save", lambda self, name, knobs: saved.append((name, knobs)))
     chat = Chat("/set draft-max 3", "/save my code", "/reset")
     assert saved == [("my code", Knobs(draft_max=3))] and chat.engine.knobs == Knobs()
     assert "spectui chat -P 'my code' starts with it." in chat.aside

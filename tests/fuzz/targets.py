@@ -25,7 +25,7 @@ from spectui.gguf_files.header import GgufHeader, VocabularyDigest, read_header
 from spectui.knobs import Knobs
 from spectui.llama import sandbox
 from spectui.paths import shipped
-from spectui.presets import Presets
+from spectui.profiles.file import ProfileFile
 from spectui.store import database, export, library
 from spectui.store.crash import take_crash
 from spectui.store.database import StoreError
@@ -79,16 +79,16 @@ def model(data: bytes) -> None:
 
 
 def configuration(data: bytes) -> None:
-    """A configuration file: as it is, one of its profiles, and with a preset saved into it."""
+    """A configuration file: as it is, one of its profiles, and with another profile saved into it."""
     path = home() / "config.toml"
     path.write_bytes(data)
-    presets = Presets(path)
+    profiles = ProfileFile(path)
     with suppress(UsageError):
         config.load(path=path, environ={})
-        for name in presets.names():
-            presets.load(name)
-        presets.save("saved", Knobs(top_k=7))
-        assert presets.load("saved")["top_k"] == 7
+        for name in profiles.names():
+            profiles.load(name)
+        profiles.save("saved", Knobs(top_k=7))
+        assert profiles.load("saved")["top_k"] == 7
 
 
 def theme(data: bytes) -> None:

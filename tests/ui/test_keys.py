@@ -21,7 +21,7 @@ from textual.widgets import OptionList
 
 import spectui.ui
 from spectui.knobs import Knobs, specs, title
-from spectui.presets import Presets
+from spectui.profiles.file import ProfileFile
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
@@ -33,7 +33,7 @@ from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.models import ModelsScreen
-from spectui.ui.dialogs.preset_name import SaveScreen
+from spectui.ui.dialogs.profile_name import SaveScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, spoken
@@ -57,6 +57,10 @@ from tests.ui.test_driver import events_of
 )  # fmt: skip
 def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
     assert format_key(key) == expected
+
+
+def test_an_actions_earlier_name_still_works() -> None:
+    assert keymap({"save-preset": "f5", "preset": "f11"}) == ({"save-profile": "f5", "profile": "f11"}, [])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
 
 async def test_what_the_window_says_names_mapped_keys(window: Window, engine: FakeEngine) -> None:
     async with window(
-        keymap={"compare": "ctrl+b", "new-chat": "alt+n", "stop": "f11", "save-preset": "alt+z"},
+        keymap={"compare": "ctrl+b", "new-chat": "alt+n", "stop": "f11", "save-profile": "alt+z"},
         size=(120, 40),
         notifications=True,
     ) as (app, pilot):
@@ -220,7 +224,7 @@ def test_all_that_has_keys_is_among_the_places() -> None:
 async def test_every_action_has_a_command_and_a_place_to_click(
     make_app: Make, engine: FakeEngine, file: Path, place: type[DOMNode]
 ) -> None:
-    app = make_app(journal=Journal(file), presets=Presets(file.parent / "config.toml"))
+    app = make_app(journal=Journal(file), profiles=ProfileFile(file.parent / "config.toml"))
     async with app.run_test(size=(120, 40)) as pilot:
         await PLACES[place](pilot, engine)
         screen = app.screen

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.knobs import Knobs
-from spectui.presets import Presets
+from spectui.profiles.file import ProfileFile
 from spectui.ui.app import SpectuiApp
 from spectui.ui.textual_patches.palette import Palette
 from tests.ui.pilot_helpers import wait_until
@@ -44,10 +44,10 @@ async def test_enter_twice_closes_it_once(make_app: Callable[..., SpectuiApp]) -
 
 
 @pytest.mark.parametrize("name", ["[/x]", "code [$accent]", "[V2]"])
-async def test_a_presets_name_is_no_markup(make_app: Callable[..., SpectuiApp], tmp_path: Path, name: str) -> None:
-    presets = Presets(tmp_path / "config.toml")
-    presets.save(name, Knobs())
-    app = make_app(presets=presets)
+async def test_a_profiles_name_is_no_markup(make_app: Callable[..., SpectuiApp], tmp_path: Path, name: str) -> None:
+    profiles = ProfileFile(tmp_path / "config.toml")
+    profiles.save(name, Knobs())
+    app = make_app(profiles=profiles)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+p", *"preset:")
-        await wait_until(pilot, lambda: f"Preset: {name}" in screen_text(app))
+        await pilot.press("ctrl+p", *"profile:")
+        await wait_until(pilot, lambda: f"Profile: {name}" in screen_text(app))

@@ -8,8 +8,8 @@ import pytest
 from textual.widgets import Input
 
 from spectui.knobs import Knobs, specs
-from spectui.presets import Presets
-from spectui.ui.dashboard.panel import NO_PRESET
+from spectui.profiles.file import ProfileFile
+from spectui.ui.dashboard.panel import NO_PROFILE
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
@@ -68,7 +68,7 @@ async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None
 async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
     window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    async with window(presets=Presets(tmp_path / "config.toml"), size=(120, 40)) as (app, pilot):
+    async with window(profiles=ProfileFile(tmp_path / "config.toml"), size=(120, 40)) as (app, pilot):
         app.screen.levers.turn("draft_max", 5)
         app.screen.levers.turn("temperature", 0.1)
         saved = engine.knobs
@@ -76,16 +76,16 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
         await wait_until(pilot, lambda: app.screen.query(Input))
         await paste(pilot, "quick")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: Presets(tmp_path / "config.toml").names() == ["quick"])
-        preset = app.screen.query_one("#preset", ChoiceRow)
-        assert preset.value == "quick"
+        await wait_until(pilot, lambda: ProfileFile(tmp_path / "config.toml").names() == ["quick"])
+        profile = app.screen.query_one("#profile", ChoiceRow)
+        assert profile.value == "quick"
         await pilot.press("alt+0")
         await wait_until(pilot, lambda: engine.knobs == Knobs())
-        assert preset.value == "–", "the knobs are not the preset's any more"
+        assert profile.value == "–", "the knobs are not the profile's any more"
         await pilot.press("alt+p")
         await wait_until(pilot, lambda: engine.knobs == saved)
         await pilot.press("alt+0")
-        preset.focus()
+        profile.focus()
         await pilot.press("right")
         await wait_until(pilot, lambda: engine.knobs == saved)
 
@@ -94,8 +94,8 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
 async def test_a_name_is_seen_and_taken_or_thought_better_of_by_mouse(
     window: Window, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    presets = Presets(tmp_path / "config.toml")
-    async with window(presets=presets, size=size) as (app, pilot):
+    profiles = ProfileFile(tmp_path / "config.toml")
+    async with window(profiles=profiles, size=size) as (app, pilot):
         for word, kept in (("cancel", []), ("save", ["quick"])):
             await pilot.press("alt+s")
             await wait_until(pilot, lambda: app.screen.query(Input))
@@ -104,7 +104,7 @@ async def test_a_name_is_seen_and_taken_or_thought_better_of_by_mouse(
             line = app.screen.query_one(ActionLine)
             await pilot.click(line, offset=(str(line.render()).index(word) + 1, 0))
             await wait_until(pilot, lambda: len(app.screen_stack) == 1)
-            assert presets.names() == kept
+            assert profiles.names() == kept
 
 
 async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else_happens(
@@ -112,48 +112,48 @@ async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else
 ) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles\n")
-    async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
+    async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6", "alt+p", "alt+s", "escape")
         await wait_until(pilot, lambda: any("not valid TOML" in each.message for each in app._notifications))
         assert engine.knobs == Knobs()
 
 
-async def test_a_preset_that_cannot_be_loaded_is_not_shown_as_if_it_were(
+async def test_a_profile_that_cannot_be_loaded_is_not_shown_as_if_it_were(
     window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles.bad]\ndraft-min = 30\ndraft-max = 3\n")
-    async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
+    async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
         told = app._notifications
-        preset = app.screen.query_one("#preset", ChoiceRow)
+        profile = app.screen.query_one("#profile", ChoiceRow)
         await pilot.press("alt+6")
-        preset.focus()
+        profile.focus()
         await pilot.press("right")
         await wait_until(pilot, lambda: len(told) == 1)
-        assert (preset.value, engine.knobs) == (NO_PRESET, Knobs())
+        assert (profile.value, engine.knobs) == (NO_PROFILE, Knobs())
         await pilot.press("alt+p")
         await wait_until(pilot, lambda: len(told) == 2)
         assert all("draft-min 30 is above" in each.message for each in told), (
-            "and nothing is said of a preset that holds"
+            "and nothing is said of a profile that holds"
         )
 
 
-async def test_a_preset_that_is_renamed_in_the_file_while_it_is_in_use(
+async def test_a_profile_that_is_renamed_in_the_file_while_it_is_in_use(
     window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles.code]\ndraft-max = 5\n")
-    async with window(presets=Presets(path), size=(120, 40)) as (app, pilot):
-        preset = app.screen.query_one("#preset", ChoiceRow)
+    async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
+        profile = app.screen.query_one("#profile", ChoiceRow)
         await pilot.press("alt+p")
-        await wait_until(pilot, lambda: preset.value == "code")
+        await wait_until(pilot, lambda: profile.value == "code")
         path.write_text("[profiles.python]\ndraft-max = 7\n")
         await pilot.press("alt+6")
-        await wait_until(pilot, lambda: preset.value == NO_PRESET)
+        await wait_until(pilot, lambda: profile.value == NO_PROFILE)
         assert engine.knobs == Knobs(draft_max=5), "the knobs stay as they are"
-        preset.focus()
+        profile.focus()
         await pilot.press("right")
-        await wait_until(pilot, lambda: preset.value == "python" and engine.knobs == Knobs(draft_max=7))
+        await wait_until(pilot, lambda: profile.value == "python" and engine.knobs == Knobs(draft_max=7))
 
 
 async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:

@@ -34,16 +34,16 @@ def _set(chat: PlainChat, rest: str) -> None:
         chat.tell(f"{title(each)} {getattr(chat.session.knobs, each)}: {spec_of(Knobs, each).help}")
 
 
-def _preset(chat: PlainChat, rest: str) -> None:
+def _profile(chat: PlainChat, rest: str) -> None:
     if rest:
-        chat.session.knobs = replace(chat.session.knobs, **chat.presets.load(rest)).checked()
-        chat.say(f"Preset {rest}.")
+        chat.session.knobs = replace(chat.session.knobs, **chat.profiles.load(rest)).checked()
+        chat.say(f"Profile {rest}.")
     else:
-        chat.tell(f"Presets: {', '.join(chat.presets.names()) or 'none'}.")
+        chat.tell(f"Profiles: {', '.join(chat.profiles.names()) or 'none'}.")
 
 
 def _save(chat: PlainChat, rest: str) -> None:
-    chat.presets.save(rest, chat.session.knobs)
+    chat.profiles.save(rest, chat.session.knobs)
     chat.say(f"Saved: spectui chat -P {shlex.quote(rest)} starts with it.")
 
 
@@ -116,8 +116,8 @@ def _devices(chat: PlainChat, rest: str) -> None:
 
 COMMANDS = {
     "set": Command(_set, "[KNOB [VALUE]]", "say or turn knobs; they act at once"),
-    "preset": Command(_preset, "[NAME]", "list presets, or turn the knobs to one"),
-    "save": Command(_save, "NAME", "keep the knobs as a preset"),
+    "profile": Command(_profile, "[NAME]", "list profiles, or turn the knobs to one"),
+    "save": Command(_save, "NAME", "keep the knobs as a profile"),
     "reset": Command(_reset, "", "turn every knob back to its default"),
     "models": Command(_models, "[WORDS]", "list the models of this machine, and which can draft for which"),
     "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),

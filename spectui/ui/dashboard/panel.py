@@ -38,7 +38,7 @@ SWITCHES = ("policy", "drafter")
 _LABELS = {"repeat_penalty": "repetition"}
 """Names that are too long for a slider."""
 
-NO_PRESET = "–"
+NO_PROFILE = "–"
 
 PAGES: dict[str, tuple[str, ...]] = {
     "now": ("dashboard", "switches", "sliders", "devices"),
@@ -46,7 +46,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "positions": ("positions",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
-    "knobs": ("switches", "sliders", "preset", "actions"),
+    "knobs": ("switches", "sliders", "profile", "actions"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
@@ -69,7 +69,9 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.devices = DevicePane(setup, id="devices")
         self.compare = ComparePage(id="compare")
         self.plain = Transcript(id="plain")
-        self.preset = ChoiceRow("preset", "preset", NO_PRESET, choices=(NO_PRESET,), default=NO_PRESET, id="preset")
+        self.profile = ChoiceRow(
+            "profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile"
+        )
         self._pages = (
             Dashboard(id="dashboard"), self.rounds, PositionsPage(id="positions"), TrendsPage(id="trends"), self.machine,
             self.compare,
@@ -101,9 +103,9 @@ class SidePanel(VerticalScroll, can_focus=False):
             *self._pages,
             Horizontal(*switches, id="switches"),
             Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
-            self.preset,
+            self.profile,
             ActionLine(
-                (("save", "save_preset"), ("next preset", "next_preset"), ("reset all", "reset_knobs")), id="actions"
+                (("save", "save_profile"), ("next profile", "next_profile"), ("reset all", "reset_knobs")), id="actions"
             ),
             self.devices,
             self.plain,

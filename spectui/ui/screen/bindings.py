@@ -24,9 +24,9 @@ PANEL: list[BindingType] = [
              "See this page of the panel", show=False)
         for number, page in enumerate(PAGES, 1)
     ),
-    _key("alt+p", "next_preset", "Next preset", "preset", "Turn the knobs to the next preset of the configuration",
+    _key("alt+p", "next_profile", "Next profile", "profile", "Turn the knobs to the next profile of the configuration",
          show=False),
-    _key("alt+s", "save_preset", "Save preset", "save-preset", "Keep the knobs in the configuration, under a name",
+    _key("alt+s", "save_profile", "Save profile", "save-profile", "Keep the knobs in the configuration, under a name",
          show=False),
     _key("alt+0", "reset_knobs", "Reset knobs", "reset", "Turn every knob back to its default", show=False),
 ]  # fmt: skip

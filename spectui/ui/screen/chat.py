@@ -13,7 +13,6 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from spectui.chat.presets import PresetStore
 from spectui.chat.sentences import stop_note
 from spectui.chat.session import ChatSession, OfComparison
 from spectui.engine import demo
@@ -30,6 +29,7 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.profiles.file import ProfileFile
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
@@ -76,7 +76,7 @@ class ChatScreen(DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
     What most keys do is in one of its parts: `replies`, `messages` (earlier ones), `conversations`, `reading`, `levers` (knobs,
-    presets, models) and `pages` (the panel).
+    profiles, models) and `pages` (the panel).
     """
 
     AUTO_FOCUS = "#prompt"
@@ -89,8 +89,8 @@ class ChatScreen(DirectScreen):
     action_show_page = _by("pages", "show_by_key")
     action_devices = _by("pages", "show_devices")
     action_switch = _by("levers", "switch")
-    action_next_preset = _by("levers", "next_preset")
-    action_save_preset = _by("levers", "save_preset")
+    action_next_profile = _by("levers", "next_profile")
+    action_save_profile = _by("levers", "save_profile")
     action_reset_knobs = _by("levers", "reset")
     action_models = _by("levers", "choose_models")
     action_load = _by("levers", "load_again")
@@ -122,13 +122,13 @@ class ChatScreen(DirectScreen):
         conversation: Conversation | None = None,
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
-        presets: PresetStore | None = None,
+        profiles: ProfileFile | None = None,
         shelf: ModelCatalogue | None = None,
     ) -> None:
         """`conversation` is the one to go on with, and `notices` stand below it; `shelf` has the models to choose from."""
         super().__init__()
         self.session = session
-        self.presets = presets
+        self.profiles = profiles
         self.shelf = shelf or ModelCatalogue()
         self._conversation = conversation
         self._monitor = monitor
@@ -381,8 +381,8 @@ class ChatScreen(DirectScreen):
     @on(Slider.Changed)
     @on(ChoiceRow.Changed)
     def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
-        if event.control.key == "preset":
-            self.levers.use_preset(str(event.value))
+        if event.control.key == "profile":
+            self.levers.use_profile(str(event.value))
         else:
             self.levers.turn(event.control.key, event.value)
 

@@ -1,4 +1,4 @@
-"""What a person turns: knobs, presets, devices and models."""
+"""What a person turns: knobs, profiles, devices and models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spectui.engine import demo
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.store.crash import safe_setup
-from spectui.ui.dashboard.panel import NO_PRESET, turned
+from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.loading import LoadingLine
 
@@ -23,7 +23,7 @@ class Levers:
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
-        self._preset_knobs: Knobs | None = None  # as the preset that is shown has set them
+        self._profile_knobs: Knobs | None = None  # as the profile that is shown has set them
 
     @property
     def knobs(self) -> Knobs:
@@ -34,8 +34,8 @@ class Levers:
     def knobs(self, knobs: Knobs) -> None:
         self._screen.session.knobs = knobs
         self._screen.panel.show_knobs(knobs)
-        if knobs != self._preset_knobs:
-            self._screen.panel.preset.value = NO_PRESET
+        if knobs != self._profile_knobs:
+            self._screen.panel.profile.value = NO_PROFILE
 
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob; it acts from the next round on."""
@@ -54,63 +54,63 @@ class Levers:
         """Turn every knob back to its default."""
         self.knobs = Knobs()
 
-    # Presets
+    # Profiles
 
-    def preset_names(self) -> list[str]:
-        """The presets of the configuration; none, with a word about it, if it cannot be read."""
+    def profile_names(self) -> list[str]:
+        """The profiles of the configuration; none, with a word about it, if it cannot be read."""
         try:
-            return self._screen.presets.names() if self._screen.presets is not None else []
+            return self._screen.profiles.names() if self._screen.profiles is not None else []
         except SpectuiError as error:
             self._screen.complain(error)
             return []
 
-    def use_preset(self, name: str) -> bool:
-        """Turn the knobs that a preset sets. False, with a word about it, if they cannot be."""
-        if self._screen.presets is None or name == NO_PRESET:
+    def use_profile(self, name: str) -> bool:
+        """Turn the knobs that a profile sets. False, with a word about it, if they cannot be."""
+        if self._screen.profiles is None or name == NO_PROFILE:
             return False
         try:
-            self.knobs = replace(self.knobs, **self._screen.presets.load(name)).checked()
+            self.knobs = replace(self.knobs, **self._screen.profiles.load(name)).checked()
         except SpectuiError as error:
-            self._screen.panel.preset.value = NO_PRESET  # a person may have turned it on already
+            self._screen.panel.profile.value = NO_PROFILE  # a person may have turned it on already
             self._screen.complain(error)
             return False
-        self._show_preset(name)
+        self._show_profile(name)
         return True
 
-    def next_preset(self) -> None:
-        """Turn the knobs to the next preset."""
-        names = self.preset_names()
+    def next_profile(self) -> None:
+        """Turn the knobs to the next profile."""
+        names = self.profile_names()
         if not names:
-            self._screen.say("There is no preset yet: {save-preset} saves the knobs as one.", severity="information")
+            self._screen.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
             return
-        now = self._screen.panel.preset.value
+        now = self._screen.panel.profile.value
         name = next_choice(names, now) if now in names else names[0]
-        if self.use_preset(name):
-            self._screen.notify(f"preset: {name}", timeout=2, markup=False)
+        if self.use_profile(name):
+            self._screen.notify(f"profile: {name}", timeout=2, markup=False)
 
-    def save_preset(self) -> None:
+    def save_profile(self) -> None:
         """Ask for a name and keep the knobs under it."""
-        from spectui.ui.dialogs.preset_name import SaveScreen
+        from spectui.ui.dialogs.profile_name import SaveScreen
 
-        if self._screen.presets is not None:
-            now = self._screen.panel.preset.value
-            ask = SaveScreen("" if now == NO_PRESET else now, self.preset_names())
-            self._screen.app.push_screen(ask, self._save_preset)
+        if self._screen.profiles is not None:
+            now = self._screen.panel.profile.value
+            ask = SaveScreen("" if now == NO_PROFILE else now, self.profile_names())
+            self._screen.app.push_screen(ask, self._save_profile)
 
-    def _save_preset(self, name: str | None) -> None:
-        if not name or self._screen.presets is None:
+    def _save_profile(self, name: str | None) -> None:
+        if not name or self._screen.profiles is None:
             return
         try:
-            self._screen.presets.save(name, self.knobs)
+            self._screen.profiles.save(name, self.knobs)
         except SpectuiError as error:
             self._screen.complain(error)
         else:
-            self._show_preset(name)
+            self._show_profile(name)
             self._screen.notify(f"Saved: spectui chat -P {name} starts with it.", markup=False)
 
-    def _show_preset(self, name: str) -> None:
-        self._screen.panel.preset.show_choices([NO_PRESET, *self.preset_names()], name)
-        self._preset_knobs = self.knobs
+    def _show_profile(self, name: str) -> None:
+        self._screen.panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
+        self._profile_knobs = self.knobs
 
     # Devices and models
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spectui.ui.dashboard.panel import NO_PRESET, PAGES
+from spectui.ui.dashboard.panel import NO_PROFILE, PAGES
 from spectui.ui.widgets.choice_row import next_choice
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PanelPages:
         """See this page of the panel."""
         panel, prompt = self._screen.panel, self._screen.prompt
         if page == "knobs":
-            panel.preset.show_choices([NO_PRESET, *self._screen.levers.preset_names()], panel.preset.value)
+            panel.profile.show_choices([NO_PROFILE, *self._screen.levers.profile_names()], panel.profile.value)
         self.open()
         panel.show_page(page)
         if not prompt.has_focus or self._screen.has_class("-drawer"):

@@ -1,7 +1,4 @@
-"""Presets: knobs saved under a name, as profiles of the configuration file. The file's comments are kept.
-
-`-P NAME` on the command line chooses a preset that was saved in the chat.
-"""
+"""The profiles of a configuration file: settings under a name, which `-P NAME` chooses. The file's comments are kept."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ from spectui.knobs import Knobs, title
 LONGEST_NAME = 40
 
 
-class PresetError(SpectuiError):
-    """A preset cannot be saved."""
+class ProfileError(SpectuiError):
+    """A profile cannot be saved."""
 
 
-class Presets:
+class ProfileFile:
     """The profiles of one configuration file, which may not exist yet."""
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +42,7 @@ class Presets:
     def save(self, name: str, knobs: Knobs) -> None:
         """Write all knobs into the profile of this name. The rest of the file stays as it is.
 
-        Raises PresetError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
+        Raises ProfileError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
         configuration.
         """
         import tomlkit
@@ -53,7 +50,7 @@ class Presets:
 
         name = name.strip()
         if not name or not name.isprintable() or len(name) > LONGEST_NAME:
-            raise PresetError(f"A preset's name has 1 to {LONGEST_NAME} printable characters.")
+            raise ProfileError(f"A profile's name has 1 to {LONGEST_NAME} printable characters.")
         text = ""
         if self._path.exists():
             config.read(self._path)  # says in one sentence what is wrong with it
@@ -70,7 +67,7 @@ class Presets:
         except (TOMLKitError, TypeError, AttributeError) as error:
             raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error
         except OSError as error:
-            raise PresetError(f"{self._path} cannot be written: {error.strerror}.") from error
+            raise ProfileError(f"{self._path} cannot be written: {error.strerror}.") from error
 
 
 def _where(profile: Any, key: str) -> tuple[str, Any]:

@@ -1,4 +1,4 @@
-"""Presets: profiles of the configuration file; the rest of the file stays as it is."""
+"""The profiles of a configuration file; the rest of the file stays as it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from spectui import config, paths
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.presets import Presets
+from spectui.profiles.file import ProfileFile
 
 COMMENTED = """\
 # my settings
@@ -25,20 +25,20 @@ stop = "f11"
 """
 
 
-def test_a_saved_preset_is_what_a_profile_gives(tmp_path: Path) -> None:
+def test_a_saved_profile_gives_the_knobs_that_were_saved(tmp_path: Path) -> None:
     path = tmp_path / "spectui" / "config.toml"
     knobs = Knobs(draft_max=24, temperature=0.2, seed=7, policy="fixed")
-    Presets(path).save("my code", knobs)
-    assert Presets(path).names() == ["my code"]
+    ProfileFile(path).save("my code", knobs)
+    assert ProfileFile(path).names() == ["my code"]
     assert config.load(path=path, profile="my code", environ={}).knobs == knobs
-    assert Knobs(**Presets(path).load("my code")) == knobs
+    assert Knobs(**ProfileFile(path).load("my code")) == knobs
 
 
 def test_saving_keeps_comments_and_everything_else(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(COMMENTED)
-    Presets(path).save("code", Knobs(temperature=0.5))
-    Presets(path).save("prose", Knobs(temperature=1.0))
+    ProfileFile(path).save("code", Knobs(temperature=0.5))
+    ProfileFile(path).save("prose", Knobs(temperature=1.0))
     text = path.read_text()
     for kept in (
         "# my settings",
@@ -50,14 +50,14 @@ def test_saving_keeps_comments_and_everything_else(tmp_path: Path) -> None:
         assert kept in text
     loaded = config.load(path=path, profile="code", environ={})
     assert (loaded.knobs.temperature, loaded.setup.ctx_size, loaded.ui.keys) == (0.5, 8192, {"stop": "f11"})
-    assert Presets(path).names() == ["code", "prose"]
+    assert ProfileFile(path).names() == ["code", "prose"]
     assert list(tmp_path.iterdir()) == [path], "no temporary file is left"
 
 
 def test_a_knob_is_changed_where_the_profile_has_it(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles.a]\ndraft_max = 3\n[profiles.a.sampling]\ntemperature = 0.1\n")
-    Presets(path).save("a", Knobs(draft_max=9, temperature=0.3))
+    ProfileFile(path).save("a", Knobs(draft_max=9, temperature=0.3))
     loaded = config.load(path=path, profile="a", environ={}).knobs
     assert (loaded.draft_max, loaded.temperature) == (9, 0.3)
 
@@ -66,7 +66,7 @@ def test_the_example_file_can_be_saved_into(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     example = paths.shipped("config.example.toml").read_text()
     path.write_text(example)
-    Presets(path).save("new", Knobs(top_k=7))
+    ProfileFile(path).save("new", Knobs(top_k=7))
     assert config.load(path=path, profile="new", environ={}).knobs.top_k == 7
     written = path.read_text().splitlines()
     assert [line for line in example.splitlines() if line not in written] == []
@@ -75,20 +75,20 @@ def test_the_example_file_can_be_saved_into(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 41])
 def test_a_name_must_be_printable_and_short(tmp_path: Path, name: str) -> None:
     with pytest.raises(SpectuiError, match="1 to 40 printable"):
-        Presets(tmp_path / "config.toml").save(name, Knobs())
+        ProfileFile(tmp_path / "config.toml").save(name, Knobs())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unreadable_or_unwritable_file_gets_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[profiles\n")
-    for attempt in (lambda: Presets(path).names(), lambda: Presets(path).save("a", Knobs())):
+    for attempt in (lambda: ProfileFile(path).names(), lambda: ProfileFile(path).save("a", Knobs())):
         with pytest.raises(SpectuiError, match="not valid TOML"):
             attempt()
     assert path.read_text() == "[profiles\n"
     path.write_text("profiles = 3\n")
     with pytest.raises(SpectuiError):
-        Presets(path).save("a", Knobs())
+        ProfileFile(path).save("a", Knobs())
     (tmp_path / "file").write_text("")
     with pytest.raises(SpectuiError, match="cannot be written"):
-        Presets(tmp_path / "file" / "config.toml").save("a", Knobs())
+        ProfileFile(tmp_path / "file" / "config.toml").save("a", Knobs())
