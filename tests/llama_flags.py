@@ -1,4 +1,4 @@
-"""Make `spectui/cli/llama_flags.py`: the flags of llama.cpp's programs that spectui accepts without using them.
+"""Make `spectui/profiles/llama_flags.py`: the flags of llama.cpp's programs that spectui accepts without using them.
 
     python -m tests.llama_flags DIR     # DIR holds llama-server and llama-speculative-simple
 
@@ -19,7 +19,7 @@ from spectui.cli.hub import hub_options
 from spectui.config import settings
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "spectui" / "cli" / "llama_flags.py"
+TABLE = ROOT / "spectui" / "profiles" / "llama_flags.py"
 PROGRAMS = ("llama-server", "llama-speculative-simple")
 
 LEFT_OUT = """

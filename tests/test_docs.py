@@ -14,10 +14,11 @@ import click
 import pytest
 import tomli
 
-from spectui.cli import llama_flags, root
+from spectui.cli import root
 from spectui.cli.options import SettingOption
 from spectui.cli.report import report
 from spectui.config import convert
+from spectui.profiles import llama_flags
 from spectui.speculation.records import StopReason
 from tests import docs
 from tests.cli.test_report import LOADED, a_round, finished

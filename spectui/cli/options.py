@@ -156,7 +156,7 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
 
 def unused_flags() -> list[str]:
     """A line that lists the flags of llama.cpp that this invocation does not use, in a list; no line if there are none."""
-    from spectui.cli.llama_flags import TEXT
+    from spectui.profiles.llama_flags import TEXT
 
     flags: dict[str, None] = click.get_current_context().meta.get(UNUSED, {})
     groups = (
@@ -173,7 +173,7 @@ def _unused_values(flag: str) -> int | None:
 
     Raises UsageError if the flag would choose a model.
     """
-    from spectui.cli import llama_flags
+    from spectui.profiles import llama_flags
 
     if flag in llama_flags.MODELS.split():
         raise UsageError(f"spectui takes no model from {flag}: give its file with -m, or its repository with -hf.")

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from spectui.cli import llama_flags, root
+from spectui.cli import root
 from spectui.config import settings
+from spectui.profiles import llama_flags
 from tests.llama_flags import PROGRAMS, TABLE, Option, help_texts, parse, source
 
 LLAMA_SWAP = (
