@@ -13,7 +13,7 @@ from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ChatFigures, LastReply, ReplyWriter
 from spectui.chat.sentences import State
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
@@ -318,6 +318,8 @@ class ChatSession:
         if not self.models.take(event):
             return None
         match event:
+            case Asked():
+                return None  # the session has asked it
             case Loaded() | LoadFailed():
                 self.context = None
             case Notice(draft_failed=True):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from spectui.knobs import Knobs, Setup
 from spectui.llama.records import Device as Device
 from spectui.llama.records import ModelInfo as ModelInfo
+from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 
@@ -20,12 +21,13 @@ class Loading(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Both models are ready. `draft`: None if there is none. `setup`: what was loaded."""
+    """Both models are ready. `draft`: None if there is none. `setup`: what was loaded. `costs`: what its passes take."""
 
     setup: Setup
     target: ModelInfo
     draft: ModelInfo | None
     devices: tuple[Device, ...]
+    costs: CostSnapshot | None = None
 
 
 class LoadFailed(NamedTuple):
@@ -39,6 +41,20 @@ class Devices(NamedTuple):
     """The devices and their free memory, as ggml reports them now."""
 
     devices: tuple[Device, ...]
+
+
+class Message(NamedTuple):
+    """One message of a conversation. `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class Asked(NamedTuple):
+    """A reply to this conversation begins. `tokens`: what the target reads, as ids."""
+
+    messages: tuple[Message, ...]
+    tokens: tuple[int, ...]
 
 
 class Prompt(NamedTuple):
@@ -86,11 +102,4 @@ class Notice(NamedTuple):
     draft_failed: bool = False
 
 
-class Message(NamedTuple):
-    """One message of a conversation. `role` is system, user or assistant."""
-
-    role: str
-    content: str
-
-
-Event = Loading | Loaded | LoadFailed | Devices | Prompt | RoundDone | Finished | Failed | Notice
+Event = Loading | Loaded | LoadFailed | Devices | Asked | Prompt | RoundDone | Finished | Failed | Notice

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from spectui.engine import demo
-from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Asked, Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.pair import Pair
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -60,7 +60,8 @@ class Session:
             demo.make_draft(Path(setup.model), self._pair.progress("making the demo's draft"))
         self._pair.load(setup)
         self.strict = setup.strict == "on"
-        loaded = Loaded(setup, self._pair.target_info(), self._pair.draft_info(), list_devices())
+        costs = self.strategy.costs.snapshot()
+        loaded = Loaded(setup, self._pair.target_info(), self._pair.draft_info(), list_devices(), costs)
         self._emit(loaded)
         if demo.is_demo(setup):
             self._emit(Notice(demo.NOTICE))
@@ -86,6 +87,7 @@ class Session:
         # -1 is one random seed per reply; every other seed acts from the next round on, like any knob.
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
+        self._emit(Asked(tuple(messages), tuple(prompt)))
         pair.select_attention(messages)
         asked = [message.content for message in messages if message.role == "user"]
         if len(asked) == 1 or asked[:1] != [self._opening]:

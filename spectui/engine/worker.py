@@ -40,6 +40,8 @@ class Worker:
         self._stage = ""
         self._setup = Setup()
         self.events: deque[Event] = deque()
+        self.listen: Callable[[Event], None] = lambda event: None
+        """Called with each event too, in the worker's thread; it should return in microseconds and may not raise."""
         self._interrupt = Interrupt()
         self._commands: SimpleQueue[tuple[int, Callable[[Session], None]] | None] = SimpleQueue()
         self._posted = 0
@@ -116,7 +118,7 @@ class Worker:
         except Exception as error:  # the library may be missing, or built for another machine
             _log.exception("llama.cpp could not be loaded", exc_info=error)
             while posted is not None:
-                self.events.append(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
+                self._emit(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
                 posted = self._commands.get()
             return
 
@@ -137,6 +139,7 @@ class Worker:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
         self.events.append(event)
+        self.listen(event)
 
     def _enter(self, stage: str) -> None:
         if stage != self._stage:
@@ -151,18 +154,18 @@ class Worker:
         try:
             session.load(setup)
         except SpectuiError as error:
-            self.events.append(LoadFailed(str(error), without_draft=isinstance(error, DraftError)))
+            self._emit(LoadFailed(str(error), without_draft=isinstance(error, DraftError)))
         except Exception as error:
-            self.events.append(LoadFailed(self._unexpected(error, "load other models, or these again")))
+            self._emit(LoadFailed(self._unexpected(error, "load other models, or these again")))
 
     def _generate(self, session: Session, messages: Sequence[Message]) -> None:
         self._enter("decoding")
         try:
             session.generate(messages)
         except SpectuiError as error:
-            self.events.append(Failed(str(error)))
+            self._emit(Failed(str(error)))
         except Exception as error:
-            self.events.append(Failed(self._unexpected(error, "the next prompt may work")))
+            self._emit(Failed(self._unexpected(error, "the next prompt may work")))
 
     def _unexpected(self, error: Exception, what_to_do: str) -> str:
         """A sentence for a fault of spectui itself. The traceback goes to the log, and the thread continues."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -202,12 +203,38 @@ class DraftCost:
         return mean + max(_DRAFT_WEIGHT, 2 / (3 + seen)) * (seconds - mean)
 
 
+class CostSnapshot(NamedTuple):
+    """What a cost model knew at one moment, in seconds: to be written down, and to begin from again."""
+
+    verify: tuple[tuple[int, float], ...] = ()
+    """(rows, seconds) of the sizes that were known, at drift 1 and with an empty context."""
+    drift: float = 1.0
+    per_row: float = 0.0
+    per_pass: float = 0.0
+    first: float = 0.0
+    """Of a draft's first token; 0: unknown."""
+    next: float = 0.0
+
+
 class CostModel:
     """Both costs of a pair of models; lives as long as the pair is loaded."""
 
     def __init__(self, verify: VerifyCost | None = None, draft: DraftCost | None = None) -> None:
         self.verify = verify or VerifyCost()
         self.draft = draft or DraftCost()
+
+    @classmethod
+    def of(cls, snapshot: CostSnapshot) -> CostModel:
+        """A model that knows what another one knew."""
+        drift = snapshot.drift if snapshot.verify else None
+        verify = VerifyCost(dict(snapshot.verify), drift, snapshot.per_row, snapshot.per_pass)
+        return cls(verify, DraftCost(snapshot.first, snapshot.next))
+
+    def snapshot(self) -> CostSnapshot:
+        """What is known now."""
+        verify, draft = self.verify, self.draft
+        table = tuple(sorted(verify.table.items()))
+        return CostSnapshot(table, verify.drift, verify.per_row, verify.per_pass, draft.first, draft.next)
 
     def drafting(self, n: int) -> float:
         """Seconds for the draft model to draft n tokens."""
