@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import click
 from spectui import paths
 from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import Command, configuration, setting_options, unused_flags
+from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile
 
@@ -31,6 +32,7 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 @click.option(
     "--plain", is_flag=True, help="line by line, for screen readers and pipes: no drawing, commands after a slash"
 )
+@trace_option
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
 @click.pass_context
 def command(
@@ -41,6 +43,7 @@ def command(
     resume: bool,
     conversation: str | None,
     plain: bool,
+    trace: Path | None,
     no_color: bool,
     hub_target: str | None,
     hub_draft: str | None,
@@ -90,10 +93,11 @@ def command(
         from spectui.ui.textual_patches.watchdog import guarded
     shelf = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     profiles = ProfileFile(config_path or paths.config_file())
-    run, journal = Run(runs), Journal(history)
+    run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
         run.take_stderr()
         worker = Worker(knobs, run.enter)
+        ending.enter_context(tracing(worker, trace))
         journal.notices.extend(notices)
         if plain:
             from spectui.cli.plain import chat
@@ -122,6 +126,7 @@ def command(
             app.run()
     finally:
         gc.enable()
+        ending.close()
         run.end()
         if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
             complain(lost, 0)

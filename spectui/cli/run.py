@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -17,6 +17,7 @@ import click
 from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.cli.report import report, summary
+from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ DRAIN_S = 0.02
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @setting_options()
 @hub_options
+@trace_option
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
 @click.pass_context
 def command(
@@ -52,6 +54,7 @@ def command(
     check: bool,
     profile: str | None,
     config_path: Path | None,
+    trace: Path | None,
     no_color: bool,
     hub_target: str | None,
     hub_draft: str | None,
@@ -80,8 +83,12 @@ def command(
     worker = Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
+    stopped: list[int] = []
     try:
-        with stopping(worker.stop) as stopped:
+        with tracing(worker, trace), ExitStack() as ending:
+            ending.callback(printer.end)
+            ending.callback(worker.close)
+            stopped = ending.enter_context(stopping(worker.stop))
             loaded = outcome(worker, worker.call(lambda session: session.load(setup)), printer)
             if stopped:
                 ctx.exit(INTERRUPTED)
@@ -94,9 +101,6 @@ def command(
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
         raise
-    finally:
-        worker.close()
-        printer.end()
     if as_json:
         click.echo(json.dumps(report(loaded, printer.rounds, finished), ensure_ascii=False, allow_nan=False))
     else:

@@ -51,7 +51,7 @@ def pack(rounds: Sequence[Round]) -> bytes:
         values = [round(value, 6) if type(value) is float else value for value in row(each)]
         drafted, tokens = _rounded(each.drafted), _rounded(map(token_row, each.tokens))
         likeliest = _likeliest_row(each.likeliest, pieces)
-        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, _reason_row(each.reason)])
+        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, reason_row(each.reason)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": token_names,
         "knobs": [dataclasses.asdict(each) for each in knobs], "pieces": list(pieces), "rows": rows,
@@ -63,18 +63,18 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
     """The rounds that `pack` made these bytes from, with texts made safe to show. Raises PackedError."""
     try:
         table = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
-        knobs = [_knobs(each) for each in table["knobs"]]
+        knobs = [read_knobs(each) for each in table["knobs"]]
         pieces = [_piece(*each) for each in table.get("pieces", ())]
         rounds = []
         for values, number, drafted, tokens, likeliest, *reason in table["rows"]:  # older rows have no reason
-            fields = _fields(Round, table["round"], values)
+            fields = checked_fields(Round, table["round"], values)
             made = Round(
                 **fields,
                 knobs=knobs[number],
-                drafted=tuple(DraftToken(**_fields(DraftToken, table["draft"], row)) for row in drafted),
+                drafted=tuple(DraftToken(**checked_fields(DraftToken, table["draft"], row)) for row in drafted),
                 tokens=(),
                 likeliest=_likeliest(likeliest, pieces),
-                reason=_reason(reason[0]) if reason and reason[0] is not None else None,
+                reason=read_reason(reason[0]) if reason and reason[0] is not None else None,
             )
             rounds.append(dataclasses.replace(made, tokens=tuple(_tokens(table["token"], tokens, made))))
         return tuple(rounds)
@@ -91,10 +91,10 @@ def _names(kind: type) -> list[str]:
 
 def _rounded(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
     """Rows of drafted or emitted tokens, in which every float is a probability, rounded."""
-    return [[_share(value) if type(value) is float else value for value in row] for row in rows]
+    return [[rounded_share(value) if type(value) is float else value for value in row] for row in rows]
 
 
-def _share(p: float) -> float:
+def rounded_share(p: float) -> float:
     return float(f"{p:.3g}")
 
 
@@ -104,7 +104,7 @@ def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], in
         return None
     found = zip(array("i", likeliest.ids), likeliest.texts, strict=True)
     numbers = [pieces.setdefault(each, len(pieces)) for each in found]
-    return [likeliest.each, numbers, list(map(_share, array("f", likeliest.p)))]
+    return [likeliest.each, numbers, list(map(rounded_share, array("f", likeliest.p)))]
 
 
 def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Likeliest | None:
@@ -123,24 +123,28 @@ def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Like
     return made
 
 
-def _reason_row(reason: Reason | None) -> dict[str, Any] | None:
+def reason_row(reason: Reason | None) -> dict[str, Any] | None:
     """What differs from the defaults."""
     if reason is None:
         return None
     given = {name: value for name, value in reason._asdict().items() if value != Reason._field_defaults.get(name)}
     return {
-        name: _share(value) if type(value) is float else [*map(_share, value)] if type(value) is tuple else value
+        name: rounded_share(value)
+        if type(value) is float
+        else [*map(rounded_share, value)]
+        if type(value) is tuple
+        else value
         for name, value in given.items()
     }
 
 
-def _reason(row: Mapping[str, Any]) -> Reason:
+def read_reason(row: Mapping[str, Any]) -> Reason:
     times = [tuple(map(float, row.get(name, ()))) for name in _TIMES]
     for each in times:
         if len(each) > _MOST_TIMES or not all(0 <= time < _LARGEST for time in each):
             raise ValueError(each)
     plain = {name: value for name, value in row.items() if name not in _TIMES}
-    return Reason(**_fields(Reason, list(plain), list(plain.values())), passes=times[0], drafting=times[1])
+    return Reason(**checked_fields(Reason, list(plain), list(plain.values())), passes=times[0], drafting=times[1])
 
 
 def _piece(number: int, text: str) -> tuple[int, str]:
@@ -149,17 +153,17 @@ def _piece(number: int, text: str) -> tuple[int, str]:
 
 def _tokens(names: Sequence[str], rows: Iterable[Sequence[Any]], of: Round) -> Iterator[Token]:
     for index, row in enumerate(rows):
-        yield Token(**{"round": of.index, "position": of.position + index, **_fields(Token, names, row)})
+        yield Token(**{"round": of.index, "position": of.position + index, **checked_fields(Token, names, row)})
 
 
-def _knobs(table: Mapping[str, Any]) -> Knobs:
-    made = Knobs(**_fields(Knobs, list(table), list(table.values())))
+def read_knobs(table: Mapping[str, Any]) -> Knobs:
+    made = Knobs(**checked_fields(Knobs, list(table), list(table.values())))
     for key, _, spec in specs(Knobs):
         check(key, getattr(made, key), spec)
     return made
 
 
-def _fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+def checked_fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     """The values by field name, texts made safe. Raises ValueError for a value that its field cannot have."""
     allowed = _allowed(kind)
     fields = {}

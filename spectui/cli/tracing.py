@@ -1,0 +1,37 @@
+"""`--trace FILE` of `spectui chat` and `spectui run`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from spectui.engine.worker import Worker
+
+trace_option = click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="write every round to this file, with the text of the chat; spectui replay plays it",
+)
+
+
+@contextmanager
+def tracing(worker: Worker, file: Path | None) -> Iterator[None]:
+    """Trace what the worker says within the block, at whose end it must be closed. Raises TraceError at once."""
+    if file is None:
+        yield
+        return
+    from spectui.cli import complain
+    from spectui.measure.traces.writer import TraceWriter
+
+    writer = TraceWriter(file, worker)
+    try:
+        yield
+    finally:
+        if lost := writer.close():
+            complain(lost, 0)

@@ -1,0 +1,331 @@
+"""The lines of a trace, `spectui.trace/1`: one JSON object for each event of the engine. docs/traces.md describes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import time
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import spectui
+from spectui.engine.events import (
+    Asked,
+    Device,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Notice,
+    Prompt,
+    RoundDone,
+)  # fmt: skip
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.policies.cost_model import CostSnapshot
+from spectui.speculation.records import DraftToken, Likeliest, Round, StopReason, Token
+from spectui.speculation.statistics import Statistics
+from spectui.store.packing import checked_fields, read_knobs, read_reason, reason_row, rounded_share
+from spectui.text import safe
+
+SCHEMA = "spectui.trace/1"
+
+FAULTS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, UsageError)
+"""What reading a damaged line raises."""
+
+DRAFT = ("id", "text", "p", "source", "fate")
+"""The columns of a drafted token."""
+
+TOKEN = ("id", "text", "origin", "source", "p_draft", "p_target")
+"""The columns of an emitted token."""
+
+_TIMES = ("draft_s", "verify_s", "choose_s", "seconds", "plain_s")
+_PRIVATE = (
+    "model",
+    "draft",
+    "system",
+)  # of a set-up: paths tell about a person; the system prompt is among the messages
+
+
+class TraceError(SpectuiError):
+    """A trace cannot be written or read."""
+
+
+class Header(NamedTuple):
+    """The first line. `started`: seconds since the epoch. `machine`: system, architecture, cores."""
+
+    spectui: str
+    started: float
+    machine: Mapping[str, Any]
+    knobs: Knobs
+
+
+class Drafts(NamedTuple):
+    """What the draft model would have drafted behind the first `position` tokens of the text: (id, confidence) of each.
+
+    A chat writes none of these lines. Benchmarks do, which have the draft model draft at each position.
+    """
+
+    position: int
+    tokens: tuple[tuple[int, float], ...]
+
+
+Entry = Event | Drafts
+"""What a line after the first stands for."""
+
+
+class Encoder:
+    """Turns events into lines. A line leaves out what the lines before it have said."""
+
+    def __init__(self, knobs: Knobs) -> None:
+        self._knobs = knobs
+        self._messages: tuple[Message, ...] = ()
+        self._tokens: list[int] = []
+
+    def header(self) -> bytes:
+        """The first line."""
+        machine = {"system": platform.system(), "architecture": platform.machine(), "cores": os.cpu_count()}
+        started = round(time.time(), 3)
+        return _line("trace", schema=SCHEMA, spectui=spectui.__version__, started=started, machine=machine,
+                     knobs=dataclasses.asdict(self._knobs))  # fmt: skip
+
+    def line(self, entry: Entry) -> bytes | None:
+        """The line of an event; None where it has none."""
+        match entry:
+            case RoundDone(round=done, context=context):
+                return self._round(done, context)
+            case Asked(messages=messages, tokens=tokens):
+                return self._prompt(messages, tokens)
+            case Prompt(done=done, total=total) if done == total:
+                return _line("read", total=total, reused=entry.reused, seconds=round(entry.seconds, 6),
+                             thinking=entry.thinking)  # fmt: skip
+            case Finished(reason=reason):
+                first = entry.time_to_first_token_s
+                return _line("finished", reason=reason.value, prompt_tokens=entry.prompt_tokens,
+                             prompt_s=round(entry.prompt_s, 6), first_token_s=None if first is None else round(first, 6),
+                             **self._turned(entry.knobs))  # fmt: skip
+            case Loaded():
+                return _loaded_line(entry)
+            case LoadFailed(message=message, without_draft=without_draft):
+                return _line("load_failed", message=message, without_draft=without_draft)
+            case Failed(message=message):
+                return _line("failed", message=message)
+            case Notice(message=message, draft_failed=draft_failed):
+                return _line("notice", message=message, draft_failed=draft_failed)
+            case Drafts(position=position, tokens=tokens):
+                return _line("drafts", position=position, tokens=tokens)
+        return None
+
+    def _turned(self, knobs: Knobs) -> dict[str, Any]:
+        """The knobs that were turned since the last line."""
+        if knobs is self._knobs or knobs == self._knobs:
+            return {}
+        before, self._knobs = self._knobs, knobs
+        names = [field.name for field in dataclasses.fields(Knobs)]
+        return {"knobs": {n: getattr(knobs, n) for n in names if getattr(knobs, n) != getattr(before, n)}}
+
+    def _prompt(self, messages: tuple[Message, ...], tokens: Sequence[int]) -> bytes:
+        pairs = zip(messages, self._messages, strict=False)
+        same_messages = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        same_tokens = common_prefix(self._tokens, list(tokens))
+        self._messages, self._tokens = messages, list(tokens)
+        rest = [each._asdict() for each in messages[same_messages:]]
+        return _line("prompt", same_messages=same_messages, messages=rest, same_tokens=same_tokens,
+                     tokens=tokens[same_tokens:])  # fmt: skip
+
+    def _round(self, done: Round, context: int) -> bytes:
+        self._tokens += [token.id for token in done.tokens]
+        drafted = [[each.id, each.text, rounded_share(each.p), each.source, each.fate] for each in done.drafted]
+        tokens = [
+            [each.id, each.text, each.origin, each.source, each.p_draft and rounded_share(each.p_draft),
+             rounded_share(each.p_target)]
+            for each in done.tokens
+        ]  # fmt: skip
+        times = {name: value and round(value, 6) for name in _TIMES if (value := getattr(done, name)) is not None}
+        likeliest = None if done.likeliest is None else _likeliest_rows(done.likeliest)
+        return _line("round", index=done.index, position=done.position, context=context, pass_size=done.pass_size,
+                     **times, drafted=drafted, tokens=tokens, reason=reason_row(done.reason), likeliest=likeliest,
+                     **self._turned(done.knobs))  # fmt: skip
+
+
+class Decoder:
+    """Reads the lines that `Encoder` wrote, with texts made safe to show. Raises one of `FAULTS` where one is damaged."""
+
+    def __init__(self, header: Header) -> None:
+        self._knobs = header.knobs
+        self._messages: tuple[Message, ...] = ()
+        self._text: list[int] = []  # prompt and reply
+        self._statistics = Statistics()
+        self._reply: list[str] = []
+        self._asked = False
+        self._readers: dict[str, Callable[[dict[str, Any]], Entry]] = {
+            "loaded": _loaded, "prompt": self._prompt, "read": self._read, "round": self._round,
+            "finished": self._finished, "failed": self._failed,
+            "load_failed": lambda row: LoadFailed(**checked_fields(LoadFailed, list(row), list(row.values()))),
+            "notice": lambda row: Notice(**checked_fields(Notice, list(row), list(row.values()))),
+            "drafts": self._drafts,
+        }  # fmt: skip
+
+    def entry(self, line: bytes) -> Entry | None:
+        """What the line stands for; None for a type that this version does not know."""
+        row = json.loads(line)
+        reader = self._readers.get(row.pop("type"))
+        if "knobs" in row:
+            self._knobs = read_knobs(dataclasses.asdict(self._knobs) | row.pop("knobs"))
+        return reader(row) if reader is not None else None
+
+    def _prompt(self, row: dict[str, Any]) -> Asked:
+        new = tuple(Message(**checked_fields(Message, list(each), list(each.values()))) for each in row["messages"])
+        self._messages = self._messages[: _number(row["same_messages"], len(self._messages))] + new
+        if not self._messages:
+            raise ValueError("no messages")
+        self._text = self._text[: _number(row["same_tokens"], len(self._text))] + [_number(n) for n in row["tokens"]]
+        if not self._text:
+            raise ValueError("no tokens")
+        self._statistics, self._reply, self._asked = Statistics(), [], True
+        return Asked(self._messages, tuple(self._text))
+
+    def _read(self, row: dict[str, Any]) -> Prompt:
+        self._within_reply()
+        fields = checked_fields(Prompt, list(row), list(row.values()))
+        return Prompt(done=fields["total"], **fields)
+
+    def _round(self, row: dict[str, Any]) -> RoundDone:
+        self._within_reply()
+        plain = [name for name in row if name not in ("drafted", "tokens", "reason", "likeliest")]
+        fields = checked_fields(Round, plain, [row[name] for name in plain])
+        drafted = tuple(DraftToken(**checked_fields(DraftToken, DRAFT, each)) for each in row["drafted"])
+        tokens = tuple(
+            Token(round=fields["index"], position=fields["position"] + n, **checked_fields(Token, TOKEN, each))
+            for n, each in enumerate(row["tokens"])
+        )
+        if fields["position"] != len(self._text) or not tokens or fields["pass_size"] < 1:
+            raise ValueError("a round in another place")
+        reason, likeliest = row.get("reason"), row.get("likeliest")
+        done = Round(
+            **fields, knobs=self._knobs, drafted=drafted, tokens=tokens,
+            reason=None if reason is None else read_reason(reason),
+            likeliest=None if likeliest is None else _likeliest(likeliest, len(tokens)),
+        )  # fmt: skip
+        if min(done.draft_s, done.verify_s, done.choose_s, done.seconds) < 0:
+            raise ValueError("a negative time")
+        self._text += [token.id for token in tokens]
+        self._reply += [token.text for token in tokens]
+        self._statistics.add(done)
+        return RoundDone(done, _number(row["context"]))
+
+    def _finished(self, row: dict[str, Any]) -> Finished:
+        self._within_reply()
+        self._asked = False
+        first = row["first_token_s"]
+        return Finished(
+            StopReason(row["reason"]), "".join(self._reply), self._statistics, self._knobs,
+            _number(row["prompt_tokens"]), _seconds(row["prompt_s"]), None if first is None else _seconds(first),
+        )  # fmt: skip
+
+    def _failed(self, row: dict[str, Any]) -> Failed:
+        self._within_reply()
+        self._asked = False
+        return Failed(**checked_fields(Failed, list(row), list(row.values())))
+
+    def _drafts(self, row: dict[str, Any]) -> Drafts:
+        tokens = tuple((_number(token), _share(p)) for token, p in row["tokens"])
+        return Drafts(_number(row["position"], len(self._text)), tokens)
+
+    def _within_reply(self) -> None:
+        if not self._asked:
+            raise ValueError("no prompt before it")
+
+
+def read_header(line: bytes) -> Header:
+    """The header of a first line. Raises TraceError for a trace of another version, one of `FAULTS` where it is none."""
+    row = json.loads(line)
+    schema = str(row["schema"]) if row["type"] == "trace" else ""
+    name, _, version = schema.partition("/")
+    if name != SCHEMA.partition("/")[0]:
+        raise ValueError(schema)
+    if schema != SCHEMA:
+        raise TraceError(
+            f"The trace has version {safe(version)[:20]!r}, and this spectui reads version {SCHEMA.partition('/')[2]}: "
+            "read it with the spectui that wrote it."
+        )
+    machine = {safe(str(key)): safe(str(value)) for key, value in row.get("machine", {}).items()}
+    return Header(safe(str(row["spectui"])), float(row["started"]), machine, read_knobs(row["knobs"]))
+
+
+def _line(kind: str, **row: Any) -> bytes:
+    return (
+        json.dumps({"type": kind, **row}, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    )
+
+
+def _loaded_line(loaded: Loaded) -> bytes:
+    setup = {key: value for key, value in dataclasses.asdict(loaded.setup).items() if key not in _PRIVATE}
+    costs = loaded.costs
+    return _line(
+        "loaded", target=_model_row(loaded.target), draft=loaded.draft and _model_row(loaded.draft), setup=setup,
+        devices=[{**each._asdict(), "id": None} for each in loaded.devices],
+        costs=costs and {**costs._asdict(), "verify": {str(rows): seconds for rows, seconds in costs.verify}},
+    )  # fmt: skip
+
+
+def _model_row(info: ModelInfo) -> dict[str, Any]:
+    return {**info._asdict(), "path": Path(info.path).name}
+
+
+def _loaded(row: dict[str, Any]) -> Loaded:
+    def record(kind: type[Any], fields: dict[str, Any]) -> Any:
+        return kind(**checked_fields(kind, list(fields), list(fields.values())))
+
+    target = record(ModelInfo, row["target"])
+    draft = record(ModelInfo, row["draft"]) if row["draft"] is not None else None
+    setup = dataclasses.replace(record(Setup, row["setup"]), model=target.path, draft=draft and draft.path)
+    costs = None
+    if row["costs"] is not None:
+        plain = {key: _seconds(value) for key, value in row["costs"].items() if key != "verify"}
+        verify = tuple((_number(int(rows)), _seconds(s)) for rows, s in row["costs"]["verify"].items())
+        costs = CostSnapshot(verify, **plain)
+    return Loaded(setup, target, draft, tuple(record(Device, each) for each in row["devices"]), costs)
+
+
+def _likeliest_rows(likeliest: Likeliest) -> list[list[list[Any]]]:
+    """For each token a list of [id, text, p]."""
+    ids, shares, each = array("i", likeliest.ids), array("f", likeliest.p), likeliest.each
+    flat = [[i, t, rounded_share(p)] for i, t, p in zip(ids, likeliest.texts, shares, strict=True)]
+    return [flat[start : start + each] for start in range(0, len(flat), each)]
+
+
+def _likeliest(rows: Sequence[Sequence[Sequence[Any]]], places: int) -> Likeliest:
+    each = len(rows[0])
+    if len(rows) != places or not each or any(len(row) != each for row in rows):
+        raise ValueError("the likeliest tokens")
+    flat = [triple for row in rows for triple in row]
+    ids, p = array("i", (_number(i) for i, _, _ in flat)), array("f", (_share(p) for _, _, p in flat))
+    return Likeliest(each, ids.tobytes(), p.tobytes(), tuple(safe(text) for _, text, _ in flat))
+
+
+def _number(value: Any, most: int = 2**31 - 1) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(value)
+    return value
+
+
+def _share(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise ValueError(value)
+    return float(value)
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value < 1e9:
+        raise ValueError(value)
+    return float(value)
