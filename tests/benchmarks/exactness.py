@@ -34,7 +34,7 @@ from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.llama.reference_path import ReferencePath
-from tests.benchmarks.quiet import Stolen, busy
+from spectui.measure.quiet import Stolen, busy
 
 ROWS = 8, 16
 LONGEST = max(ROWS)

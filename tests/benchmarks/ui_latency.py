@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.quiet import Stolen
+from spectui.measure.quiet import Stolen
 from tests.terminal import Terminal
 
 CHAT = ("-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")

@@ -31,7 +31,7 @@ from spectui.cli import root
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.engine import demo, worker
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
-from tests.benchmarks.quiet import Stolen, busy
+from spectui.measure.quiet import Stolen, busy
 from tests.terminal import Terminal
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."

@@ -11,7 +11,7 @@ import os
 import time
 from statistics import median
 
-from tests.benchmarks.quiet import Stolen, busy
+from spectui.measure.quiet import Stolen, busy
 from tests.terminal import Terminal
 
 SIGN = b"sk something"

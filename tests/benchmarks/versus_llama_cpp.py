@@ -21,9 +21,9 @@ from statistics import geometric_mean, mean, median
 from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
+from spectui.measure.quiet import Stolen, busy
 from tests.benchmarks import peer
 from tests.benchmarks.prompts import PROMPTS
-from tests.benchmarks.quiet import Stolen, busy
 
 _Q8 = ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf")
 _SMOLLM2 = ("SmolLM2-135M-Instruct.Q4_1.gguf", None)

@@ -16,8 +16,8 @@ from statistics import median
 from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
+from spectui.measure.quiet import Stolen, busy
 from tests.benchmarks.prompts import PROMPTS, QUESTION
-from tests.benchmarks.quiet import Stolen, busy
 
 _BEFORE = Message("user", PROMPTS["story"])
 
