@@ -136,6 +136,10 @@ class Setup:
         "", "devices of the draft, with commas (none: CPU alone; empty: all GPUs)", "-devd", "--device-draft",
         "--spec-draft-device", metavar="NAMES", section="devices",
     )  # fmt: skip
+    rpc: str = setting(
+        "", "RPC servers of llama.cpp on other machines, whose devices are added, with commas", "--rpc",
+        metavar="HOST:PORT,...", section="devices",
+    )  # fmt: skip
     tensor_split: str = setting(
         "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,...", section="devices"
     )

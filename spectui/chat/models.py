@@ -8,6 +8,7 @@ from typing import Literal
 from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
+from spectui.llama import rpc
 from spectui.store.crash import Crash
 
 
@@ -67,8 +68,10 @@ class LoadedModels:
                 self.setup = replace(setup, system=self.setup.system)  # the conversation may have another one by now
                 self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem
-            case LoadFailed(message=message, without_draft=without_draft):
+            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 self.state = "failed"
+                if without_servers:  # the next attempt can do without
+                    self.setup = rpc.without_servers(self.setup)
                 self.target = self.draft = None
                 self.without_draft = without_draft
                 self.draft_problem = message if without_draft else ""

@@ -60,7 +60,7 @@ def command(
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.cli import complain
     from spectui.engine import demo
-    from spectui.engine.worker import Worker
+    from spectui.engine.isolation.engine import ChatEngine
     from spectui.gguf_files.catalogue import ModelCatalogue, model_directories
     from spectui.store.crash import Run, take_crash
     from spectui.store.database import StoreError, database_file
@@ -85,7 +85,7 @@ def command(
             last = _kept(None, history, notices)
             offer = last if last is not None and last.unfinished else None
     configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
-    if not plain:  # before there is a worker, which would load its libraries at the same time
+    if not plain:  # before there is an engine, which would load its libraries at the same time
         gc.disable()  # until the window stands: nothing that its start makes is garbage
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
@@ -96,18 +96,18 @@ def command(
     run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
         run.take_stderr()
-        worker = Worker(knobs, run.enter)
-        ending.enter_context(tracing(worker, trace))
+        engine = ChatEngine(knobs, run.enter)
+        ending.enter_context(tracing(engine, trace))
         journal.notices.extend(notices)
         if plain:
             from spectui.cli.plain import chat
 
             ctx.exit(
-                chat(worker, setup, journal, kept, shelf, profiles, crash=crash, offer=offer, interactive=terminal)
+                chat(engine, setup, journal, kept, shelf, profiles, crash=crash, offer=offer, interactive=terminal)
             )
         keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
-            worker,
+            engine,
             setup,
             knobs,
             theme=settings.ui.theme or None,

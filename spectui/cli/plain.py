@@ -194,11 +194,12 @@ class PlainChat:
             case Loaded():
                 if self.interactive:
                     self.say(f"{self.pair} ready, context {count(self.session.n_ctx)} tokens. /help lists commands.")
-            case LoadFailed(message=message):
+            case LoadFailed(message=message, without_servers=without_servers):
                 if not self.interactive:
                     raise SpectuiError(message)
                 way = " /nodraft goes on without the draft." if self.session.models.without_draft else ""
-                self.say(f"{message} /load tries again, /load TARGET DRAFT loads others.{way}")
+                again = "loads these on this machine alone" if without_servers else "tries again"
+                self.say(f"{message} /load {again}, /load TARGET DRAFT loads others.{way}")
             case Finished(reason=reason):
                 if note := stop_note(reason.value, self.session.n_ctx):
                     self.say(with_commands(note))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from io import TextIOWrapper
 
     from spectui.engine.events import Event
+    from spectui.engine.isolation.process import EngineProcess
     from spectui.engine.worker import Worker
     from spectui.speculation.records import Round, Token
 
@@ -73,6 +74,8 @@ def command(
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
+    from spectui.engine.isolation.process import EngineProcess
+    from spectui.engine.session import Session
     from spectui.engine.verify import verify
     from spectui.engine.worker import Worker
 
@@ -80,7 +83,7 @@ def command(
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-    worker = Worker(settings.knobs)
+    worker = EngineProcess(settings.knobs) if setup.rpc else Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
     stopped: list[int] = []
@@ -89,13 +92,13 @@ def command(
             ending.callback(printer.end)
             ending.callback(worker.close)
             stopped = ending.enter_context(stopping(worker.stop))
-            loaded = outcome(worker, worker.call(lambda session: session.load(setup)), printer)
+            loaded = outcome(worker, worker.call(Session.load, setup), printer)
             if stopped:
                 ctx.exit(INTERRUPTED)
             messages.append(Message("user", question))
-            finished = outcome(worker, worker.call(lambda session: session.generate(messages)), printer)
+            finished = outcome(worker, worker.call(Session.generate, messages), printer)
             if check and not stopped:
-                verification = worker.call(lambda session: verify(session, messages, finished, printer.rounds))
+                verification = worker.call(verify, messages, finished, printer.rounds)
                 verdict = outcome(worker, verification, printer)
     except SpectuiError:
         if stopped:
@@ -164,7 +167,7 @@ class Printer:
         return token.text
 
 
-def outcome(worker: Worker, future: Future[Result], take: Callable[[Event], None]) -> Result:
+def outcome(worker: Worker | EngineProcess, future: Future[Result], take: Callable[[Event], None]) -> Result:
     """The future's result, or what it raises. Until then `take` is called with the worker's events."""
     from spectui.engine.events import LoadFailed
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from spectui.engine.worker import Worker
+    from spectui.engine.protocol import Traceable
 
 trace_option = click.option(
     "--trace",
@@ -21,7 +21,7 @@ trace_option = click.option(
 
 
 @contextmanager
-def tracing(worker: Worker, file: Path | None) -> Iterator[None]:
+def tracing(worker: Traceable, file: Path | None) -> Iterator[None]:
     """Trace what the worker says within the block, at whose end it must be closed. Raises TraceError at once."""
     if file is None:
         yield

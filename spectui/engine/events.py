@@ -31,10 +31,14 @@ class Loaded(NamedTuple):
 
 
 class LoadFailed(NamedTuple):
-    """Loading failed. `message`: one sentence. `without_draft`: the target alone would load."""
+    """Loading failed. `message`: one sentence. `without_draft`: the target alone would load.
+
+    `without_servers`: the models may load on this machine alone.
+    """
 
     message: str
     without_draft: bool = False
+    without_servers: bool = False
 
 
 class Devices(NamedTuple):

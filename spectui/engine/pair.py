@@ -16,7 +16,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
 from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
-from spectui.llama import selftest
+from spectui.llama import rpc, selftest
 from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.context import Context
 from spectui.llama.context_memory import scores_bytes
@@ -84,6 +84,7 @@ class Pair:
                 check_file(setup.draft, "draft")
             except ModelFileError as error:
                 raise DraftError(str(error)) from error
+        rpc.add_servers(setup.rpc)
         extra_buffers = self._verdict().extra_buffers and setup.no_repack == "off"
         self._make_room(setup, extra_buffers)
         self._load_target(setup, extra_buffers)

@@ -1,13 +1,22 @@
-"""The interface of an engine. `worker.Worker` is the real one; the tests have a `FakeEngine`."""
+"""The interface of an engine. `worker.Worker` computes, `isolation` has those in other processes, the tests a `FakeEngine`."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from spectui.engine.events import Event, Message
 from spectui.knobs import Knobs, Setup
+
+
+class Traceable(Protocol):
+    """What a trace is written of."""
+
+    knobs: Knobs
+    events: deque[Event]
+    listen: Callable[[Event], None]
+    """Called with each event before it is appended, in the thread that appends it."""
 
 
 class Engine(Protocol):

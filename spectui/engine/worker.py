@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message
 from spectui.errors import SpectuiError
@@ -74,8 +74,8 @@ class Worker:
         """Answer the conversation. Ends in Finished or Failed."""
         self._post(lambda session: self._generate(session, tuple(messages)))
 
-    def call(self, function: Callable[[Session], Result]) -> Future[Result]:
-        """Call `function` with the session, in the engine's thread. The future has what it returns or raises.
+    def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Call `function` with the session and the arguments, in the engine's thread. The future has what comes of it.
 
         Events come up the deque as usual; a LoadFailed in place of a result: llama.cpp could not be loaded.
         """
@@ -83,7 +83,7 @@ class Worker:
 
         def command(session: Session) -> None:
             try:
-                future.set_result(function(session))
+                future.set_result(function(session, *arguments))
             except Exception as error:
                 future.set_exception(error)
 
@@ -148,13 +148,14 @@ class Worker:
 
     def _load(self, session: Session, setup: Setup) -> None:
         from spectui.engine.pair import DraftError
+        from spectui.llama.rpc import ServerError
 
         self._setup = setup
         self._enter("loading")
         try:
             session.load(setup)
         except SpectuiError as error:
-            self._emit(LoadFailed(str(error), without_draft=isinstance(error, DraftError)))
+            self._emit(LoadFailed(str(error), isinstance(error, DraftError), isinstance(error, ServerError)))
         except Exception as error:
             self._emit(LoadFailed(self._unexpected(error, "load other models, or these again")))
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama import context_memory
+from spectui.llama import context_memory, rpc
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import clear_errors, first_error, llama
 from spectui.llama.model import Model
@@ -107,7 +107,7 @@ class Context:
                 if self._interrupt.is_set():  # within a pass only the CPU checks it
                     raise Interrupted
                 self._decode(tokens[start : min(start + self.chunk, certain)], 0)
-                llama.llama_synchronize(self._context)
+                self._wait()
             if saves:
                 self._checkpoint = _Checkpoint(self._context, len(self.tokens))
             if certain < len(tokens):
@@ -121,7 +121,7 @@ class Context:
     def _logits(self, rows: int) -> NDArray[np.float32]:
         """The logits of the last pass, once it is computed."""
         if not rows:
-            llama.llama_synchronize(self._context)
+            self._wait()
             return np.empty((0, self.n_vocab), np.float32)
         address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
         if not address:
@@ -129,6 +129,11 @@ class Context:
         memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
         view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
         return view
+
+    def _wait(self) -> None:
+        """Return when the devices have computed."""
+        llama.llama_synchronize(self._context)
+        rpc.synchronise()
 
     def _decode(self, tokens: Sequence[int], rows: int) -> None:
         """One llama_decode, with logits for the last `rows` of the tokens. A failed one may leave cells."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import re
@@ -24,6 +25,7 @@ LOG: deque[str] = deque(maxlen=400)
 _ERROR_LEVEL = 4  # GGML_LOG_LEVEL_ERROR
 _errors: deque[str] = deque(maxlen=20)
 _listeners: list[Callable[[str], None]] = []
+_kept: list[object] = []  # what C calls must not be collected
 _log = logging.getLogger(__name__)
 
 
@@ -73,6 +75,29 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
     function.restype = result
     function.argtypes = list(arguments)
     return function
+
+
+def backends() -> list[str]:
+    """ggml's names of the backends in this build, such as CPU, CUDA, Vulkan, Metal, RPC; as its cmake options call them."""
+    count = symbol("ggml_backend_reg_count", ctypes.c_size_t)
+    get = symbol("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)
+    name = symbol("ggml_backend_reg_name", ctypes.c_char_p, ctypes.c_void_p)
+    names = [name(get(index)).decode() for index in range(count())]
+    options = {"MTL": "METAL", "ROCm": "HIP"}
+    # The backend of a server is called RPC[host:port].
+    return list(dict.fromkeys(options.get(each, each.upper()) for each in names if "[" not in each))
+
+
+def on_abort(listener: Callable[[str], None]) -> None:
+    """Call `listener` with ggml's last words before it ends the process, in the thread that fails. Nothing prevents the end."""
+
+    def report(message: bytes) -> None:
+        # It begins with the file and the line.
+        listener(safe(re.sub(r"^\S+:\d+: ", "", message.decode("utf-8", "replace"))).strip())
+
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(report)
+    _kept.append(callback)
+    symbol("ggml_set_abort_callback", ctypes.c_void_p, ctypes.c_void_p)(callback)
 
 
 def directory() -> Path:

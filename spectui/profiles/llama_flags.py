@@ -41,8 +41,8 @@ VALUES = """
     --poll --poll-batch --poll-batch-draft --poll-draft --pooling --port --presence-penalty --prio --prio-batch
     --prio-batch-draft --prio-draft -r -rea --reasoning --reasoning-budget --reasoning-budget-message
     --reasoning-effort --reasoning-format --repeat-last-n --reverse-prompt --rope-freq-base --rope-freq-scale
-    --rope-scale --rope-scaling --rpc --sampler-seq --samplers --sampling-seq --sleep-idle-seconds
-    --slot-prompt-similarity --slot-save-path --spec-draft-cpu-mask --spec-draft-cpu-mask-batch --spec-draft-cpu-range
+    --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq --sleep-idle-seconds --slot-prompt-similarity
+    --slot-save-path --spec-draft-cpu-mask --spec-draft-cpu-mask-batch --spec-draft-cpu-range
     --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch --spec-draft-n-cpu-moe
     --spec-draft-ncmoe --spec-draft-override-tensor --spec-draft-p-split --spec-draft-poll --spec-draft-poll-batch
     --spec-draft-prio --spec-draft-prio-batch --spec-draft-threads-batch --spec-ngram-map-k-min-hits

@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from spectui.engine.events import Event, Notice
-from spectui.engine.worker import Worker
+from spectui.engine.protocol import Traceable
 from spectui.measure.traces.format import FAULTS, SCHEMA, Encoder, TraceError, read_header
 
 COLLECT_S = 0.5
@@ -22,7 +22,7 @@ COLLECT_S = 0.5
 class TraceWriter:
     """Writes what a worker says from now on. What fails is said once, as a notice among the worker's events."""
 
-    def __init__(self, file: Path, worker: Worker) -> None:
+    def __init__(self, file: Path, worker: Traceable) -> None:
         """Replaces an older trace of this name. Raises TraceError where the file cannot be written, or is something else."""
         self._file = file
         self._worker = worker

@@ -251,12 +251,14 @@ class ChatScreen(DirectScreen):
                 self.query_one(LoadingLine).end()
                 self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
-            case LoadFailed(message=message):
+            case LoadFailed(message=message, without_servers=without_servers):
                 self.query_one(LoadingLine).end()
                 self.panel.update_models(())
                 advice = "{load} tries again, {models} chooses other models."
                 if session.models.without_draft:
                     advice = "{without-draft}: go on without the draft."
+                elif without_servers:
+                    advice = "{load} loads the models on this machine alone."
                 say = transcript.add_notice if session.models.stopped else transcript.add_error
                 say(printable(f"{message} {spoken(self.app, advice)}"))
                 self.replies.return_waiting()

@@ -1,0 +1,102 @@
+"""The engine's process: commands come in by standard input, and events go out by standard output, pickled.
+
+`process.EngineProcess` starts it and is at the other end. A command is (name, arguments); a message to the parent is an event,
+or one of the records below.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from spectui.engine.events import Event
+from spectui.engine.worker import Worker
+
+
+class Result(NamedTuple):
+    """What the call of this number returned, or raised."""
+
+    number: int
+    value: Any = None
+    error: Exception | None = None
+
+
+class LastWords(NamedTuple):
+    """What ggml said before it ended the process."""
+
+    text: str
+
+
+class _Sending(deque[Event]):
+    """Sends what is appended, in the engine's thread."""
+
+    def __init__(self, send: Callable[[object], None]) -> None:
+        super().__init__()
+        self._send = send
+
+    def append(self, event: Event) -> None:
+        self._send(event)
+
+
+def main() -> None:
+    """Obey commands until standard input ends: the parent closes it, or dies."""
+    for name in ("SIGINT", "SIGHUP"):  # of the terminal, which the parent has to answer
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    commands, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    # What a library prints must not come between the messages.
+    os.dup2(2 if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY), 1)
+    sending = threading.Lock()
+
+    def send(message: object) -> None:
+        with sending, suppress(OSError):  # the parent is gone, and standard input ends
+            pickle.dump(message, out, pickle.HIGHEST_PROTOCOL)
+            out.flush()
+
+    worker = Worker()
+    worker.events = _Sending(send)
+    worker.call(lambda session: _report_abort(send))
+    with suppress(EOFError):
+        while True:
+            name, arguments = pickle.load(commands)
+            _obey(worker, send, name, arguments)
+    worker.close()
+    os._exit(0)  # a pass that has not ended must not keep the process
+
+
+def _obey(worker: Worker, send: Callable[[object], None], name: str, arguments: tuple[Any, ...]) -> None:
+    if name == "knobs":
+        (worker.knobs,) = arguments
+    elif name == "call":
+        number, function, *rest = arguments
+        worker.call(function, *rest).add_done_callback(lambda done: send(_result(number, done)))
+    else:
+        getattr(worker, name)(*arguments)
+
+
+def _result(number: int, done: Future[Any]) -> Result:
+    error = done.exception()
+    if error is None:
+        return Result(number, done.result())
+    return Result(number, error=error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+
+def _report_abort(send: Callable[[object], None]) -> None:
+    from spectui.llama.library import on_abort
+
+    on_abort(lambda text: send(LastWords(text)))
+
+
+if __name__ == "__main__":
+    # Pickle finds the records by the module's name, which is not __main__ at the other end.
+    from spectui.engine.isolation import child
+
+    child.main()

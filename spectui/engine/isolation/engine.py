@@ -1,0 +1,113 @@
+"""The engine of the chat: in this process, or in one of its own where the set-up names RPC servers.
+
+When such a process ends, the reply ends with a sentence, and the models are loaded in this process without the servers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
+from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.worker import Watch, Worker
+from spectui.knobs import Knobs, Setup
+from spectui.llama.rpc import without_servers
+
+
+class ChatEngine:
+    """Implements `protocol.Engine`."""
+
+    def __init__(self, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> None:
+        self.events: deque[Event] = deque()
+        # This worker stays for good: libgomp slows down once two threads of a process have computed.
+        self._worker = Worker(knobs, watch)
+        self._worker.events = self.events
+        self._process: EngineProcess | None = None
+        self._setup = Setup()
+        self._switching = threading.Lock()
+
+    @property
+    def _engine(self) -> Worker | EngineProcess:
+        return self._process or self._worker
+
+    @property
+    def listen(self) -> Callable[[Event], None]:
+        """Called with each event before it is appended, in the thread that appends it."""
+        return self._worker.listen
+
+    @listen.setter
+    def listen(self, listen: Callable[[Event], None]) -> None:
+        self._worker.listen = listen
+        if (process := self._process) is not None:
+            process.listen = listen
+
+    @property
+    def knobs(self) -> Knobs:
+        """The snapshot that the next round will read."""
+        return self._worker.knobs
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        self._worker.knobs = knobs
+        if (process := self._process) is not None:
+            process.knobs = knobs
+
+    def load(self, setup: Setup) -> None:
+        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
+        with self._switching:
+            before = self._process
+            if before is not None and setup.rpc != self._setup.rpc:
+                # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone.
+                self._process = None
+                before.kill()
+            if setup.rpc and self._process is None:
+                if before is None and self._setup.model is not None:
+                    self._worker.stop()
+                    self._worker.call(lambda session: session.close())
+                self._process = EngineProcess(self.knobs, after=before)
+                self._process.events, self._process.listen = self.events, self.listen
+                self._process.on_end = partial(self._end, self._process)
+            elif before is not None and self._process is None:
+                self._worker.call(lambda session: before.wait())
+            self._setup = setup
+            self._engine.load(setup)
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
+        with self._switching:
+            self._engine.generate(messages)
+
+    def stop(self) -> None:
+        """Stop the reply within one target pass, or cancel the loading."""
+        self._engine.stop()
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop everything, and end process and thread; waits at most `timeout` seconds for each. May be called twice."""
+        with self._switching:
+            if self._process is not None:
+                self._process.close(timeout)
+            self._worker.close(timeout)
+
+    def _emit(self, event: Event) -> None:
+        self.listen(event)
+        self.events.append(event)
+
+    def _end(self, process: EngineProcess, reason: str, pending: Sequence[str]) -> None:
+        """The process has ended by itself, with these commands."""
+        with self._switching:
+            if process is not self._process:
+                return
+            self._process = None
+            if "load" in pending:
+                self._emit(LoadFailed(f"{reason}.", without_servers=True))
+                return
+            here = "the models are loaded on this machine alone"
+            if "generate" in pending:
+                self._emit(Failed(f"{reason}: what was written is kept, and {here}."))
+            else:
+                self._emit(Notice(f"{reason}: {here}."))
+            self._setup = without_servers(self._setup)
+            self._worker.load(self._setup)

@@ -1,0 +1,206 @@
+"""The parent's end of an engine in a process of its own. Implements `protocol.Engine`."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from time import monotonic
+from typing import IO, Any, TypeVar
+
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone
+from spectui.engine.isolation.child import LastWords, Result
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.llama import rpc
+
+STOP_S = 5.0
+"""Seconds after which stopping once more ends a process that does not stop."""
+
+Value = TypeVar("Value")
+
+_ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed)}
+"""Command -> the events that end it."""
+
+
+class EngineProcess:
+    """Loads and decodes as `worker.Worker` does. If the process ends, each command ends with a sentence."""
+
+    def __init__(self, knobs: Knobs | None = None, *, after: EngineProcess | None = None) -> None:
+        """`after`: a process that must have ended before this one uses the devices."""
+        self._knobs = knobs or Knobs()
+        self.events: deque[Event] = deque()
+        self.listen: Callable[[Event], None] = lambda event: None
+        self.on_end: Callable[[str, Sequence[str]], None] = self._fail
+        """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
+        self._servers = ""
+        self._commands: SimpleQueue[tuple[str, tuple[Any, ...]] | None] = SimpleQueue()
+        self._pending: deque[str] = deque()
+        self._futures: dict[int, Future[Any]] = {}
+        self._numbers = itertools.count()
+        self._stopped_s: float | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._state = threading.Lock()
+        self._closed = False
+        self._ended = threading.Event()
+        self._post("knobs", self._knobs)
+        threading.Thread(target=self._run, args=(after,), name="spectui-engine-process", daemon=True).start()
+
+    @property
+    def knobs(self) -> Knobs:
+        """The snapshot that the next round will read."""
+        return self._knobs
+
+    @knobs.setter
+    def knobs(self, knobs: Knobs) -> None:
+        self._knobs = knobs
+        self._post("knobs", knobs)
+
+    def load(self, setup: Setup) -> None:
+        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
+        self._servers = setup.rpc
+        self._begin("load", setup)
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        """Answer the conversation. Ends in Finished or Failed."""
+        self._begin("generate", tuple(messages))
+
+    def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
+        """Call `function`, of a module, with the session and the arguments in the engine. Raises SpectuiError if it ends."""
+        number, future = next(self._numbers), Future[Value]()
+        self._futures[number] = future
+        self._servers = next((each.rpc for each in arguments if isinstance(each, Setup)), self._servers)
+        self._begin("call", number, function, *arguments)
+        return future
+
+    def stop(self) -> None:
+        """Stop what goes on. If that has not helped, once more ends the process."""
+        now = monotonic()
+        if self._stopped_s is not None and now - self._stopped_s > STOP_S:
+            self._kill()
+        self._stopped_s = self._stopped_s or now
+        self._post("stop")
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop everything and end the process, after at most `timeout` seconds. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._post("stop")
+            self._commands.put(None)
+        if not self._ended.wait(timeout):
+            self._kill()
+
+    def wait(self) -> None:
+        """Wait until the process has ended."""
+        self._ended.wait()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._closed = True
+        self._commands.put(None)
+        self._kill()
+
+    def _kill(self) -> None:
+        with self._state:
+            if self._process is not None:
+                self._process.kill()
+
+    def _begin(self, name: str, *arguments: Any) -> None:
+        self._pending.append(name)
+        self._post(name, *arguments)
+        if self._ended.is_set():
+            self._fail_pending("The engine has ended")
+
+    def _post(self, name: str, *arguments: Any) -> None:
+        self._commands.put((name, arguments))
+
+    def _run(self, after: EngineProcess | None) -> None:
+        """Start the process, and take its messages until it ends."""
+        if after is not None:
+            after.wait()
+        with self._state:
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-m", "spectui.engine.isolation.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        assert process.stdin is not None and process.stdout is not None
+        if self._closed:
+            process.kill()
+        threading.Thread(target=self._write, args=(process.stdin,), name="spectui-commands", daemon=True).start()
+        words, last = "", self._knobs
+        with suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                message = pickle.load(process.stdout)
+                if isinstance(message, LastWords):
+                    words = message.text
+                elif isinstance(message, RoundDone):
+                    # One Knobs object for all rounds between two changes, as it was at the other end.
+                    last = message.round.knobs if message.round.knobs != last else last
+                    object.__setattr__(message.round, "knobs", last)
+                    self._emit(message)
+                else:
+                    self._take(message)
+        code = process.wait()
+        self._commands.put(None)
+        reason = "" if self._closed else self._reason(code, words)
+        self._ended.set()
+        if reason:
+            self._fail_pending(reason)
+
+    def _write(self, stdin: IO[bytes]) -> None:
+        with suppress(OSError), stdin:
+            while (command := self._commands.get()) is not None:
+                pickle.dump(command, stdin, pickle.HIGHEST_PROTOCOL)
+                stdin.flush()
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Result):
+            self._stopped_s = None
+            self._pending.popleft()
+            future = self._futures.pop(message.number)
+            if message.error is not None:
+                future.set_exception(message.error)
+            else:
+                future.set_result(message.value)
+            return
+        if self._pending and isinstance(message, _ENDS.get(self._pending[0], ())):
+            self._stopped_s = None
+            self._pending.popleft()
+        self._emit(message)
+
+    def _emit(self, event: Event) -> None:
+        self.listen(event)
+        self.events.append(event)
+
+    def _reason(self, code: int, words: str) -> str:
+        """Why the process ended, as the first half of a sentence."""
+        servers = rpc.addresses(self._servers)
+        gone = list(rpc.problems(servers))
+        if gone:
+            return f"The RPC server {' and '.join(gone)} is gone"
+        if "RPC server" in words:
+            return f"The RPC server {' or '.join(servers)} broke off the connection"
+        end = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        return f"The engine's process ended {end}{f' ({words})' if words else ''}"
+
+    def _fail_pending(self, reason: str) -> None:
+        pending = [name for name in self._pending if name != "call"]
+        self._pending.clear()
+        for number in list(self._futures):
+            self._futures.pop(number).set_exception(SpectuiError(f"{reason}: {_ADVICE}"))
+        self.on_end(reason, pending)
+
+    def _fail(self, reason: str, pending: Sequence[str]) -> None:
+        for name in pending:
+            message = f"{reason}: {_ADVICE}"
+            self._emit(Failed(message) if name == "generate" else LoadFailed(message, without_servers=True))
+
+
+_ADVICE = "try again, or leave out --rpc."

@@ -1,0 +1,241 @@
+"""An engine in a process of its own: llama.cpp ends that process, and this one says so and goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone
+from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.session import Session
+from spectui.engine.verify import verify
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.llama.quantiser import quantise
+from spectui.speculation.records import StopReason
+from tests.engine.waiting import PATIENCE, Events
+from tests.llama.ggufs import write_model
+from tests.rpc_server import LIBRARIES, Server, fake_server, free_address, hello, needs_server
+from tests.smollm2 import alone
+
+KNOBS = Knobs(temperature=0.8, seed=3, predict=200, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
+QUESTION = [Message("user", "what now")]
+
+
+@pytest.fixture(scope="module")
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    """A pair of random weights, on this machine."""
+    place = tmp_path_factory.mktemp("pair")
+    target = write_model(
+        place / "target.gguf", template="{% for message in messages %}{{ message.content }}{% endfor %}"
+    )
+    quantise(target, place / "draft.gguf", "Q4_0")
+    return Setup(model=str(target), draft=str(place / "draft.gguf"), ctx_size=256, threads=1, no_profile="on")
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started have a llama.cpp with RPC."""
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
+
+
+@pytest.fixture
+def server(remote: None) -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def engine() -> Iterator[ChatEngine]:
+    engine = ChatEngine(KNOBS)
+    engine.events = engine._worker.events = Events()
+    yield engine
+    engine.close(PATIENCE)
+
+
+def events_of(engine: ChatEngine | EngineProcess) -> Events:
+    assert isinstance(engine.events, Events)
+    return engine.events
+
+
+def text_of(events: Events) -> str:
+    return "".join(token.text for event in events.of(RoundDone) for token in event.round.tokens)
+
+
+def at_round(events: Events, index: int, do: Callable[[], None]) -> None:
+    """Do something once, when the round of this index comes."""
+
+    def hook(event: Event) -> None:
+        if isinstance(event, RoundDone) and event.round.index == index:
+            events.hook = lambda _: None
+            do()
+
+    events.hook = hook
+
+
+@needs_server
+@pytest.mark.parametrize(("target", "draft"), [("RPC0", "none"), ("none", "RPC0"), ("", "")])
+def test_killed_in_the_middle_of_a_reply(server: Server, engine: ChatEngine, setup: Setup, target: str, draft: str):
+    """The reply ends with a sentence, what was written stays, and the chat goes on locally."""
+    events = events_of(engine)
+    engine.load(replace(setup, rpc=server.address, device=target, device_draft=draft))
+    loaded = events.wait(Loaded)
+    assert "RPC0" in [device.name for device in loaded.devices]
+    engine.generate(QUESTION)
+    whole = events.wait(Finished)
+    assert whole.statistics.emitted > 20
+    assert whole.statistics.drafted > 0
+    events.clear()
+    at_round(events, 2, server.kill)
+    engine.generate(QUESTION)
+    sentence = events.wait(Failed).message
+    assert sentence == (
+        f"The RPC server {server.address} is gone: what was written is kept, and the models are loaded on this machine alone."
+    )
+    assert len(events.of(RoundDone)) >= 3
+    assert whole.text.startswith(text_of(events))
+    local = events.wait(Loaded)
+    assert (local.setup.rpc, local.setup.device, local.setup.device_draft) == ("", *(
+        "none" if name == "none" else "" for name in (target, draft)
+    ))  # fmt: skip
+    engine.generate(QUESTION)
+    assert events.wait(Finished).statistics.emitted > 20
+
+
+@needs_server
+def test_the_knobs_reach_the_process_and_stop_ends_a_reply(server: Server, engine: ChatEngine, setup: Setup):
+    events = events_of(engine)
+    engine.load(replace(setup, rpc=server.address))
+    events.wait(Loaded)
+    engine.knobs = replace(KNOBS, predict=199)
+    at_round(events, 2, engine.stop)
+    engine.generate(QUESTION)
+    stopped = events.wait(Finished)
+    assert stopped.reason is StopReason.CANCELLED
+    assert stopped.knobs.predict == 199
+    assert stopped.statistics.rounds < 60
+    rounds = [event.round for event in events.of(RoundDone)]
+    assert all(round.knobs is rounds[0].knobs for round in rounds), "each round keeps it"
+
+
+@needs_server
+def test_models_move_between_the_server_and_this_machine(server: Server, engine: ChatEngine, setup: Setup):
+    """The server serves one process at a time, so that of the first set-up must have ended when the third is loaded."""
+    events = events_of(engine)
+    for number, address in enumerate((server.address, "", server.address), 1):
+        engine.load(replace(setup, rpc=address))
+        loaded = events.wait(Loaded, number)
+        assert ("RPC0" in [device.name for device in loaded.devices]) == bool(address)
+        engine.generate(QUESTION)
+        assert events.wait(Finished, number).statistics.emitted > 20
+    assert not events.of(LoadFailed)
+
+
+@needs_server
+def test_servers_that_cannot_be_used(remote: None, engine: ChatEngine, setup: Setup):
+    """Each is named, and the next attempt works without it."""
+    events, nobody = events_of(engine), free_address()
+    engine.load(replace(setup, rpc=nobody))
+    failed = events.wait(LoadFailed)
+    assert failed.without_servers
+    assert failed.message.startswith(f"The RPC server {nobody} cannot be used (Connection refused):")
+    with fake_server(hello(99, 0)) as other:
+        engine.load(replace(setup, rpc=other))
+        assert f"The RPC server {other} cannot be used (it speaks version 99.0" in events.wait(LoadFailed, 2).message
+    engine.load(setup)
+    events.wait(Loaded)
+
+
+@needs_server
+def test_the_server_goes_away_while_models_load(server: Server, engine: ChatEngine, setup: Setup):
+    events = events_of(engine)
+    events.hook = lambda event: server.kill() if getattr(event, "what", "") == "target" else None
+    engine.load(replace(setup, rpc=server.address))
+    failed = events.wait(LoadFailed)
+    assert failed == LoadFailed(f"The RPC server {server.address} is gone.", without_servers=True)
+    engine.load(setup)
+    events.wait(Loaded)
+
+
+def test_a_process_that_dies_for_another_reason(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """Such as a device's driver that fails. No server is needed for that: the process of this test has none."""
+    events = events_of(engine)
+    process = engine._process = EngineProcess(KNOBS)
+    process.events = engine.events
+    process.on_end = lambda reason, pending: engine._end(process, reason, pending)
+    process.load(setup)
+    events.wait(Loaded)
+    engine._setup = setup
+    at_round(events, 2, lambda: os.kill(process._process.pid, signal.SIGABRT))  # type: ignore[union-attr]
+    engine.generate(QUESTION)
+    assert events.wait(Failed).message.startswith(
+        "The engine's process ended by signal SIGABRT: what was written is kept"
+    )
+    events.wait(Loaded, 2)
+    engine.generate(QUESTION)
+    assert events.wait(Finished).statistics.emitted > 20
+
+
+def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
+    process = EngineProcess(KNOBS)
+    try:
+        process.call(Session.load, setup).result(PATIENCE)
+        finished = process.call(Session.generate, QUESTION).result(PATIENCE)
+        rounds = [event.round for event in process.events if isinstance(event, RoundDone)]
+        assert process.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
+        with pytest.raises(SpectuiError, match="There is no target model"):
+            process.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
+        pending = process.call(Session.load, setup)
+        process._kill()
+        with pytest.raises(SpectuiError, match="The engine's process ended"):
+            pending.result(PATIENCE)
+        with pytest.raises(SpectuiError, match="ended"):
+            process.call(Session.load, setup).result(PATIENCE)
+    finally:
+        process.close(PATIENCE)
+
+
+def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """As when the connection to a server hangs."""
+    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    process = EngineProcess(KNOBS)
+    events = process.events = Events()
+    process.load(setup)
+    events.wait(Loaded)
+    at_round(events, 2, lambda: os.kill(process._process.pid, signal.SIGSTOP))  # type: ignore[union-attr]
+    process.generate(QUESTION)
+    events.wait(RoundDone, 3)
+    process.stop()
+    process.stop()
+    assert "The engine's process ended by signal SIGKILL" in events.wait(Failed).message
+    process.close(PATIENCE)
+
+
+def test_the_process_ends_with_its_parent(setup: Setup):
+    process = EngineProcess(KNOBS)
+    process.call(Session.load, setup).result(PATIENCE)
+    child = process._process
+    assert child is not None and child.stdin is not None
+    process._commands.put(None)  # closes its standard input, as the parent's death does
+    assert child.wait(PATIENCE) == 0
+
+
+@needs_server
+def test_a_prompt_is_computed_before_the_first_round(server: Server, engine: ChatEngine):
+    """llama_synchronize does not wait for a server, so the first round would compute the prompt."""
+    events = events_of(engine)
+    engine.knobs = Knobs(temperature=0, predict=2, drafter="off")
+    engine.load(replace(alone(), rpc=server.address, ctx_size=512, ubatch=512))
+    events.wait(Loaded)
+    engine.generate([Message("user", "one two three four five six seven eight nine ten " * 20)])
+    finished = events.wait(Finished)
+    first, second = (event.round.seconds for event in events.of(RoundDone))
+    assert finished.prompt_tokens > 200
+    assert first < 5 * second < finished.prompt_s
