@@ -74,7 +74,7 @@ def command(
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
-    from spectui.engine.isolation.process import EngineProcess
+    from spectui.engine.isolation.process import EngineProcess, needs_process
     from spectui.engine.session import Session
     from spectui.engine.verify import verify
     from spectui.engine.worker import Worker
@@ -83,7 +83,7 @@ def command(
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-    worker = EngineProcess(settings.knobs) if setup.rpc else Worker(settings.knobs)
+    worker = EngineProcess(settings.knobs) if needs_process(setup) else Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
     stopped: list[int] = []

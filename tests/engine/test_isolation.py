@@ -84,7 +84,8 @@ def at_round(events: Events, index: int, do: Callable[[], None]) -> None:
 @pytest.mark.parametrize(("target", "draft"), [("RPC0", "none"), ("none", "RPC0"), ("", "")])
 def test_killed_in_the_middle_of_a_reply(server: Server, engine: ChatEngine, setup: Setup, target: str, draft: str):
     """The reply ends with a sentence, what was written stays, and the chat goes on locally."""
-    events = events_of(engine)
+    events, heard = events_of(engine), list[Event]()
+    engine.listen = heard.append
     engine.load(replace(setup, rpc=server.address, device=target, device_draft=draft))
     loaded = events.wait(Loaded)
     assert "RPC0" in [device.name for device in loaded.devices]
@@ -107,6 +108,7 @@ def test_killed_in_the_middle_of_a_reply(server: Server, engine: ChatEngine, set
     ))  # fmt: skip
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
+    assert heard[-len(events) :] == list(events), "a trace has all of it"
 
 
 @needs_server
@@ -164,23 +166,23 @@ def test_the_server_goes_away_while_models_load(server: Server, engine: ChatEngi
     events.wait(Loaded)
 
 
-def test_a_process_that_dies_for_another_reason(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch):
-    """Such as a device's driver that fails. No server is needed for that: the process of this test has none."""
+def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """ggml ends the process then. This one takes it for a build with a GPU; the engine's process has none."""
+    monkeypatch.setattr("spectui.engine.isolation.process.gpu_backends", lambda: ("cuda",))
     events = events_of(engine)
-    process = engine._process = EngineProcess(KNOBS)
-    process.events = engine.events
-    process.on_end = lambda reason, pending: engine._end(process, reason, pending)
-    process.load(setup)
+    engine.load(setup)
     events.wait(Loaded)
-    engine._setup = setup
+    process = engine._process
+    assert process is not None
     at_round(events, 2, lambda: os.kill(process._process.pid, signal.SIGABRT))  # type: ignore[union-attr]
     engine.generate(QUESTION)
-    assert events.wait(Failed).message.startswith(
-        "The engine's process ended by signal SIGABRT: what was written is kept"
+    assert events.wait(Failed).message == (
+        "The engine's process ended by signal SIGABRT: what was written is kept, and the models are loaded again."
     )
-    events.wait(Loaded, 2)
+    assert events.wait(Loaded, 2).setup == setup
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
+    assert engine._process not in (None, process)
 
 
 def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):

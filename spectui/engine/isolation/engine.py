@@ -1,6 +1,6 @@
-"""The engine of the chat: in this process, or in one of its own where the set-up names RPC servers.
+"""The engine of the chat: in this process, or in one of its own where a device can end it: a GPU's driver, or an RPC server.
 
-When such a process ends, the reply ends with a sentence, and the models are loaded in this process without the servers.
+When such a process ends, the reply ends with a sentence, and the models are loaded again, without the servers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
-from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.isolation.process import EngineProcess, needs_process
 from spectui.engine.worker import Watch, Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.rpc import without_servers
@@ -26,6 +26,7 @@ class ChatEngine:
         self._worker = Worker(knobs, watch)
         self._worker.events = self.events
         self._process: EngineProcess | None = None
+        self._loaded_here = False  # the worker has models
         self._setup = Setup()
         self._switching = threading.Lock()
 
@@ -58,22 +59,28 @@ class ChatEngine:
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
         with self._switching:
-            before = self._process
-            if before is not None and setup.rpc != self._setup.rpc:
-                # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone.
-                self._process = None
-                before.kill()
-            if setup.rpc and self._process is None:
-                if before is None and self._setup.model is not None:
-                    self._worker.stop()
-                    self._worker.call(lambda session: session.close())
-                self._process = EngineProcess(self.knobs, after=before)
-                self._process.events, self._process.listen = self.events, self.listen
-                self._process.on_end = partial(self._end, self._process)
-            elif before is not None and self._process is None:
+            self._load(setup)
+
+    def _load(self, setup: Setup) -> None:
+        before, isolated = self._process, needs_process(setup)
+        if before is not None and (not isolated or setup.rpc != self._setup.rpc):
+            # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone.
+            self._process = None
+            before.kill()
+        if isolated and self._process is None:
+            if self._loaded_here:
+                self._worker.stop()
+                self._worker.call(lambda session: session.close())
+                self._loaded_here = False
+            process = self._process = EngineProcess(self.knobs, after=before)
+            process.events, process.listen = self.events, self.listen
+            process.on_end = partial(self._end, process)
+        elif not isolated:
+            if before is not None:
                 self._worker.call(lambda session: before.wait())
-            self._setup = setup
-            self._engine.load(setup)
+            self._loaded_here = True
+        self._setup = setup
+        self._engine.load(setup)
 
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
@@ -101,13 +108,13 @@ class ChatEngine:
             if process is not self._process:
                 return
             self._process = None
+            servers = bool(self._setup.rpc)
             if "load" in pending:
-                self._emit(LoadFailed(f"{reason}.", without_servers=True))
+                self._emit(LoadFailed(f"{reason}.", without_servers=servers))
                 return
-            here = "the models are loaded on this machine alone"
+            after = "the models are loaded on this machine alone" if servers else "the models are loaded again"
             if "generate" in pending:
-                self._emit(Failed(f"{reason}: what was written is kept, and {here}."))
+                self._emit(Failed(f"{reason}: what was written is kept, and {after}."))
             else:
-                self._emit(Notice(f"{reason}: {here}."))
-            self._setup = without_servers(self._setup)
-            self._worker.load(self._setup)
+                self._emit(Notice(f"{reason}: {after}."))
+            self._load(without_servers(self._setup) if servers else self._setup)

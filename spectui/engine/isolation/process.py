@@ -21,6 +21,7 @@ from spectui.engine.isolation.child import LastWords, Result
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama import rpc
+from spectui.llama.build import gpu_backends
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
@@ -29,6 +30,11 @@ Value = TypeVar("Value")
 
 _ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed)}
 """Command -> the events that end it."""
+
+
+def needs_process(setup: Setup) -> bool:
+    """Whether a device of this set-up can end the process that uses it: a GPU, whose driver fails, or an RPC server."""
+    return bool(setup.rpc or gpu_backends())
 
 
 class EngineProcess:
@@ -194,13 +200,14 @@ class EngineProcess:
         pending = [name for name in self._pending if name != "call"]
         self._pending.clear()
         for number in list(self._futures):
-            self._futures.pop(number).set_exception(SpectuiError(f"{reason}: {_ADVICE}"))
+            self._futures.pop(number).set_exception(SpectuiError(self._advised(reason)))
         self.on_end(reason, pending)
+
+    def _advised(self, reason: str) -> str:
+        return f"{reason}: try again, {'or leave out --rpc' if self._servers else 'or with -ngl 0 -ngld 0 on the CPU'}."
 
     def _fail(self, reason: str, pending: Sequence[str]) -> None:
         for name in pending:
-            message = f"{reason}: {_ADVICE}"
-            self._emit(Failed(message) if name == "generate" else LoadFailed(message, without_servers=True))
-
-
-_ADVICE = "try again, or leave out --rpc."
+            message = self._advised(reason)
+            failed = LoadFailed(message, without_servers=bool(self._servers))
+            self._emit(Failed(message) if name == "generate" else failed)
