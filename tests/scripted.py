@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-import spectui.engine.worker
+import spectui.engine.isolation.engine
 from spectui.cli import main
 from spectui.engine.events import Message
 from spectui.engine.worker import Watch
@@ -82,5 +82,5 @@ class ScriptedWorker(FakeEngine):
 
 if __name__ == "__main__":
     journal.PROMPT_WAIT_S = 60.0  # no word of a slow disk on the screens that tests look at
-    spectui.engine.worker.Worker = ScriptedWorker  # type: ignore[assignment,misc]
+    spectui.engine.isolation.engine.ChatEngine = ScriptedWorker  # type: ignore[assignment,misc]
     main()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -75,7 +76,6 @@ def command(
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
     from spectui.engine.isolation.process import EngineProcess, needs_process
-    from spectui.engine.session import Session
     from spectui.engine.verify import verify
     from spectui.engine.worker import Worker
 
@@ -83,7 +83,7 @@ def command(
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-    worker = EngineProcess(settings.knobs) if needs_process(setup) else Worker(settings.knobs)
+    worker = EngineProcess(settings.knobs, servers=setup.rpc) if needs_process(setup) else Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
     stopped: list[int] = []
@@ -92,11 +92,11 @@ def command(
             ending.callback(printer.end)
             ending.callback(worker.close)
             stopped = ending.enter_context(stopping(worker.stop))
-            loaded = outcome(worker, worker.call(Session.load, setup), printer)
+            loaded = outcome(worker, worker.call(methodcaller("load", setup)), printer)
             if stopped:
                 ctx.exit(INTERRUPTED)
             messages.append(Message("user", question))
-            finished = outcome(worker, worker.call(Session.generate, messages), printer)
+            finished = outcome(worker, worker.call(methodcaller("generate", messages)), printer)
             if check and not stopped:
                 verification = worker.call(verify, messages, finished, printer.rounds)
                 verdict = outcome(worker, verification, printer)

@@ -72,7 +72,7 @@ class ChatEngine:
                 self._worker.stop()
                 self._worker.call(lambda session: session.close())
                 self._loaded_here = False
-            process = self._process = EngineProcess(self.knobs, after=before)
+            process = self._process = EngineProcess(self.knobs, servers=setup.rpc, after=before)
             process.events, process.listen = self.events, self.listen
             process.on_end = partial(self._end, process)
         elif not isolated:

@@ -40,14 +40,14 @@ def needs_process(setup: Setup) -> bool:
 class EngineProcess:
     """Loads and decodes as `worker.Worker` does. If the process ends, each command ends with a sentence."""
 
-    def __init__(self, knobs: Knobs | None = None, *, after: EngineProcess | None = None) -> None:
-        """`after`: a process that must have ended before this one uses the devices."""
+    def __init__(self, knobs: Knobs | None = None, *, servers: str = "", after: EngineProcess | None = None) -> None:
+        """`servers`: the RPC servers of the set-ups. `after`: a process that must end before this one uses the devices."""
         self._knobs = knobs or Knobs()
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         self.on_end: Callable[[str, Sequence[str]], None] = self._fail
         """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
-        self._servers = ""
+        self._servers = servers
         self._commands: SimpleQueue[tuple[str, tuple[Any, ...]] | None] = SimpleQueue()
         self._pending: deque[str] = deque()
         self._futures: dict[int, Future[Any]] = {}
@@ -72,7 +72,6 @@ class EngineProcess:
 
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
-        self._servers = setup.rpc
         self._begin("load", setup)
 
     def generate(self, messages: Sequence[Message]) -> None:
@@ -80,10 +79,9 @@ class EngineProcess:
         self._begin("generate", tuple(messages))
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
-        """Call `function`, of a module, with the session and the arguments in the engine. Raises SpectuiError if it ends."""
+        """Call `function`, which can be pickled, with the session and the arguments in the engine's thread."""
         number, future = next(self._numbers), Future[Value]()
         self._futures[number] = future
-        self._servers = next((each.rpc for each in arguments if isinstance(each, Setup)), self._servers)
         self._begin("call", number, function, *arguments)
         return future
 
