@@ -81,6 +81,6 @@ class ScriptedWorker(FakeEngine):
 
 
 if __name__ == "__main__":
-    journal.PROMPT_WAIT_S = 60.0  # no word of a slow disk on the screens that tests look at
+    journal.SLOW_PROMPT_S = 60.0  # no word of a slow disk on the screens that tests look at
     spectui.engine.isolation.engine.ChatEngine = ScriptedWorker  # type: ignore[assignment,misc]
     main()

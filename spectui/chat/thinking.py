@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from spectui.chat.figures import count, decimal
 from spectui.speculation.records import Round
@@ -17,24 +18,16 @@ _TAIL = 32
 
 @dataclass(slots=True, eq=False)
 class Section:
-    """A stretch of a reply's text with the marks around it. `end` is None while it lasts."""
+    """A stretch of a reply's text with the marks around it. `end` is None while it lasts.
+
+    `tokens` are those of the rounds, and `seconds` what they took; both are known when it has ended.
+    """
 
     start: int
     end: int | None = None
     folded: bool = False
     tokens: int = 0
     seconds: float = 0.0
-
-    def measure(self, rounds: Iterable[Round]) -> None:
-        """Count the tokens in it, and the seconds that they took, of the rounds that made the reply."""
-        at, self.tokens, self.seconds = 0, 0, 0.0
-        for round in rounds:
-            inside = 0
-            for token in round.tokens:
-                inside += at + len(token.text) > self.start and (self.end is None or at < self.end)
-                at += len(token.text)
-            self.tokens += inside
-            self.seconds += round.seconds * inside / max(1, len(round.tokens))
 
     @property
     def heading(self) -> str:
@@ -43,17 +36,27 @@ class Section:
         return f"{'▸' if self.folded else '▾'} thinking: {count(self.tokens)} {unit}, {decimal(self.seconds)} s"
 
 
+class _Total(NamedTuple):
+    """`tokens` begin before the character with index `start`, and took `seconds`."""
+
+    start: int
+    tokens: int
+    seconds: float
+
+
 class Thinking:
     """The sections of a text that grows. One opens with a mark at the start of a line and lasts until it is closed; one that
     is only closed, at the start of a line too, began before the text, as in templates that open it for the model. Marks
     elsewhere are what somebody writes about thinking."""
 
-    __slots__ = ("_length", "_tail", "sections")
+    __slots__ = ("_began", "_length", "_tail", "_totals", "sections")
 
     def __init__(self, text: str = "") -> None:
         self.sections: list[Section] = []
         self._length = 0
         self._tail = ""
+        self._totals = [_Total(0, 0, 0.0)]  # for each token that a mark may reach back to, and the end of the text
+        self._began = self._totals[0]  # of the token in which the open section began
         self.feed(text)
 
     @property
@@ -65,6 +68,17 @@ class Thinking:
         """The prompt ended with an opening mark. Nothing happens if there is text already."""
         if not self._length and not self.sections:
             self.sections.append(Section(0))
+
+    def add(self, round: Round) -> list[Section]:
+        """The text of one more round. Returns the sections that it has closed."""
+        start, tokens, seconds = self._totals[-1]
+        for token in round.tokens:
+            start += len(token.text)
+            tokens, seconds = tokens + 1, seconds + round.seconds / len(round.tokens)
+            self._totals.append(_Total(start, tokens, seconds))
+        closed = self.feed("".join(token.text for token in round.tokens))
+        del self._totals[: max(0, bisect_right(self._totals, self._length - _TAIL, key=itemgetter(0)) - 1)]
+        return closed
 
     def feed(self, text: str) -> list[Section]:
         """More of the text. Returns the sections that it has closed."""
@@ -93,7 +107,10 @@ class Thinking:
             self.sections.append(section)
         elif not closes and section is None and begins_line:
             self.sections.append(Section(start))
+            self._began = self._totals[bisect_right(self._totals, start, key=itemgetter(0)) - 1]
         if not closes or section is None:
             return None
         section.end = end
+        ended = self._totals[min(bisect_left(self._totals, end, key=itemgetter(0)), len(self._totals) - 1)]
+        section.tokens, section.seconds = ended.tokens - self._began.tokens, ended.seconds - self._began.seconds
         return section

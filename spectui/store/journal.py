@@ -1,11 +1,12 @@
 """The conversation that goes on, kept on disk: the chat tells the journal what is said, and the writer writes it.
 
-Belongs to the UI thread. Nothing here touches the disk; `prompt` and `flush` wait for the writer, within bounds.
+Belongs to the UI thread. Nothing here touches the disk, and nothing but `flush` and `close` waits for the writer.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -18,8 +19,8 @@ from spectui.store.records import FAILED, Conversation
 from spectui.store.snapshot import ConversationRow, ReplyRow, Snapshot, SnapshotMessage, setup_json, storable
 from spectui.store.writer import Writer
 
-PROMPT_WAIT_S = 0.25
-"""How long sending a prompt waits for the disk: a commit takes a millisecond, and a disk that hangs must not stop the chat."""
+SLOW_PROMPT_S = 0.25
+"""A prompt that is not on disk after this time is reported: a commit takes a millisecond."""
 
 FLUSH_WAIT_S = 2.0
 
@@ -41,11 +42,19 @@ class Journal:
         self._silent: deque[str] = deque()
         self._snapshot: Snapshot | None = None
         self._reply: SnapshotMessage | None = None
+        self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
         self.path: list[int] = []
 
     @property
     def notices(self) -> deque[str]:
         """Sentences for the person, oldest first; whoever shows one takes it out."""
+        if self._prompt is not None and self._writer is not None:
+            written, due = self._prompt
+            is_late = not written.is_set() and time.monotonic() >= due
+            if is_late and not self._writer.failing:  # a failure has a notice of its own
+                self._writer.notices.append(_SLOW)
+            if is_late or written.is_set():
+                self._prompt = None
         return self._writer.notices if self._writer is not None else self._silent
 
     @property
@@ -98,7 +107,7 @@ class Journal:
             self._save()
 
     def prompt(self, text: str, system: str, target: str) -> None:
-        """A person has sent a prompt. It is on disk when this returns, or a notice says why not."""
+        """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so."""
         now = time.time()
         message = SnapshotMessage(_new_id(), self.path[-1] if self.path else None, "user", text, now)
         system, target = storable(system), storable(target)
@@ -110,9 +119,12 @@ class Journal:
             self._snapshot.row = self._snapshot.row._replace(system=system, target=target)
         self.path.append(message.id)
         if self._writer is not None:
-            written = self._writer.request()
-            if not self._writer.failing and not written.wait(PROMPT_WAIT_S):
-                self.notices.append(_SLOW)
+            self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
+
+    def keep_prompt(self, typed: str) -> None:
+        """Keep what was typed, for the arrow keys to bring back in later chats."""
+        if self._writer is not None:
+            self._writer.keep_prompt(typed)
 
     def begin_reply(self, setup: Setup) -> None:
         """A reply to the last message begins, by these models."""

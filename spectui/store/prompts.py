@@ -55,8 +55,9 @@ class PromptHistory:
             return
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Appended in one write: two spectui may have the file open.
-            with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+            # Appended in one write: two spectui may have the file open. A pipe of that name would be waited for.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+            with open(os.open(self._file, flags, 0o600), "ab") as file:
                 file.write(json.dumps(prompt).encode() + b"\n")
                 size = file.tell()
             if size > MOST_BYTES:

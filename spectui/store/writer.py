@@ -1,4 +1,5 @@
-"""The one thread that writes conversations: the UI thread tells it that a snapshot has changed, and does not wait for the disk.
+"""The one thread that writes conversations and the prompts for the arrow keys: the UI thread tells it what is new, and does not
+wait for the disk.
 
 What fails is tried again, so a full disk or a locked database costs nothing but a delay; until then the conversation is in
 memory only, and a notice says so. A damaged file is set aside: the new file gets the present conversation from memory, and
@@ -15,6 +16,7 @@ from time import monotonic
 
 from spectui.store import database
 from spectui.store.database import StoreError
+from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.rescue import Rescued, rescue
 from spectui.store.snapshot import Snapshot, write_conversation
 
@@ -39,6 +41,8 @@ class Writer:
         self._file = file
         self._snapshots: list[Snapshot] = []
         self._requests: deque[threading.Event] = deque()
+        self._history = PromptHistory(prompts_file())
+        self._prompts: deque[str] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._added = 0  # tokens so far; each of the two is counted by one thread
@@ -62,6 +66,11 @@ class Writer:
         self._requests.append(done)
         self._wake.set()
         return done
+
+    def keep_prompt(self, typed: str) -> None:
+        """Add a prompt to the history of prompts."""
+        self._prompts.append(typed)
+        self._wake.set()
 
     def add_tokens(self, number: int) -> None:
         """A tracked reply has so many tokens more: write them within a second.
@@ -102,6 +111,8 @@ class Writer:
             at_once = closing or (not self.failing and (bool(requested) or self._is_late))
             if at_once or (self._due is not None and monotonic() >= self._due):
                 self._save()
+            while self._prompts:  # after the conversation, which matters more
+                self._history.add(self._prompts.popleft())
             for each in requested:
                 each.set()
             if closing:

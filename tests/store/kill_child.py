@@ -42,6 +42,7 @@ def chat(file: Path, setup: Setup, answer: Answer) -> None:
     for number in count():
         prompt = f"{os.getpid()}: write {number}"
         session.send(prompt)
+        session.journal.flush()  # a prompt is reported once it is on disk, however slow that is
         say(prompt=prompt)
         answer(asked.generates[-1][-1:], take)
         say(ended=True)
@@ -77,7 +78,7 @@ def model_answer() -> tuple[Setup, Answer]:
 
 
 def main(file: Path, kind: str) -> None:
-    journal.PROMPT_WAIT_S = 60.0  # a prompt is reported once it is on disk, however slow that is
+    journal.SLOW_PROMPT_S = journal.FLUSH_WAIT_S = 60.0
     setup, answer = model_answer() if kind == "model" else (Setup(model="fake.gguf"), fake_answer)
     say(ready=True)
     for _ in sys.stdin:

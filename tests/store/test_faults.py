@@ -82,9 +82,10 @@ def test_a_disk_that_hangs_does_not_stop_the_chat(file: Path, monkeypatch: pytes
         return connect(file)
 
     monkeypatch.setattr(database, "connect", hanging)
-    monkeypatch.setattr("spectui.store.journal.PROMPT_WAIT_S", 0.01)
+    monkeypatch.setattr("spectui.store.journal.SLOW_PROMPT_S", 0.01)
     journal = Journal(file)
     journal.prompt("are you there?", "", "")
+    until(lambda: journal.notices)
     assert list(journal.notices) == ["The disk is slow: this prompt may be lost if spectui ends now."]
     going.set()
     journal.close()
@@ -239,7 +240,8 @@ def test_a_file_that_is_removed_during_the_chat_is_made_again(file: Path) -> Non
     for path in file.parent.iterdir():
         path.unlink()
     exchange(journal, "two", some_rounds())
-    until(lambda: library.summaries(file))
+    journal.flush()
+    assert library.summaries(file)
     journal.close()
     conversation = library.last(file)
     assert conversation is not None and [each.text for each in conversation.messages[::2]] == ["one", "two"]
@@ -330,6 +332,7 @@ def test_a_last_commit_that_fails_is_told_by_close(file: Path, monkeypatch: pyte
     journal = Journal(file)
     journal.prompt("one", "", "")
     journal.begin_reply(SETUP)
+    journal.flush()
     assert journal._writer is not None and not journal._writer.failing
     for round in some_rounds(2):
         journal.add_round(replace(round, tokens=(round.tokens[0]._replace(text=secrets.token_hex(200_000)),)))

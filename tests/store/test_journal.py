@@ -42,9 +42,11 @@ def test_a_conversation_is_read_as_it_was_written(file: Path) -> None:
     assert [message.parent for message in conversation.messages] == [None, *ids[:-1]]
 
 
-def test_the_prompt_is_on_disk_before_its_reply_begins(file: Path) -> None:
+def test_the_prompt_is_written_at_once_even_if_nothing_follows(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
     journal.prompt("will it stay?", "", "target")
+    journal.flush()
     other = library.last(file)  # another connection, while the journal is open
     assert other is not None and [message.text for message in other.messages] == ["will it stay?"]
     assert other.unfinished
@@ -58,6 +60,7 @@ def test_tokens_are_on_disk_even_if_nothing_follows(file: Path, number: int, mon
         monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
     journal.prompt("go", "", "target")
+    journal.flush()
     journal.begin_reply(SETUP)
     some = some_rounds(number)
     for round in some:
@@ -111,6 +114,7 @@ def test_only_the_owner_may_read(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "a secret", some_rounds())
     journal.prompt("another", "", "")  # so that there is a write-ahead log
+    journal.flush()
     for path in file.parent.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -140,6 +144,7 @@ def test_a_new_chat_is_another_conversation(file: Path) -> None:
 def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
     journal = Journal(file)
     journal.prompt("one", "", "")
+    journal.flush()
     journal.begin_reply(SETUP)
     journal.clear()
     journal.add_round(some_rounds()[0])  # a late round belongs to no reply
@@ -237,7 +242,7 @@ import sys
 from pathlib import Path
 from spectui.store import database, journal
 from tests.store.kept import exchange, some_rounds
-database.BUSY_S = journal.PROMPT_WAIT_S = journal.FLUSH_WAIT_S = 60.0  # however slow the disk is
+database.BUSY_S = journal.SLOW_PROMPT_S = journal.FLUSH_WAIT_S = 60.0  # however slow the disk is
 chat = journal.Journal(Path(sys.argv[1]))
 for number in range(20):
     exchange(chat, f"{sys.argv[2]} {number}", some_rounds())

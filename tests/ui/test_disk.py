@@ -12,6 +12,8 @@ import pytest
 from spectui.chat import stored
 from spectui.store import library, packed
 from spectui.store.journal import Journal
+from spectui.store.prompts import PromptHistory, prompts_file
+from spectui.store.writer import Writer
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -19,7 +21,7 @@ from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.kept import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
-from tests.ui.screen_text import said
+from tests.ui.screen_text import said, shown
 
 
 class Held:
@@ -33,6 +35,19 @@ class Held:
         self.reading.set()
         assert self.go_on.wait(20), "nobody could do anything meanwhile"
         return self._read(*arguments)
+
+
+def note_decoders(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that decode rounds from here on."""
+    decoders = list[threading.Thread]()
+    unpack = packed.unpack
+
+    def noted(chunk: bytes) -> Any:
+        decoders.append(threading.current_thread())
+        return unpack(chunk)
+
+    monkeypatch.setattr(packed, "unpack", noted)
+    return decoders
 
 
 async def test_keys_are_answered_while_branches_are_read(
@@ -93,6 +108,41 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
         assert app.screen.session.messages == [] and said(app) == ""
 
 
+async def test_keys_are_answered_while_a_sent_prompt_is_kept_on_a_slow_disk(
+    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Held(PromptHistory.add)
+    monkeypatch.setattr(PromptHistory, "add", lambda *arguments: add(*arguments))
+    save = Held(Writer._save)
+    monkeypatch.setattr(Writer, "_save", lambda *arguments: save(*arguments))
+    async with window(journal=Journal(file)) as (app, pilot):
+        await ask(pilot, "one")
+        await wait_until(pilot, save.reading.is_set)
+        await wait_until(pilot, lambda: engine.generates)
+        save.go_on.set()
+        await wait_until(pilot, add.reading.is_set)
+        await pilot.press("x")
+        assert app.screen.query_one(PromptInput).text == "x"
+        assert PromptHistory(prompts_file()).load()[-1:] != ["one"]
+        add.go_on.set()
+        await wait_until(pilot, lambda: PromptHistory(prompts_file()).load()[-1:] == ["one"])
+
+
+async def test_the_end_of_long_thinking_is_counted_without_decoding_it_in_the_window_s_thread(
+    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoders = note_decoders(monkeypatch)
+    async with window(journal=Journal(file)) as (app, pilot):
+        await ask(pilot, "think")
+        await wait_until(pilot, lambda: engine.generates)
+        for text in ("<think>", *["on "] * 1000):
+            engine.emit_round(plain=text, seconds=0.01)
+        await wait_until(pilot, lambda: not engine.events)
+        engine.emit_round(plain="</think>", seconds=0.01)
+        await wait_until(pilot, lambda: "thinking: 1 002 tokens, 10.0 s" in shown(app))
+        assert decoders and threading.current_thread() not in decoders
+
+
 async def test_a_long_conversation_is_decoded_beside_the_window(
     make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,14 +150,7 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
     exchange(journal, "first question", some_rounds(2000))
     journal.close()
     conversation = last(file)
-    decoders = list[threading.Thread]()
-    unpack = packed.unpack
-
-    def noted(chunk: bytes) -> Any:
-        decoders.append(threading.current_thread())
-        return unpack(chunk)
-
-    monkeypatch.setattr(packed, "unpack", noted)
+    decoders = note_decoders(monkeypatch)
     app = make_app(journal=Journal(file), conversation=conversation)
     async with app.run_test(size=(120, 40)) as pilot:
         await wait_until(pilot, lambda: "first question" in said(app))

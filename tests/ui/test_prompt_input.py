@@ -205,7 +205,7 @@ async def test_up_and_down_go_through_what_was_sent_in_other_chats(tmp_path: Pat
         async with app.run_test() as pilot:
             box = app.query_one(PromptInput)
             history = PromptHistory(file)
-            box.remember(history, history.load())
+            box.remember(history.load(), history.add)
             for text in texts:
                 box.text = text
                 await pilot.press("enter")

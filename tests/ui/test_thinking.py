@@ -30,16 +30,20 @@ SPOKEN = "\n\nIt is four."
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<thinking>", "</thinking>", "\n", " ", "a"])), st.data())
 def test_sections_do_not_depend_on_how_the_text_is_cut_into_tokens(words: list[str], data: st.DataObject) -> None:
     text = "".join(words)
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) - {0})
     grown = Thinking()
+    spans = list(zip([0, *cuts], [*cuts, len(text)], strict=True))
     closed = [
         section
-        for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
-        for section in grown.feed(text[start:end])
+        for start, end in spans
+        for section in grown.add(FakeEngine().emit_round(plain=text[start:end], seconds=0.1))
     ]
     whole = Thinking(text)
     assert [(each.start, each.end) for each in grown.sections] == [(each.start, each.end) for each in whole.sections]
     assert len(closed) == sum(each.end is not None for each in whole.sections)
+    for section in closed:
+        inside = sum(end > section.start and start < (section.end or 0) for start, end in spans)
+        assert (section.tokens, round(section.seconds, 6)) == (inside, round(0.1 * inside, 6))
 
 
 def drawn(pilot: Pilot[None]) -> list[str]:

@@ -5,7 +5,7 @@ A terminal without kitty's keyboard protocol sends plain Enter for the last two,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from textual.widgets import TextArea
 
 from spectui.chat.attachments import AttachmentError, PasteFolds
 from spectui.chat.editor import EditorError, edited
-from spectui.store.prompts import PromptHistory, is_of
+from spectui.store.prompts import is_of
 from spectui.text import printable
 
 
@@ -76,16 +76,16 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
-        self._history = PromptHistory(None)
+        self._keep: Callable[[str], None] = lambda _: None
         self._sent: list[str] = []
         self._back = 0
         self._recalled = ""
         self._folds = PasteFolds()
         self._typed = ("", "")  # what was last to be sent, and how it stood in the box
 
-    def remember(self, history: PromptHistory, earlier: Sequence[str]) -> None:
-        """Bring back the prompts of earlier chats, which `history` has loaded, and keep there what is sent in this one."""
-        self._history = history
+    def remember(self, earlier: Sequence[str], keep: Callable[[str], None]) -> None:
+        """Bring back the prompts of earlier chats too, and pass each prompt that is sent in this one to `keep`."""
+        self._keep = keep
         self._sent = [*earlier, *self._sent]
 
     def forget(self, messages: Sequence[str]) -> None:
@@ -102,7 +102,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         prompt = self._folds.unfolded(typed)
         if self._sent[-1:] != [prompt]:
             self._sent.append(prompt)
-            self._history.add(prompt)
+            self._keep(prompt)
         self._back = 0
         self.text = self.text.removeprefix(typed)
         self.move_cursor(self.document.end)

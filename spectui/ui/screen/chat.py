@@ -172,8 +172,8 @@ class ChatScreen(DirectScreen):
     async def _begin(self) -> None:
         """Show the conversation that is gone on with, what happened to spectui, and what else there is to say; then load."""
         if self.session.journal.file is not None:
-            history = PromptHistory(prompts_file())
-            self.prompt.remember(history, await asyncio.to_thread(history.load))
+            earlier = await asyncio.to_thread(PromptHistory(prompts_file()).load)
+            self.prompt.remember(earlier, self.session.journal.keep_prompt)
         if self._conversation is not None:
             await self.conversations.show(self._conversation)
         self.conversations.tell_crash()

@@ -81,9 +81,7 @@ class Block:
         if number == len(self.rounds):  # the block was given no list, so nobody else has appended the round
             self.rounds.append(round)
         self.has_rejected = self.has_rejected or bool(round.count("rejected"))
-        closed = self.thinking.feed("".join(token.text for token in round.tokens))
-        for section in closed:
-            section.measure(self.rounds)
+        closed = self.thinking.add(round)
         return self._write(round, ghosts), closed
 
     def rewritten(self, width: int, ghosts: bool) -> Block:
