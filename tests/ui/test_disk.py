@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -141,6 +142,40 @@ async def test_the_end_of_long_thinking_is_counted_without_decoding_it_in_the_wi
         engine.emit_round(plain="</think>", seconds=0.01)
         await wait_until(pilot, lambda: "thinking: 1 002 tokens, 10.0 s" in shown(app))
         assert decoders and threading.current_thread() not in decoders
+
+
+listeners: list[list[str]] = []
+"""Where to note what the main thread opens: an audit hook cannot be removed."""
+
+
+def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
+    reads = event in ("open", "sqlite3.connect", "os.listdir", "os.scandir")
+    if listeners and reads and threading.current_thread() is threading.main_thread():
+        listeners[-1].append(str(arguments[0]))
+
+
+async def test_the_window_reads_and_writes_no_file_of_a_person_in_its_own_thread(
+    window: Window, engine: FakeEngine, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.txt").write_text("attached")
+    monkeypatch.chdir(tmp_path)
+    sys.addaudithook(_note_opened)
+    async with window(journal=Journal(file)) as (app, pilot):
+        listeners.append(opened := list[str]())
+        assert Path("notes.txt").read_text() == "attached" and opened.pop() == "notes.txt"
+        await ask(pilot, "read @notes.txt")
+        await answer(pilot, engine)
+        assert "attached" in engine.generates[0][-1].content
+        for key, screen in (("alt+l", MessagesScreen), ("alt+c", ConversationsScreen)):
+            await pilot.press(key)
+            await wait_until(pilot, lambda screen=screen: isinstance(app.screen, screen))
+            await pilot.press("escape")
+        await pilot.press("alt+x", "enter")
+        await wait_until(pilot, lambda: list(tmp_path.glob("*.md")))
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: not app.screen.session.messages)
+    listeners.clear()
+    assert [name for name in opened if Path(name).suffix in (".txt", ".md", ".db", ".jsonl", ".toml")] == []
 
 
 async def test_a_long_conversation_is_decoded_beside_the_window(

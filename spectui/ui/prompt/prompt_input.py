@@ -5,6 +5,7 @@ A terminal without kitty's keyboard protocol sends plain Enter for the last two,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -128,15 +129,16 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         # A priority key overtakes letters that still wait in this widget's queue. Without the queue a fast prompt would be cut.
         self.call_later(self._submit)
 
-    def _submit(self) -> None:
-        if not self.text.strip():
+    async def _submit(self) -> None:
+        typed = self.text
+        if not typed.strip():
             return
         try:
-            text = self._folds.expanded(self.text)
+            text = await asyncio.to_thread(self._folds.expanded, typed)  # it reads the files that are named
         except AttachmentError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
-        self._typed = (text, self.text)
+        self._typed = (text, typed)
         self.post_message(self.Submitted(self, text))
 
     def action_editor(self) -> None:
