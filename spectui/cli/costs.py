@@ -1,94 +1,121 @@
-"""`spectui costs`: what speculation with this pair costs on this machine, and from which acceptance it pays."""
+"""`spectui costs`: what passes of a pair cost on this machine, by their size, and what follows for the length of drafts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from spectui.cli.hub import fetched, hub_options
-from spectui.cli.options import Command, configuration, setting_options
+from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
-    from spectui.engine.events import Loaded
-    from spectui.speculation.policies.cost_model import CostModel
+    from io import TextIOWrapper
 
-_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
-_ACCEPTANCES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_STOLEN = 0.05
+"""Share of the cores that a shared host may give others before it is told."""
 
 
 @click.command("costs", cls=Command)
+@click.option("--contexts", default="0,512,2048", metavar="N,N,...", help="context lengths (default 0,512,2048)")
+@click.option(
+    "--repetitions", default=5, type=click.IntRange(1, 1000), metavar="N", help="passes of each size (default 5)"
+)
+@click.option(
+    "--minutes",
+    default=3.0,
+    type=click.FloatRange(0, min_open=True),
+    metavar="M",
+    help="most time to measure (default 3)",
+)
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@click.option(
+    "--plot", "plot_file", type=click.Path(path_type=Path), metavar="FILE", help="draw T(n) into a .svg or .png file"
+)
 @setting_options("models", "devices", "speculation")
 @hub_options
+@click.pass_context
 def command(
-    profile: str | None, config_path: Path | None, hub_target: str | None, hub_draft: str | None, **values: Any
+    ctx: click.Context,
+    /,
+    contexts: str,
+    repetitions: int,
+    minutes: float,
+    as_json: bool,
+    plot_file: Path | None,
+    profile: str | None,
+    config_path: Path | None,
+    hub_target: str | None,
+    hub_draft: str | None,
+    **values: Any,
 ) -> None:
-    """Say what speculation with a pair costs on this machine, and when it pays.
+    """Measure what passes of a pair cost on this machine, and say which drafts pay.
 
-    Loads the pair, measures it as a chat does, and prints for each length of a draft what a round costs in passes of the
-    target, the acceptance from which it pays, and how many times faster than plain decoding it is at some acceptances.
+    Passes over 1 to 32 tokens are measured at several context lengths, for both models; the sizes at which the cost steps are
+    marked. Ctrl+C ends the measurement and prints what there is.
     """
-    from spectui.cli.run import Printer
+    from spectui.cli.run import Printer, outcome, stopping
     from spectui.engine.demo import default_setup
-    from spectui.engine.session import Session
+    from spectui.engine.worker import Worker
+    from spectui.measure.costs import measure
+    from spectui.measure.progress import ProgressLine
+    from spectui.measure.quiet import Stolen, busy
+    from spectui.measure.report import costs as report
+    from spectui.measure.report.plots import check_plot
 
+    lengths = context_lengths(contexts)
     settings = configuration(profile, config_path, values)
+    if plot_file is not None:
+        check_plot(plot_file)
+    if sys.stdout is None:
+        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     setup = default_setup(fetched(settings, hub_target, hub_draft))
-    session = Session(Printer(text=False, colours=False))
+    printer, line = Printer(text=False, colours=False), ProgressLine()
+    worker = Worker()
     try:
-        loaded = session.load(setup)
-        for line in lines(loaded, session.strategy.costs):
-            click.echo(line)
+        with stopping(worker.stop) as stopped:
+            loaded = outcome(worker, worker.call(lambda session: session.load(setup)), printer)
+            other, stolen = busy(), Stolen()
+            if other:
+                click.echo(
+                    f"spectui: The machine is busy ({other}), so passes may take longer than they need.", err=True
+                )
+            if stopped:
+                ctx.exit(INTERRUPTED)
+            future = worker.call(lambda session: measure(session, lengths, repetitions, 60 * minutes, line))
+            found = outcome(worker, future, printer)
+    except SpectuiError:
+        if stopped:
+            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
+        raise
     finally:
-        session.close()
-
-
-def lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
-    """The figures as text, for an empty context."""
-    from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
-
-    if not costs.verify.known:
-        yield "Nothing was measured: leave out --no-profile."
-        return
-    plain = costs.verify(1, 0)
-    speed = f"{plain * 1e3:.1f} ms a token without speculation, {1 / plain:.1f} tokens a second"
-    yield f"target  {loaded.target.description}: {speed}"
-    if loaded.draft is None:
-        yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
+        worker.close()
+        printer.end()
+        line.end()
+    if as_json:
+        click.echo(json.dumps(report.json_object(loaded, found, other, stolen.share), ensure_ascii=False))
     else:
-        first, each = costs.drafting(1), costs.drafting(2) - costs.drafting(1)
-        yield (
-            f"draft   {loaded.draft.description}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
-            f"draft, which catches up, {first * 1e3:.1f} ms"
-        )
-    yield ""
-    yield _row("drafted", "pass", "round", "pays from", [f"at {acceptance:.0%}" for acceptance in _ACCEPTANCES])
-    longest = max(_LENGTHS)
-    passes = [costs.verify.least(length + 1, 0) / plain for length in range(longest + 1)]
-    times = [time + costs.drafting(length) / plain for length, time in enumerate(passes)]
-    for length in _LENGTHS:
-        needed = break_even_at(length, times[length], 1.0)
-        yield _row(
-            str(length),
-            f"{passes[length]:.2f}",
-            f"{times[length]:.2f}",
-            "never" if needed is None else f"{needed:.0%}",
-            [f"{expected_tokens(acceptance, length) / times[length]:.2f}x" for acceptance in _ACCEPTANCES],
-        )
-    yield ""
-    lowest = break_even(times, 1.0)
-    if lowest is None:
-        yield (
-            "Pass and round are in plain passes. Drafting by this model cannot pay here: take a smaller one, or one with fewer "
-            "bits a weight. Repetitions cost the pass alone, and can (--drafter suffix)."
-        )
-    else:
-        yield f"Pass and round are in plain passes. It pays where more than {lowest:.0%} of the drafted tokens are accepted."
-    if loaded.target.remark:
-        yield f"Of the target: {loaded.target.remark}."
+        for text in report.text_lines(loaded, found):
+            click.echo(text)
+        if stolen.share > _STOLEN:
+            click.echo(f"Meanwhile {stolen} of the cores' time away, so the same command may print other figures.")
+    if plot_file is not None and found.cells:
+        report.plot(loaded, found, plot_file)
+    if stopped:
+        ctx.exit(INTERRUPTED)
 
 
-def _row(drafted: str, verify: str, round: str, needed: str, speeds: Sequence[str]) -> str:
-    return f"{drafted:>7}  {verify:>5}  {round:>5}  {needed:>9}" + "".join(f"{speed:>9}" for speed in speeds)
+def context_lengths(text: str) -> list[int]:
+    """The numbers in "0,512". Raises UsageError."""
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        lengths = []
+    if not lengths or min(lengths) < 0:
+        raise UsageError(f"--contexts is numbers of tokens with commas, such as 0,512, not {text!r}.")
+    return lengths

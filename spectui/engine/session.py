@@ -157,6 +157,16 @@ class Session:
             raise SpectuiError("No model is loaded: choose one first.")
         return self._pair.strategy
 
+    @property
+    def target_context(self) -> Context | None:
+        """The target's context, to measure its passes; None where nothing is loaded."""
+        return self._pair.context if self._pair is not None else None
+
+    @property
+    def draft_context(self) -> Context | None:
+        """The draft model's context; None without one."""
+        return self._pair.draft_context if self._pair is not None else None
+
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
         """Pass the events to another listener within the block."""

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from spectui.cli import root
-from spectui.cli.costs import lines
+from spectui.measure import progress, quiet
+from spectui.measure.costs import SIZES, Measurement, Passes
+from spectui.measure.report import costs as report
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.value import expected_tokens
+from tests.cli.programs import one_sentence, spectui
+from tests.measure.models import tiny_setup
 
-MODEL = SimpleNamespace(description="made up", remark="")
-
-
-def said(costs: CostModel, draft: object = MODEL, target: object = MODEL) -> list[str]:
-    return list(lines(SimpleNamespace(target=target, draft=draft), costs))  # type: ignore[arg-type]
+MODEL = SimpleNamespace(description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1)
 
 
-def test_each_length_has_its_costs_its_break_even_and_its_speeds():
+def said(costs: CostModel, draft: object = MODEL) -> list[str]:
+    loaded: Any = SimpleNamespace(target=MODEL, draft=draft)
+    return [*report.model_lines(loaded, costs), "", *report.payoff_lines(loaded, costs)]
+
+
+def test_each_length_has_its_costs_its_break_even_and_its_speeds() -> None:
     """A pass over 5 costs 1.5 plain ones and four drafted tokens 0.8, so at full acceptance 5 tokens take 2.3 passes."""
     found = said(CostModel(VerifyCost({1: 0.1, 2: 0.12, 5: 0.15, 17: 0.2}), DraftCost(0.02, 0.02)))
     assert "100.0 ms a token without speculation, 10.0 tokens a second" in found[0]
@@ -33,33 +44,115 @@ def test_each_length_has_its_costs_its_break_even_and_its_speeds():
     assert f"more than {lowest:.0f}%" in found[-1]
 
 
-def test_a_pair_that_cannot_pay_is_told_so():
+def test_a_pair_that_cannot_pay_is_told_so() -> None:
     found = said(CostModel(VerifyCost({1: 0.1, 17: 1.7}), DraftCost(0.05, 0.05)))
     assert all(line.split()[3] == "never" for line in found[4:-2])
     assert "Drafting by this model cannot pay here" in found[-1]
 
 
-def test_without_a_draft_the_passes_alone_are_shown():
+def test_without_a_draft_the_passes_alone_are_shown() -> None:
     found = said(CostModel(VerifyCost({1: 0.1, 17: 0.2})), draft=None)
     assert "none" in found[1]
     assert found[4].split()[1] == found[4].split()[2]
 
 
-def test_what_was_found_out_about_the_target_is_told():
-    costs = CostModel(VerifyCost({1: 0.1, 17: 0.2}))
-    target = SimpleNamespace(description="made up", remark="passes round alike")
-    assert said(costs, target=target) == [*said(costs), "Of the target: passes round alike."]
+def made_up(steps_at: int = 5) -> Measurement:
+    seconds = {n: [0.1 + (0.1 if n >= steps_at else 0.0) + 0.001 * n] * 3 for n in SIZES}
+    return Measurement([Passes("target", 0, seconds), Passes("draft", 0, {1: [0.02] * 3})])
 
 
-@pytest.mark.xdist_group("smollm2")
-def test_it_measures_the_pair_that_is_named():
-    done = CliRunner().invoke(root, ["costs", "-c", "512", "-t", "1"])
+def text(found: Measurement) -> str:
+    loaded: Any = SimpleNamespace(target=MODEL, draft=MODEL)
+    return "\n".join(report.text_lines(loaded, found))
+
+
+def test_steps_are_marked_and_the_rule_is_stated() -> None:
+    lines = text(made_up()).splitlines()
+    marked = [line.split()[0] for line in lines if line[:4].strip().isdigit() and "*" in line]
+    assert marked == ["5"]
+    assert any(line.startswith("* a step. L(n) is the cheapest pass") for line in lines)
+    assert "As a fixed length: draft-max 3; no more: the cost steps at 5." in lines
+
+
+def test_the_constants_for_llama_cpp_are_tokens_per_second() -> None:
+    vector, draft = report.cpp_lines(made_up())
+    speeds = [float(part) for part in vector[vector.index("{") + 1 : vector.index("}")].split(",")]
+    assert vector.startswith("const std::vector<float> model_batch_speeds = { ") and vector.endswith(" };")
+    assert speeds == pytest.approx([n / (0.1 + (0.1 if n >= 5 else 0.0) + 0.001 * n) for n in SIZES], abs=1e-3)
+    assert draft == "const float draft_tg_speed = 50.000;"
+    partly = made_up()
+    del partly.cells[0].seconds[7]
+    assert list(report.cpp_lines(partly)) == []
+
+
+def test_a_machine_that_is_not_quiet_is_named() -> None:
+    scattered = Measurement([Passes("target", 0, {n: [0.1, 0.2, 0.3] for n in SIZES})])
+    assert "scatter by 50%" in text(scattered) and "something else used the machine" in text(scattered)
+    assert "scatter by 0%" in text(made_up()) and "something else" not in text(made_up())
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The arguments that name a tiny pair."""
+    monkeypatch.setattr(quiet, "busy", lambda: "make uses 90 % of a core")
+    setup = tiny_setup(tmp_path)
+    return ["costs", "-m", str(setup.model), "-md", str(setup.draft), "-c", "256", "-t", "1", "--no-profile"]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(root, arguments)
+
+
+def test_every_figure_can_be_computed_from_the_json(pair: list[str]) -> None:
+    done = invoke(*pair, "--contexts", "0,64", "--repetitions", "3", "--json")
     assert done.exit_code == 0, done.output
-    assert "ms a token without speculation" in done.output
-    assert len([line for line in done.output.splitlines() if line.split()[:1] == ["16"]]) == 1
+    assert "The machine is busy (make uses 90 % of a core)" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["schema"] == "spectui.costs/1" and found["complete"] and found["busy"]
+    assert [(each["model"], each["context"]) for each in found["passes"]] == [
+        ("target", 0), ("draft", 0), ("target", 64), ("draft", 64),
+    ]  # fmt: skip
+    for cell in found["passes"]:
+        assert [size["tokens"] for size in cell["sizes"]] == list(SIZES)
+        assert all(size["median_s"] == median(size["seconds"]) and len(size["seconds"]) == 3 for size in cell["sizes"])
+    target = found["passes"][0]["sizes"]
+    assert found["batch_speeds"] == pytest.approx([size["tokens"] / size["median_s"] for size in target])
+    assert found["draft_cost"]["next_s"] == found["passes"][1]["sizes"][0]["median_s"]
 
 
-@pytest.mark.xdist_group("smollm2")
-def test_what_was_not_measured_is_not_made_up():
-    done = CliRunner().invoke(root, ["costs", "-c", "512", "-t", "1", "--no-profile"])
-    assert "Nothing was measured" in done.output
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_plot_is_drawn(pair: list[str], tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / f"costs.{suffix}"
+    done = invoke(*pair, "--contexts", "0", "--repetitions", "1", "--plot", str(file))
+    assert done.exit_code == 0, done.output
+    content = file.read_bytes()
+    assert (content[:8] == b"\x89PNG\r\n\x1a\n") if suffix == "png" else (b"<svg" in content and b"</svg>" in content)
+
+
+def test_ctrl_c_prints_what_was_measured(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: progress.ProgressLine, done: float, what: str) -> None:
+        if done > 0.5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(progress.ProgressLine, "__call__", interrupt)
+    done = invoke(*pair, "--contexts", "0", "--repetitions", "200", "--json")
+    assert done.exit_code == 130
+    found = json.loads(done.stdout)
+    assert not found["complete"]
+    assert [len(size["seconds"]) for size in found["passes"][0]["sizes"]] == [200] * len(SIZES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--contexts", "a,b"], "--contexts is numbers of tokens with commas, such as 0,512, not 'a,b'."),
+        (["--contexts", "-1"], "--contexts is numbers of tokens"),
+        (["--plot", "costs.pdf"], "--plot writes .svg or .png"),
+        (["--plot", "/nowhere/costs.svg"], "there is no directory '/nowhere'"),
+        (["--repetitions", "0"], "0 is not in the range"),
+        (["--minutes", "0"], "0.0 is not in the range"),
+    ],
+)
+def test_bad_input_is_answered_before_anything_is_loaded(arguments: list[str], sentence: str) -> None:
+    assert sentence in one_sentence(spectui("costs", "-m", "none.gguf", *arguments), 2)

@@ -1,0 +1,287 @@
+"""T(n): what passes over n = 1..32 tokens take, of both models, at several context lengths; and what follows for draft-max.
+
+`engine/costs.py` measures a few sizes while a pair is loaded. Here every size is measured several times, so that the steps of
+the kernels show.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from spectui.engine.events import Message
+from spectui.measure.prompts import PAGE
+from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.value import expected_tokens
+
+if TYPE_CHECKING:
+    from spectui.engine.session import Session
+    from spectui.llama.context import Context
+
+SIZES = tuple(range(1, 33))
+"""Tokens in a pass."""
+
+CONTEXTS = (0, 512, 2048)
+"""Tokens of context before the pass."""
+
+REPETITIONS = 5
+
+_SHARES = {"target": 3.0, "draft": 1.0}
+"""How the time is divided between the models; what one does not need is left for the next."""
+
+STEEP = 2.0
+"""A step rises at least this many times as much as a token more in the pass costs on average."""
+
+_VISIBLE = 0.05
+"""A step is at least this share of the pass."""
+
+_ACCEPTANCES = tuple(n / 20 for n in range(4, 20))
+"""Acceptances for which the best length of a draft is looked for: 20 to 95 %."""
+
+_AS_GOOD = 0.98
+"""A length is good where some acceptance lets it reach this share of the best length's speed."""
+
+Role = Literal["target", "draft"]
+Progress = Callable[[float, str], None]
+"""Called with the share of the work that is done, 0..1, and what is measured now."""
+
+
+@dataclass
+class Passes:
+    """Seconds of every pass of one model behind `context` tokens, by its size.
+
+    The target computes logits for each token of a pass, as it does for a draft; the draft model for the last one alone, as it
+    does when it catches up.
+    """
+
+    model: Role
+    context: int
+    seconds: dict[int, list[float]] = field(default_factory=dict)
+
+    @property
+    def medians(self) -> dict[int, float]:
+        """Size -> median seconds, by size."""
+        return {n: float(np.median(self.seconds[n])) for n in sorted(self.seconds)}
+
+    def spread(self, n: int) -> float | None:
+        """Distance between the quartiles, as a share of the median; None for fewer than 3 passes."""
+        seconds = self.seconds.get(n, [])
+        if len(seconds) < 3:
+            return None
+        low, middle, high = np.quantile(seconds, [0.25, 0.5, 0.75])
+        return float((high - low) / middle)
+
+    @property
+    def typical_spread(self) -> float | None:
+        """The median of all sizes' spreads."""
+        known = [spread for spread in map(self.spread, self.seconds) if spread is not None]
+        return float(np.median(known)) if known else None
+
+    @property
+    def steps(self) -> list[int]:
+        """Sizes from which a pass takes notably longer (see `steps`)."""
+        medians = self.medians
+        return steps(medians, {n: (self.spread(n) or 0.0) * medians[n] for n in medians})
+
+
+@dataclass
+class Measurement:
+    """What was measured, as far as it came; every cell has passes over one token. `stopped`: before all repetitions."""
+
+    cells: list[Passes] = field(default_factory=list)
+    stopped: bool = False
+
+    def of(self, model: Role, context: int | None = None) -> Passes | None:
+        """The passes of a model at this context length, or at the shortest that was measured."""
+        return next((each for each in self.cells if each.model == model and context in (None, each.context)), None)
+
+    def costs(self) -> CostModel:
+        """The same in the policies' terms, for the shortest context."""
+        target, draft = self.of("target"), self.of("draft")
+        drafting = DraftCost()
+        if draft is not None:
+            single, double = draft.medians[1], draft.medians.get(2, draft.medians[1])
+            # After a draft that was accepted whole, a round begins with two tokens, else with one.
+            drafting = DraftCost((single + double) / 2, single)
+        return CostModel(VerifyCost(target.medians if target is not None else {}, 1.0), drafting)
+
+
+def measure(
+    session: Session,
+    contexts: Sequence[int] = CONTEXTS,
+    repetitions: int = REPETITIONS,
+    seconds: float = float("inf"),
+    progress: Progress = lambda done, what: None,
+) -> Measurement:
+    """Measure the loaded pair for at most so many seconds. `session.stop` ends it; what was measured until then is returned.
+
+    Contexts that do not fit are left out. Behind a long text the target has the attention that a chat with such a text has.
+    """
+    found = Measurement()
+    draft = session.draft_context
+    roles: list[Role] = ["target"] if draft is None else ["target", "draft"]
+    plan = [(role, context) for context in sorted(set(contexts)) for role in roles]
+    begun = perf_counter()
+    try:
+        for at, (role, length) in enumerate(plan):
+            context, tokens = _prepared(session, length)
+            if role == "draft":
+                assert draft is not None
+                context = draft
+            if length + SIZES[-1] > context.n_ctx:
+                continue
+            cell = Passes(role, length)
+            found.cells.append(cell)
+            left = begun + seconds - perf_counter()
+            share = _SHARES[role] / sum(_SHARES[later] for later, _ in plan[at:])
+            what = f"the {role} behind {length} tokens"
+
+            def told(done: float, at: int = at, what: str = what) -> None:
+                progress((at + done) / len(plan), what)
+
+            told(0.0)
+            own = [token % context.n_vocab for token in tokens]
+            complete = _measure(context, own, cell, repetitions, perf_counter() + left * share, told)
+            found.stopped |= not complete
+    except Interrupted:
+        found.stopped = True
+    finally:
+        found.cells = [cell for cell in found.cells if cell.seconds.get(1)]
+        for used in (session.target_context, draft):
+            if used is not None:
+                used.truncate(0)
+    return found
+
+
+def _prepared(session: Session, length: int) -> tuple[Context, list[int]]:
+    """The target's context, and the tokens of a text that is longer than `length` tokens and a pass."""
+    text = PAGE
+    while True:
+        context, tokens = session.context_and_prompt([Message("user", text)])
+        if len(tokens) >= length + SIZES[-1] or len(tokens) > context.n_ctx:
+            return context, tokens
+        text += "\n" + text
+
+
+def _measure(
+    context: Context, tokens: Sequence[int], cell: Passes, repetitions: int, until: float, told: Callable[[float], None]
+) -> bool:
+    """Fill the cell; False if the time did not suffice. The sizes are in another order each time, so that a slow moment meets
+    other ones. Raises Interrupted."""
+    shuffled = random.Random(cell.context)
+    order = list(SIZES)
+    _restore(context, tokens, cell.context)
+    context.evaluate(tokens[cell.context : cell.context + 2], 1)  # the first pass sets things up
+    for repetition in range(repetitions):
+        shuffled.shuffle(order)
+        order.sort(key=lambda n: n != 1)  # first what all others are compared with
+        for number, n in enumerate(order):
+            if perf_counter() > until and cell.seconds:
+                return False
+            # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change.
+            for _ in range(2 if n == 1 else 1):
+                _restore(context, tokens, cell.context)
+                begun = perf_counter()
+                context.evaluate(tokens[cell.context : cell.context + n], n if cell.model == "target" else 1)
+                took = perf_counter() - begun
+            cell.seconds.setdefault(n, []).append(took)
+            told((repetition + (number + 1) / len(order)) / repetitions)
+    return True
+
+
+def _restore(context: Context, tokens: Sequence[int], length: int) -> None:
+    """Make the context hold the first `length` tokens. A recurrent one may have lost some."""
+    context.truncate(length)
+    held = len(context.tokens)
+    if held < length:
+        context.evaluate(tokens[held:length], 0)
+
+
+def steps(seconds: Mapping[int, float], noise: Mapping[int, float] | None = None) -> list[int]:
+    """Sizes n at which the cost steps.
+
+    L(n) is the cheapest pass over at least n tokens, so a pass that was disturbed is no step where a larger one costs less.
+    A step: L(n) is above L(n - 1) by more than STEEP times what a token more costs on average, by more than 5 % of L(n), and by
+    more than such passes scatter (`noise`: the distance between their quartiles, in seconds). The largest size is none, because
+    nothing confirms it.
+    """
+    sizes = sorted(seconds)
+    if len(sizes) < 3:
+        return []
+    noise = noise or {}
+    cheapest = {n: min((m for m in sizes if m >= n), key=seconds.__getitem__) for n in sizes}
+    least = {n: seconds[cheapest[n]] for n in sizes}
+    average = (least[sizes[-1]] - least[sizes[0]]) / (sizes[-1] - sizes[0])
+    return [
+        n
+        for before, n in pairwise(sizes[:-1])
+        if least[n] - least[before]
+        > max(STEEP * average * (n - before), _VISIBLE * least[n], *(noise.get(cheapest[m], 0.0) for m in (before, n)))
+    ]
+
+
+class Advice(NamedTuple):
+    """`best`: the values of draft-max worth setting. `never`: runs of lengths (first, last) that no acceptance makes good."""
+
+    best: tuple[int, ...]
+    never: tuple[tuple[int, int], ...]
+    sentence: str
+
+
+def advise(costs: CostModel, found: Sequence[int], longest: int = SIZES[-1] - 1) -> Advice:
+    """Which draft-max to set. `found`: the steps of the target's cost.
+
+    For acceptances of 20 to 95 % the speed of each length is `expected_tokens / (T(m + 1) + time to draft m)`. A length is good
+    if at some of them it reaches 98 % of the best one's speed; of neighbouring good lengths the longest is named, because it
+    costs little more than the others and bounds them.
+    """
+    lengths = range(longest + 1)
+    times = [costs.verify(m + 1, 0) + costs.drafting(m) for m in lengths]
+    good: set[int] = set()
+    for acceptance in _ACCEPTANCES:
+        speeds = [expected_tokens(acceptance, m) / times[m] for m in lengths]
+        good.update(m for m in lengths if speeds[m] >= _AS_GOOD * max(speeds))
+    best = tuple(last for _, last in _runs(sorted(good - {0})))
+    never = tuple(_runs([m for m in lengths if m and m not in good]))
+    if not best:
+        return Advice((), never, "No draft: at no acceptance up to 95 % does one bring more than it costs.")
+    inner = [run for run in never if run[1] < longest]
+    beyond = len(inner) < len(never)
+    sentence = f"draft-max {_listed([str(m) for m in best], 'or')}"
+    if inner:
+        sentence += f"; never {_listed([_run(run) for run in inner], 'or')}"
+    if beyond:
+        sentence += f", and no more than {best[-1]}" if inner else "; no more"
+    reasons = [
+        n for n in found if any(first < n <= last + 1 for first, last in inner) or (beyond and n == best[-1] + 2)
+    ]
+    if reasons:
+        sentence += f": the cost steps at {_listed([str(n) for n in reasons], 'and')}"
+    return Advice(best, never, sentence + ".")
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def _run(run: tuple[int, int]) -> str:
+    return f"{run[0]}" if run[0] == run[1] else f"{run[0]} to {run[1]}"
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    """ "3, 7 or 15"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -1,0 +1,1 @@
+"""What was measured, as text, JSON and plots."""

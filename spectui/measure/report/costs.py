@@ -1,0 +1,249 @@
+"""The costs of passes as text, JSON and a plot."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spectui.engine.events import Loaded, ModelInfo
+from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
+from spectui.measure.report.plots import new_figure, save_plot
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
+from spectui.store.export import finite
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCHEMA = "spectui.costs/1"
+
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+ACCEPTANCES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+_BAR = 24
+"""Characters of the longest bar."""
+
+_SCATTERED = 0.1
+"""From this typical spread on, the reader is told that the machine was not quiet."""
+
+STEP_RULE = (
+    "* a step. L(n) is the cheapest pass over at least n tokens; it steps where L(n) - L(n - 1) is more than "
+    f"{STEEP:g} times its\n  average rise, more than 5 % of L(n), and more than such passes scatter."
+)
+
+
+def batch_speeds(passes: Passes) -> list[float] | None:
+    """Tokens per second of a pass over 1, 2, ... tokens; None where a size is missing."""
+    medians = passes.medians
+    return [n / medians[n] for n in SIZES] if set(SIZES) <= medians.keys() else None
+
+
+def cpp_lines(found: Measurement) -> Iterator[str]:
+    """The constants that the profile-guided drafting of llama.cpp's discussion #10466 takes."""
+    target, draft = found.of("target"), found.of("draft")
+    speeds = batch_speeds(target) if target is not None else None
+    if speeds is None:
+        return
+    yield f"const std::vector<float> model_batch_speeds = {{ {', '.join(f'{speed:.3f}' for speed in speeds)} }};"
+    if draft is not None:
+        yield f"const float draft_tg_speed = {1 / draft.medians[1]:.3f};"
+
+
+def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
+    """Everything that was measured, and what follows."""
+    target = found.of("target")
+    if target is None:
+        yield "Nothing was measured."
+        return
+    costs = found.costs()
+    yield from model_lines(loaded, costs)
+    for role in ("target", "draft"):
+        cells = [cell for cell in found.cells if cell.model == role]
+        if cells:
+            yield ""
+            yield from _table(cells)
+    if any(cell.steps for cell in found.cells):
+        yield STEP_RULE
+    yield from remarks(found)
+    yield ""
+    yield from payoff_lines(loaded, costs, target.context)
+    yield f"As a fixed length: {advise(costs, target.steps).sentence}"
+    if loaded.target.remark:
+        yield f"Of the target: {loaded.target.remark}."
+    constants = list(cpp_lines(found))
+    if constants:
+        yield ""
+        yield "For the profile-guided drafting of llama.cpp's discussion #10466, in tokens per second:"
+        yield from constants
+
+
+def remarks(found: Measurement) -> Iterator[str]:
+    """What limits the figures."""
+    if found.stopped:
+        yield "Stopped before all repetitions: these are the medians of what was measured."
+    spreads = [cell.typical_spread for cell in found.cells if cell.typical_spread is not None]
+    if spreads:
+        yield f"Passes of one size scatter by {max(spreads):.0%} (distance of the quartiles), medians of {_counts(found)}."
+        if max(spreads) > _SCATTERED:
+            yield "That is much: something else used the machine, so small steps may be none."
+    else:
+        yield f"Medians of {_counts(found)}: too few to tell how much they scatter."
+
+
+def _counts(found: Measurement) -> str:
+    counts = [len(seconds) for cell in found.cells for seconds in cell.seconds.values()]
+    low, high = min(counts), max(counts)
+    return f"{high} passes each" if low == high else f"{low} to {high} passes each"
+
+
+def _table(cells: Sequence[Passes]) -> Iterator[str]:
+    """A line a size: milliseconds, and times the pass over one token, at each context length; and a bar for the first one."""
+    medians = [cell.medians for cell in cells]
+    marked = [set(cell.steps) for cell in cells]
+    model = cells[0].model
+    yield f"The {model}'s passes over n tokens: ms, and times a pass over one."
+    yield f"{'n':>4}" + "".join(f"{_behind(cell.context):>19}" for cell in cells)
+    longest = max(medians[0].values())
+    for n in SIZES:
+        line = f"{n:>4}"
+        for table, steps in zip(medians, marked, strict=True):
+            mark = "*" if n in steps else " "
+            known = n in table
+            line += f"{table[n] * 1e3:>11.1f}{table[n] / table[1]:>7.2f}{mark}" if known else f"{'-':>11}{'-':>7} "
+        yield (line + "  " + "█" * round(_BAR * medians[0].get(n, 0.0) / longest)).rstrip()
+
+
+def _behind(context: int) -> str:
+    return f"behind {context} " if context else "empty context "
+
+
+def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
+    """What a plain token and a drafted one cost."""
+    plain = costs.verify(1, 0)
+    speed = f"{plain * 1e3:.1f} ms a token without speculation, {1 / plain:.1f} tokens a second"
+    yield f"target  {loaded.target.description}: {speed}"
+    if loaded.draft is None:
+        yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
+    elif costs.draft.next:
+        first, each = costs.drafting(1), costs.drafting(2) - costs.drafting(1)
+        yield (
+            f"draft   {loaded.draft.description}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
+            f"draft, which catches up, {first * 1e3:.1f} ms"
+        )
+    else:
+        yield f"draft   {loaded.draft.description}: not measured"
+
+
+class _Payoff:
+    """What rounds cost by the length of their draft, in plain passes."""
+
+    def __init__(self, costs: CostModel) -> None:
+        plain = costs.verify(1, 0)
+        lengths = range(max(LENGTHS) + 1)
+        self.passes = [costs.verify.least(length + 1, 0) / plain for length in lengths]
+        self.times = [self.passes[length] + costs.drafting(length) / plain for length in lengths]
+
+
+def payoff_lines(loaded: Loaded, costs: CostModel, context: int = 0) -> Iterator[str]:
+    """For each length of a draft: its costs, the acceptance from which it pays, and its speed at some acceptances."""
+    yield _row("drafted", "pass", "round", "pays from", [f"at {acceptance:.0%}" for acceptance in ACCEPTANCES])
+    payoff = _Payoff(costs)
+    for length in LENGTHS:
+        time = payoff.times[length]
+        needed = break_even_at(length, time, 1.0)
+        yield _row(
+            str(length),
+            f"{payoff.passes[length]:.2f}",
+            f"{time:.2f}",
+            "never" if needed is None else f"{needed:.0%}",
+            [f"{expected_tokens(acceptance, length) / time:.2f}x" for acceptance in ACCEPTANCES],
+        )
+    yield ""
+    lowest = break_even(payoff.times, 1.0)
+    behind = f" behind {context} tokens" if context else ""
+    if lowest is None:
+        yield (
+            f"Pass and round are in plain passes{behind}. Drafting by this model cannot pay here: take a smaller one, or one "
+            "with fewer bits a weight. Repetitions cost the pass alone, and can (--drafter suffix)."
+        )
+    else:
+        yield (
+            f"Pass and round are in plain passes{behind}. It pays where more than {lowest:.0%} of the drafted tokens are "
+            "accepted."
+        )
+
+
+def _row(drafted: str, verify: str, round: str, needed: str, speeds: Sequence[str]) -> str:
+    return f"{drafted:>7}  {verify:>5}  {round:>5}  {needed:>9}" + "".join(f"{speed:>9}" for speed in speeds)
+
+
+def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) -> dict[str, Any]:
+    """The object that `spectui costs --json` prints; every figure of the text can be computed from its `seconds`.
+
+    `busy`: the process that used the machine, "" for none. `stolen`: share of the cores that a shared host gave others. 0..1
+    """
+    costs, target = found.costs(), found.of("target")
+    whole: dict[str, Any] = finite(
+        {
+            "schema": SCHEMA,
+            "model": _model(loaded.target),
+            "draft": _model(loaded.draft) if loaded.draft else None,
+            "settings": dataclasses.asdict(loaded.setup),
+            "busy": busy,
+            "stolen": stolen,
+            "complete": not found.stopped,
+            "passes": [_cell(cell) for cell in found.cells],
+            "draft_cost": {"first_s": costs.draft.first or None, "next_s": costs.draft.next or None},
+            "batch_speeds": batch_speeds(target) if target is not None else None,
+            "advice": advise(costs, target.steps)._asdict() if target is not None else None,
+        }
+    )
+    return whole
+
+
+def _cell(cell: Passes) -> dict[str, Any]:
+    sizes = [
+        {"tokens": n, "median_s": median, "spread": cell.spread(n), "step": n in cell.steps, "seconds": cell.seconds[n]}
+        for n, median in cell.medians.items()
+    ]
+    return {"model": cell.model, "context": cell.context, "sizes": sizes}
+
+
+def _model(info: ModelInfo) -> dict[str, Any]:
+    return {
+        "path": info.path,
+        "description": info.description,
+        "parameters": info.parameters,
+        "bytes": info.bytes,
+        "remark": info.remark,
+    }
+
+
+def draw(loaded: Loaded, found: Measurement) -> Figure:
+    """A panel a model: milliseconds by tokens in the pass, a line a context length, steps marked."""
+    models = [("target", loaded.target)] + ([("draft", loaded.draft)] if found.of("draft") and loaded.draft else [])
+    figure, panels = new_figure(len(models))
+    for axes, (role, info) in zip(panels, models, strict=True):
+        for cell in found.cells:
+            if cell.model != role:
+                continue
+            medians = cell.medians
+            (line,) = axes.plot(
+                [*medians], [1e3 * each for each in medians.values()], marker=".", label=_behind(cell.context).strip()
+            )
+            steps = cell.steps
+            axes.plot(
+                steps, [1e3 * medians[n] for n in steps], "o", fillstyle="none", color=line.get_color(), markersize=10
+            )
+        axes.set(title=f"{role}: {info.description}", xlabel="tokens in the pass", ylabel="ms")
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(title="circle: a step" if any(cell.steps for cell in found.cells if cell.model == role) else None)
+    return figure
+
+
+def plot(loaded: Loaded, found: Measurement, file: Path) -> None:
+    """Write the plot. Raises SpectuiError."""
+    save_plot(draw(loaded, found), file)

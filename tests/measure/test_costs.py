@@ -1,0 +1,126 @@
+"""What passes cost by their size, where the cost steps, and what follows for draft-max."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from spectui.engine.session import Session
+from spectui.llama.context import Context
+from spectui.measure.costs import SIZES, Measurement, Passes, advise, measure, steps
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from tests.measure.models import tiny_setup
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    session = Session(lambda event: None)
+    session.load(tiny_setup(tmp_path_factory.mktemp("models")))
+    yield session
+    session.close()
+
+
+def stairs(*risers: int, tread: float = 0.01, riser: float = 0.5) -> dict[int, float]:
+    """A cost that rises by `tread` with each token, and by `riser` more at each of these sizes."""
+    return {n: 1 + tread * (n - 1) + riser * sum(n >= step for step in risers) for n in SIZES}
+
+
+def test_a_step_is_where_the_cost_rises_much_more_than_on_average() -> None:
+    assert steps(stairs(5, 9, 17)) == [5, 9, 17]
+    assert steps({n: float(n) for n in SIZES}) == []
+
+
+def test_a_disturbed_pass_is_no_step() -> None:
+    costs = stairs(9)
+    costs[4] += 0.6
+    assert steps(costs) == [9]
+    costs[32] += 3  # nothing larger shows whether it was disturbed
+    assert 32 not in steps(costs)
+
+
+def test_a_rise_within_the_scatter_is_no_step() -> None:
+    costs = stairs(9)
+    assert steps(costs, {9: 0.6}) == []
+    assert steps(costs, {9: 0.4, 20: 2.0}) == [9]
+
+
+def test_kernels_that_take_rows_in_groups() -> None:
+    """Q8_0 with AVX-512, as llama-bench measured it: 8 rows cost less than 6, and 12 less than 9."""
+    times = (1.0, 1.11, 1.24, 1.36, 1.96, 2.11, 2.22, 1.95, 2.58, 2.37, 3.28, 2.80, 3.56, 3.60)
+    sizes = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 18)
+    assert steps(dict(zip(sizes, times, strict=True))) == [5, 9, 17]
+
+
+def test_the_ends_of_the_treads_are_advised() -> None:
+    costs = CostModel(VerifyCost(stairs(5, 17, riser=1.0), 1.0), DraftCost(0.02, 0.02))
+    found = advise(costs, [5, 17])
+    assert found.best == (3, 15)
+    assert found.never == ((4, 13), (16, 31))
+    assert found.sentence == "draft-max 3 or 15; never 4 to 13, and no more than 15: the cost steps at 5 and 17."
+    dear = advise(CostModel(VerifyCost(stairs(5, 17, riser=1.0), 1.0), DraftCost(0.3, 0.3)), [5, 17])
+    assert dear.sentence == "draft-max 3; no more: the cost steps at 5."
+
+
+def test_no_draft_is_advised_where_none_pays() -> None:
+    costs = CostModel(VerifyCost({n: float(n) for n in SIZES}, 1.0), DraftCost(0.5, 0.5))
+    found = advise(costs, [])
+    assert found.best == () and found.sentence.startswith("No draft")
+
+
+def test_every_size_is_measured_at_every_context(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int, int, int]] = []
+    evaluate = Context.evaluate
+
+    def spied(self: Context, tokens: list[int], rows: int) -> object:
+        role = "draft" if self is session.draft_context else "target"
+        seen.append((role, len(self.tokens), len(tokens), rows))
+        return evaluate(self, tokens, rows)
+
+    monkeypatch.setattr(Context, "evaluate", spied)
+    found = measure(session, [128, 0, 10_000], repetitions=2)
+    assert [(cell.model, cell.context) for cell in found.cells] == [
+        ("target", 0), ("draft", 0), ("target", 128), ("draft", 128),
+    ]  # fmt: skip
+    for cell in found.cells:
+        assert {n: len(seconds) for n, seconds in cell.seconds.items()} == dict.fromkeys(SIZES, 2)
+    assert not found.stopped
+    for n in SIZES:
+        for context in (0, 128):
+            # The target computes logits for every token of a draft, the draft model for its next token.
+            assert seen.count(("target", context, n, n)) >= 2
+            assert seen.count(("draft", context, n, 1)) >= 2
+    sizes = [size for role, context, size, rows in seen if (role, context) == ("target", 128)]
+    assert any(b < a for a, b in pairwise(sizes[3:35])), "in another order than by size"
+    assert session.target_context is not None and session.target_context.tokens == []
+
+
+def test_what_was_measured_is_kept_when_it_is_stopped(session: Session) -> None:
+    def progress(done: float, what: str) -> None:
+        if what.startswith("the draft"):
+            session.stop()
+
+    found = measure(session, [0], repetitions=3, progress=progress)
+    session._interrupt.clear()
+    assert found.stopped
+    target = found.of("target")
+    assert target is not None and all(len(target.seconds[n]) == 3 for n in SIZES)
+    assert found.of("draft") is None
+
+
+def test_the_time_is_bounded(session: Session) -> None:
+    found = measure(session, [0, 64], repetitions=1000, seconds=0.0)
+    assert found.stopped
+    assert [set(cell.seconds) for cell in found.cells] == [{1}] * 4
+
+
+def test_the_costs_are_those_of_the_shortest_context() -> None:
+    target = Passes("target", 0, {1: [2.0, 1.0, 3.0], 2: [4.0, 4.0, 4.0]})
+    behind = Passes("target", 512, {1: [9.0]})
+    draft = Passes("draft", 0, {1: [0.1], 2: [0.3]})
+    costs = Measurement([target, draft, behind]).costs()
+    assert costs.verify(1, 0) == 2.0 and costs.verify(2, 0) == 4.0
+    assert costs.drafting(1) == pytest.approx(0.2) and costs.drafting(3) == pytest.approx(0.4)
+    assert target.spread(1) == pytest.approx(0.5)
+    assert behind.spread(1) is None
