@@ -37,6 +37,7 @@ class Decoder:
         is_end: Callable[[int], bool],
         cancelled: Cancelled,
         notice: Callable[[str], None],
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
         """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order."""
         self.target = target
@@ -48,6 +49,7 @@ class Decoder:
         self._is_end = is_end
         self._cancelled = cancelled
         self._notice = notice
+        self._clock = clock
         self._emitted = 0
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
@@ -57,9 +59,9 @@ class Decoder:
             self.reason = StopReason.CONTEXT
             return
         try:
-            began, before = perf_counter(), common_prefix(self.target.tokens, self.tokens)
+            began, before = self._clock(), common_prefix(self.target.tokens, self.tokens)
             feed(self.target, self.tokens[:-1], self._cancelled, progress)
-            read, seconds = len(self.target.tokens) - before, perf_counter() - began
+            read, seconds = len(self.target.tokens) - before, self._clock() - began
             self._guarded(lambda: self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled))
         except Interrupted:
             self.reason = StopReason.CANCELLED
@@ -89,20 +91,20 @@ class Decoder:
 
     def _round(self, index: int, knobs: Knobs, limit: int) -> Round:
         """Draft, evaluate the draft in one target pass, keep what the target chose."""
-        started = perf_counter()
+        started = self._clock()
         position = len(self.tokens)
         drafted, sent, reason = self._draft(knobs, max(limit, 0))
-        drafted_at = perf_counter()
+        drafted_at = self._clock()
 
         pending = self.tokens[len(self.target.tokens) :]
         batch = pending + [candidate.id for candidate in drafted[:sent]]
         unread = self.strategy.unread_rows(len(batch), position, self.target.n_ctx - position - sent)
         rows = self.target.evaluate(batch + batch[-1:] * unread, rows=sent + 1 + unread)[: sent + 1]
-        verified_at = perf_counter()
+        verified_at = self._clock()
 
         choices = self._verify(rows, drafted[:sent], knobs)
         likeliest = self._likeliest(rows, choices)
-        chosen_at = perf_counter()
+        chosen_at = self._clock()
         self.target.truncate(len(self.tokens) - 1)
 
         verify = self.strategy.costs.verify
@@ -117,7 +119,7 @@ class Decoder:
             draft_s=drafted_at - started,
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
-            seconds=perf_counter() - started,
+            seconds=self._clock() - started,
             pass_size=len(batch) + unread,
             reason=reason,
             likeliest=likeliest,

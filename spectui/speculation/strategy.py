@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from spectui.knobs import Knobs
@@ -21,9 +21,16 @@ from spectui.speculation.records import Candidate, Reason, Round
 class Strategy:
     """Lives as long as the pair is loaded: what it learns serves the next reply."""
 
-    def __init__(self, model: DraftModel | None, costs: CostModel, past: SuffixAutomaton | None = None) -> None:
+    def __init__(
+        self,
+        model: DraftModel | None,
+        costs: CostModel,
+        past: SuffixAutomaton | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
         """`past`: replies of other conversations, for the suffix drafter."""
         self.costs = costs
+        self._clock = clock
         self.longest: int | None = None
         """Most tokens that may be drafted whatever the knobs say (--strict); None for no bound."""
         self.fills = True
@@ -33,7 +40,8 @@ class Strategy:
         self.model = model
         """The draft model; None without one."""
         self._model = model  # None too after it failed in this reply
-        self._suffix = SuffixDrafter(past)
+        self.suffix = SuffixDrafter(past)
+        """Proposes repetitions."""
         self._policies: dict[str, Policy] = {"auto": self.auto, "fixed": FixedPolicy(), "profile": ProfilePolicy(costs)}
 
     def begin_conversation(self) -> None:
@@ -48,12 +56,12 @@ class Strategy:
         self._model = self.model
         self.auto.begin_reply()
         self.prefill.begin_reply(read, seconds)
-        self._suffix.prepare(tokens, cancelled)
+        self.suffix.prepare(tokens, cancelled)
         model = self._reading_model(knobs, tokens)
         if model is not None:
-            lag, began = model.lag(tokens), perf_counter()
+            lag, began = model.lag(tokens), self._clock()
             model.prepare(tokens, cancelled)
-            self.prefill.observe_reading(lag - model.lag(tokens), perf_counter() - began)
+            self.prefill.observe_reading(lag - model.lag(tokens), self._clock() - began)
 
     def at(self, knobs: Knobs, tokens: Sequence[int], limit: int) -> tuple[Drafter | None, Policy, DraftValue]:
         """The drafter and the policy that these knobs ask for, and what a draft of at most `limit` tokens is worth there."""
@@ -63,8 +71,8 @@ class Strategy:
         model = self._reading_model(knobs, tokens)
         value = self.auto.value(len(tokens), limit)
         if knobs.drafter == "auto":
-            return MixedDrafter(self._suffix, model, value), policy, value
-        drafters: dict[str, Drafter | None] = {"model": model, "suffix": self._suffix}
+            return MixedDrafter(self.suffix, model, value), policy, value
+        drafters: dict[str, Drafter | None] = {"model": model, "suffix": self.suffix}
         return drafters.get(knobs.drafter), policy, value
 
     def unread_rows(self, rows: int, context: int, room: int) -> int:

@@ -9,29 +9,29 @@ It takes a minute, and what it says is the same everywhere.
 
     python -m tests.benchmarks.replay --record q8 --models DIR
 
-makes the recordings (16 drafted tokens at each of the places of nine replies: a quarter of an hour for a 0.5B on two cores).
+makes the recordings, which are traces (16 drafted tokens at each position of twelve replies: a quarter of an hour for a 0.5B
+on two cores).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from statistics import geometric_mean
 
-from spectui.engine.events import Message
+from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Setup
+from spectui.measure.traces.format import Drafts, Encoder
+from spectui.measure.traces.replies import replies
 from spectui.speculation.evaluator import Evaluator, feed
-from spectui.speculation.sampling import confidence, probability
-from spectui.speculation.strategy import Strategy
+from spectui.speculation.sampling import confidence
 from tests.benchmarks.prompts import PROMPTS
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, recorded, replay
 
 _LONGEST = 16
-"""Tokens drafted at each place."""
+"""Tokens drafted at each position."""
 
 _HOPELESS = 0.01
 """Where the whole draft is as unlikely as this, nothing is recorded any more: no policy drafts as far."""
@@ -40,8 +40,8 @@ _HOPELESS = 0.01
 _CHATS = 24
 
 
-def record(pair: str, models: Path, predict: int, names: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """The recordings of a pair, by the names of the prompts."""
+def record(pair: str, models: Path, predict: int, names: list[str], folder: Path) -> None:
+    """Write a trace of the reply to each of these prompts into the folder, with what was drafted at each position."""
     target, draft, flash_attn = PAIRS[pair]
     spectui = Spectui(
         Setup(
@@ -52,22 +52,22 @@ def record(pair: str, models: Path, predict: int, names: list[str]) -> Iterator[
         ),
         predict,
     )
+    folder.mkdir(exist_ok=True)
     for name in names:
-        prompt = PROMPTS[name]
-        spectui.run(PLAIN, prompt)
-        memory, begun = spectui._session.context_and_prompt([Message("user", prompt)])
-        model = spectui._pair.draft_context
-        text, begin = list(memory.tokens), len(begun)
-        chains = None if model is None else [_chain(model, text[:end]) for end in range(begin, len(text))]
+        events: list[Event] = []
+        with spectui._session.listening(events.append):
+            spectui.run(PLAIN, PROMPTS[name])
+        (reply,) = replies(events)
+        model, text, begin = spectui._pair.draft_context, reply.tokens, len(reply.asked.tokens)
+        encoder = Encoder(PLAIN)
+        lines = [encoder.header()]
+        for event in events:
+            if isinstance(event, RoundDone) and model is not None:
+                position = event.round.position
+                lines.append(encoder.line(Drafts(position, tuple(_chain(model, text[:position])))) or b"")
+            lines.append(encoder.line(event) or b"")
+        (folder / f"{name}.jsonl").write_bytes(b"".join(lines))
         print(f"{name}: {len(text) - begin} tokens", flush=True)
-        yield name, {"tokens": text, "prompt": begin, "sure": _sure(memory, text, begin), "chains": chains}
-
-
-def _sure(target: Evaluator, text: list[int], begin: int) -> list[float]:
-    """The target's probability of each token of the reply."""
-    feed(target, text[: begin - 1], lambda: False)
-    rows = (target.evaluate([before], 1)[0] for before in text[begin - 1 : -1])
-    return [round(probability(row, token), 3) for row, token in zip(rows, text[begin:], strict=True)]
 
 
 def _chain(model: Evaluator, text: list[int]) -> list[tuple[int, float]]:
@@ -89,9 +89,9 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
     first, later = [], []
     for seed in range(_CHATS):
         chance = Random(seed)
-        strategy = Strategy(None, costs.model(recordings[0].chains is not None))
+        simulator = costs.simulator(recordings)
         begins = ((each, chance.randrange(0, min(each.length - 48, 65))) for each in chance.sample(recordings, 6))
-        pays = [replay(each.begun_at(place), costs, KNOBS, strategy) for each, place in begins]
+        pays = [replay(each.begun_at(place), costs, KNOBS, simulator) for each, place in begins]
         first.append(pays[0])
         later += pays[1:]
     return first, later
@@ -100,7 +100,7 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
 def report() -> None:
     """The table."""
     for pair, machines in MACHINES.items():
-        recordings = recorded(RECORDED / f"{pair}.json")
+        recordings = recorded(RECORDED / pair)
         print(f"\n{pair}, auto / plain\n")
         print(f"| machine | {' | '.join(recordings)} | worst | mean | of chats: first | later | of those below 1 |")
         print("| --- " * (len(recordings) + 6) + "|")
@@ -124,12 +124,7 @@ def main() -> None:
     if args.record is None:
         report()
         return
-    file = RECORDED / f"{args.record}.json"
-    found = json.loads(file.read_text()) if file.exists() else {}
-    for name, recording in record(args.record, args.models, args.predict, args.prompts):
-        found[name] = recording
-        lines = (f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in found.items())
-        file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    record(args.record, args.models, args.predict, args.prompts, RECORDED / args.record)
 
 
 if __name__ == "__main__":

@@ -1,72 +1,37 @@
 """Recorded texts on machines of known costs: the policy decides again as in the real program, and no noise blurs what it gains.
 
-A recording holds what a target wrote, greedily, how sure it was, and what its draft model would have drafted at each place of
-that. A machine is a table of what passes cost. The rounds are those of `Decoder`; only the two models and the clock are made
-up. Reading the prompt takes no time here.
+A recording is a trace of what a target wrote, greedily, with what its draft model would have drafted at each position of
+that. A machine is a table of what passes cost. Reading the prompt takes no time here.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from unittest.mock import patch
-
-import numpy as np
-from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-from spectui.speculation import decoder
-from spectui.speculation import strategy as strategies
-from spectui.speculation.decoder import Decoder
-from spectui.speculation.drafters import model as drafters
-from spectui.speculation.drafters.model import ModelDrafter
-from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
-from spectui.speculation.evaluator import common_prefix
+from spectui.measure.traces.reader import Trace
+from spectui.measure.traces.replies import replies
+from spectui.measure.traces.simulation import Machine, Recording, Simulator
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.sampling import CONFIDENCE_TOKENS
-from spectui.speculation.strategy import Strategy
-
-_NEVER = -1e4
-"""A logit that is never chosen."""
-
-_SPARE = CONFIDENCE_TOKENS
-"""Ids that no text has: 0 for what lies behind the recording, and the others, which share the rest of a confidence."""
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A text, and what was drafted at each place of the reply."""
-
-    tokens: list[int]
-    """Prompt and reply."""
-    prompt: int
-    """Tokens of the prompt."""
-    sure: list[float]
-    """Per token of the reply: the target's probability of it."""
-    chains: list[list[tuple[int, float]]] | None
-    """Per place of the reply: the tokens that the draft model would go on with, its confidence in each; None without one."""
-
-    @property
-    def length(self) -> int:
-        """Tokens of the reply."""
-        return len(self.tokens) - self.prompt
-
-    def begun_at(self, place: int) -> Recording:
-        """The reply from there on; what stood before it counts as prompt."""
-        chains = None if self.chains is None else self.chains[place:]
-        return replace(self, prompt=self.prompt + place, sure=self.sure[place:], chains=chains)
-
+from tests.benchmarks.prompts import PROMPTS
 
 RECORDED = Path(__file__).with_name("recorded")
-"""Replies of 128 tokens to the prompts of the benchmarks, by pair."""
+"""Replies of 128 tokens to the prompts of the benchmarks: a folder for each pair."""
 
 
-def recorded(file: Path) -> dict[str, Recording]:
-    """The recordings of a file, by the names of their prompts."""
-    return {name: Recording(**each) for name, each in json.loads(file.read_text()).items()}
+def recorded(folder: Path) -> dict[str, Recording]:
+    """The recordings of a folder, by the names of their prompts."""
+    found = {}
+    for file in (folder / f"{name}.jsonl" for name in PROMPTS):
+        if not file.exists():
+            continue
+        (reply,) = replies(Trace(file))
+        positions = range(len(reply.asked.tokens), len(reply.tokens))
+        chains = [reply.drafts[position] for position in positions] if reply.drafts else None
+        found[file.stem] = replace(reply.recording(chains), ends=False)
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,6 +62,21 @@ class Costs:
         each = self.draft * self.pass_s
         draft = DraftCost(1.1 * each, each) if drafts else DraftCost()
         return CostModel(VerifyCost(known, 1.0, self.kappa * self.pass_s), draft)
+
+    def machine(self) -> Machine:
+        """The same for a simulation."""
+        each = self.draft * self.pass_s
+        truth = self.truth()
+        return Machine(
+            lambda rows, context: truth(rows, context + rows - 1),  # the last row sees them all
+            lambda rows, context: each * (1.1 if rows > 1 else 1.0),
+            look=self.look * self.pass_s,
+        )
+
+    def simulator(self, recordings: Iterable[Recording]) -> Simulator:
+        """A pair just loaded on it, to decode these."""
+        known = list(recordings)
+        return Simulator(known, self.machine(), self.model(known[0].chains is not None))
 
 
 KNOBS = Knobs(temperature=0.0, predict=128)
@@ -153,118 +133,13 @@ are orders of magnitude.
 """
 
 
-@dataclass
-class _Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class _Replayed:
-    """A model that knows one text; a pass of it takes `cost(tokens, context)`."""
-
-    n_vocab: int
-    clock: _Clock
-    cost: Callable[[int, int], float]
-    text: list[int]
-    n_ctx: int = 1 << 20
-    chunk: int = 512
-    sure: list[float] = field(default_factory=list)
-    begin: int = 0
-    tokens: list[int] = field(default_factory=list)
-
-    def truncate(self, length: int) -> None:
-        del self.tokens[length:]
-
-    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
-        self.tokens += tokens
-        if rows:  # without, it reads the prompt
-            self.clock.now += self.cost(len(tokens), len(self.tokens))
-        out = np.full((rows, self.n_vocab), _NEVER, np.float32)
-        for row, end in zip(out, range(len(self.tokens) - rows + 1, len(self.tokens) + 1), strict=True):
-            self._fill(row, end)
-        return out
-
-    def _fill(self, row: NDArray[np.float32], end: int) -> None:
-        """The logits behind the first `end` tokens."""
-        known = end < len(self.text)
-        _favour(row, self.text[end] if known else 0, self.sure[end - self.begin] if known else 1.0)
-
-
-@dataclass
-class _ReplayedDraft(_Replayed):
-    chains: list[list[tuple[int, float]]] = field(default_factory=list)
-
-    def _fill(self, row: NDArray[np.float32], end: int) -> None:
-        # Where it left the text, it goes on as it did from there; behind what was recorded it knows nothing.
-        left = min(end, common_prefix(self.tokens, self.text))
-        token, p = 0, 0.5
-        if 0 <= left - self.begin < len(self.chains):
-            chain, place = self.chains[left - self.begin], end - left
-            if place < len(chain) and [each for each, _ in chain[:place]] == self.tokens[left:end]:
-                token, p = chain[place]
-        _favour(row, token, p)
-
-
-def _favour(row: NDArray[np.float32], token: int, p: float) -> None:
-    """Make this token the likeliest, with this probability where that can be."""
-    p = min(max(p, 1e-6), 1 - 1e-6)
-    row[1:_SPARE] = np.log((1 - p) / (CONFIDENCE_TOKENS - 1))
-    row[token] = max(np.log(p), row[1] + 1e-3)
-
-
-def replay(recording: Recording, costs: Costs, knobs: Knobs, strategy: Strategy | None = None) -> float:
+def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulator | None = None) -> float:
     """How many times as fast as plain decoding the reply comes, up to `knobs.predict` tokens of it.
 
-    `strategy`: that of the replies before this one; None for a pair's first.
+    `simulator`: that of the replies before this one; None for a pair's first.
     """
-    names = {token: _SPARE + number for number, token in enumerate(sorted(_tokens(recording)))}
-    text = [names[token] for token in recording.tokens]
-    clock, n_vocab = _Clock(), _SPARE + len(names)
-    truth = costs.truth()
-    target, model = _Replayed(n_vocab, clock, truth, text, sure=recording.sure, begin=recording.prompt), None
-    if recording.chains is not None:
-        chains = [[(names[token], p) for token, p in chain] for chain in recording.chains]
-
-        def drafting(tokens: int, context: int) -> float:
-            return costs.draft * costs.pass_s * (1.1 if tokens > 1 else 1.0)
-
-        model = ModelDrafter(
-            _ReplayedDraft(n_vocab, clock, drafting, text, chains=chains, begin=recording.prompt), n_vocab
-        )
-    strategy = strategy or Strategy(None, costs.model(model is not None))
-    strategy.model = model
-    knobs = replace(knobs, predict=min(knobs.predict, recording.length))
-    reply = Decoder(
-        target, strategy, text=str, piece=str, is_end=lambda token: False, cancelled=lambda: False,
-        notice=print,
-    )  # fmt: skip
-    plain = 0.0
-    with _time(clock, costs.look * costs.pass_s):
-        reply.prompt(text[: recording.prompt], knobs)
-        for round in reply.rounds(lambda: knobs):
-            plain += sum(truth(1, round.position + place) for place in range(len(round.tokens)))
-    assert reply.tokens == text[: len(reply.tokens)]
-    return plain / clock.now
-
-
-@contextmanager
-def _time(clock: _Clock, look: float) -> Iterator[None]:
-    """Let the rounds go by this clock."""
-    cursor = SuffixDrafter.cursor
-
-    def looking(self: SuffixDrafter, tokens: Sequence[int]) -> Cursor:
-        clock.now += look
-        return cursor(self, tokens)
-
-    with ExitStack() as stack:
-        for room in (decoder, drafters, strategies):
-            stack.enter_context(patch.object(room, "perf_counter", clock))
-        stack.enter_context(patch.object(SuffixDrafter, "cursor", looking))
-        yield
-
-
-def _tokens(recording: Recording) -> set[int]:
-    return {*recording.tokens, *(token for chain in recording.chains or () for token, _ in chain)}
+    simulator, truth = simulator or costs.simulator([recording]), costs.truth()
+    length = min(knobs.predict, recording.length)
+    rounds = simulator.decode(recording.up_to(length), lambda position: knobs)
+    plain = sum(truth(1, recording.prompt + place) for place in range(length))
+    return plain / sum(round.seconds for round in rounds)

@@ -123,7 +123,7 @@ def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
     """What `expected` stands on, in replies of the 1.5B and what its 0.5B would have drafted at each of their places."""
     confidences, agreed = [], []
     openings = []
-    for reply in recorded(RECORDED / "q8.json").values():
+    for reply in recorded(RECORDED / "q8").values():
         acceptance = Acceptance()
         openings.append(reply.sure[0])
         assert reply.chains is not None

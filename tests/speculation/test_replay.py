@@ -7,7 +7,6 @@ from statistics import geometric_mean
 
 import pytest
 
-from spectui.speculation.strategy import Strategy
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, recorded, replay
 
 GAINS = {
@@ -35,7 +34,7 @@ def plain_s(recording: Recording, costs: Costs) -> float:
 
 @pytest.mark.parametrize(("pair", "machine"), GAINS)
 def test_no_recorded_reply_loses_more_than_half_a_second_or_a_twentieth_and_together_they_gain(pair: str, machine: str):
-    costs, recordings = MACHINES[pair][machine], recorded(RECORDED / f"{pair}.json").values()
+    costs, recordings = MACHINES[pair][machine], recorded(RECORDED / pair).values()
     pays = [replay(each, costs, KNOBS) for each in recordings]
     for each, ratio in zip(recordings, pays, strict=True):
         plain = plain_s(each, costs)
@@ -47,13 +46,13 @@ def test_no_recorded_reply_loses_more_than_half_a_second_or_a_twentieth_and_toge
 @pytest.mark.parametrize(("pair", "machine"), GAINS)
 def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plain(pair: str, machine: str):
     """At the end of each reply from 500 tokens on, in two orders of them."""
-    costs, recordings = MACHINES[pair][machine], list(recorded(RECORDED / f"{pair}.json").values())
+    costs, recordings = MACHINES[pair][machine], list(recorded(RECORDED / pair).values())
     for order in (recordings, recordings[::-1]):
-        strategy = Strategy(None, costs.model(recordings[0].chains is not None))
-        strategy.begin_conversation()
+        simulator = costs.simulator(order)
+        simulator.strategy.begin_conversation()
         tokens, plain, seconds = 0, 0.0, 0.0
         for each in order:
-            seconds += plain_s(each, costs) / replay(each, costs, KNOBS, strategy)
+            seconds += plain_s(each, costs) / replay(each, costs, KNOBS, simulator)
             tokens, plain = tokens + each.length, plain + plain_s(each, costs)
             assert tokens < 500 or plain / seconds > 0.98
 

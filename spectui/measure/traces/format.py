@@ -152,8 +152,9 @@ class Encoder:
         ]  # fmt: skip
         times = {name: value and round(value, 6) for name in _TIMES if (value := getattr(done, name)) is not None}
         likeliest = None if done.likeliest is None else _likeliest_rows(done.likeliest)
+        there = {"drafted": drafted, "reason": reason_row(done.reason), "likeliest": likeliest}
         return _line("round", index=done.index, position=done.position, context=context, pass_size=done.pass_size,
-                     **times, drafted=drafted, tokens=tokens, reason=reason_row(done.reason), likeliest=likeliest,
+                     **times, tokens=tokens, **{name: value for name, value in there.items() if value},
                      **self._turned(done.knobs))  # fmt: skip
 
 
@@ -203,7 +204,7 @@ class Decoder:
         self._within_reply()
         plain = [name for name in row if name not in ("drafted", "tokens", "reason", "likeliest")]
         fields = checked_fields(Round, plain, [row[name] for name in plain])
-        drafted = tuple(DraftToken(**checked_fields(DraftToken, DRAFT, each)) for each in row["drafted"])
+        drafted = tuple(DraftToken(**checked_fields(DraftToken, DRAFT, each)) for each in row.get("drafted", ()))
         tokens = tuple(
             Token(round=fields["index"], position=fields["position"] + n, **checked_fields(Token, TOKEN, each))
             for n, each in enumerate(row["tokens"])

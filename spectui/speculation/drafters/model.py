@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Protocol
 
@@ -44,9 +44,10 @@ class ModelDrafter:
 
     upcoming = "model"
 
-    def __init__(self, model: Evaluator, n_vocab: int) -> None:
+    def __init__(self, model: Evaluator, n_vocab: int, clock: Callable[[], float] = perf_counter) -> None:
         """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
         self.model = model
+        self._clock = clock
         self._n_vocab = min(n_vocab, model.n_vocab)
 
     def lag(self, tokens: Sequence[int]) -> int:
@@ -63,9 +64,9 @@ class ModelDrafter:
         model.truncate(min(common_prefix(model.tokens, history), len(history) - 1))
         pending = history[len(model.tokens) :]
         while len(model.tokens) + len(pending) <= model.n_ctx:
-            started = perf_counter()
+            started = self._clock()
             row = model.evaluate(pending, rows=1)[0, : self._n_vocab]
             token = choose(row, knobs, len(history), history)
-            yield Candidate(token, confidence(row, token), "model", seconds=perf_counter() - started)
+            yield Candidate(token, confidence(row, token), "model", seconds=self._clock() - started)
             history.append(token)
             pending = [token]

@@ -1,0 +1,215 @@
+"""A recorded reply, decoded again on a virtual clock: drafters and policies are the real ones; models and time are made up.
+
+The target writes the recorded text, whatever is drafted; only how many passes that takes depends on the drafts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.knobs import Knobs
+from spectui.speculation.decoder import Decoder
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
+from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.records import Round
+from spectui.speculation.sampling import CONFIDENCE_TOKENS
+from spectui.speculation.strategy import Strategy
+
+Chain = list[tuple[int, float]]
+"""What the draft model would write behind some text: tokens with its confidence in each."""
+
+_NEVER = -1e4
+"""A logit that is never chosen."""
+
+_SPARE = CONFIDENCE_TOKENS
+"""Ids that no text has: 0 for what lies behind the recording, and the others, which share the rest of a confidence."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A text, and what was drafted at each position of the reply."""
+
+    tokens: list[int]
+    """Prompt and reply."""
+    prompt: int
+    """Tokens of the prompt."""
+    sure: list[float]
+    """Per token of the reply: the target's probability of it."""
+    chains: list[Chain] | None
+    """Per position of the reply: what the draft model would go on with; None without one."""
+    reused: int = 0
+    """Tokens of the prompt that both models had read before."""
+    ends: bool = False
+    """Whether the model ended the reply: a limit did otherwise, and no draft went beyond it."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of the reply."""
+        return len(self.tokens) - self.prompt
+
+    def up_to(self, length: int) -> Recording:
+        """Only so many tokens of the reply."""
+        if length >= self.length:
+            return self
+        return replace(self, tokens=self.tokens[: self.prompt + length], ends=False)
+
+    def begun_at(self, position: int) -> Recording:
+        """The reply from this position of it on; what stood before it counts as prompt."""
+        chains = None if self.chains is None else self.chains[position:]
+        return replace(self, prompt=self.prompt + position, sure=self.sure[position:], chains=chains)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What everything takes, in seconds."""
+
+    verify: Callable[[int, int], float]
+    """A target pass over (rows, tokens of context)."""
+    draft: Callable[[int, int], float] = lambda rows, context: 0.0
+    """A pass of the draft model."""
+    look: float = 0.0
+    """A look for repetitions."""
+    choose: float = 0.0
+    """Choosing a token."""
+    rest: float = 0.0
+    """What is left of a round."""
+    read: float = 0.0
+    """A token of the prompt, for the target."""
+    draft_read: float = 0.0
+    """The same for the draft model."""
+
+
+@dataclass
+class Clock:
+    """Seconds that have passed in a simulation."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Simulator:
+    """Decodes the replies of a chat one after the other: what is learned in one serves the next, as with a loaded pair."""
+
+    def __init__(self, recordings: Iterable[Recording], machine: Machine, costs: CostModel) -> None:
+        """`recordings`: all that will be decoded. `costs`: what is known of the machine at the beginning; it is learned on."""
+        tokens = sorted({token for recording in recordings for token in _tokens(recording)})
+        self._names = {token: _SPARE + number for number, token in enumerate(tokens)}
+        self._machine = machine
+        self._clock = Clock()
+        self.strategy = Strategy(None, costs, clock=self._clock)
+        self.strategy.suffix = _TimedSuffix(self._clock, machine.look)
+
+    def decode(self, recording: Recording, knobs: Callable[[int], Knobs], n_ctx: int = 1 << 20) -> list[Round]:
+        """The rounds in which the reply would have come under these knobs (by position in the text), with their times."""
+        names, machine, clock = self._names, self._machine, self._clock
+        text = [names[token] for token in recording.tokens]
+        end, n_vocab = len(text), _SPARE + len(names)
+        target = _Replayed(n_vocab, clock, machine.verify, machine.read, text, n_ctx, machine.rest)
+        target.sure, target.begin, target.tokens = recording.sure, recording.prompt, text[: recording.reused]
+        self.strategy.model = None
+        if recording.chains is not None:
+            draft = _ReplayedDraft(n_vocab, clock, machine.draft, machine.draft_read, text, n_ctx)
+            draft.chains = [[(names[token], p) for token, p in chain] for chain in recording.chains]
+            draft.begin, draft.tokens = recording.prompt, text[: recording.reused]
+            self.strategy.model = ModelDrafter(draft, n_vocab, clock)
+
+        def given(position: int) -> Knobs:
+            """The text is given, so nothing is drawn; its length is known too."""
+            predict = -1 if recording.ends else recording.length
+            return replace(knobs(position), temperature=0.0, repeat_penalty=1.0, predict=predict)
+
+        def chosen(token: int) -> str:
+            clock.now += machine.choose
+            return ""
+
+        decoder = Decoder(
+            target, self.strategy, text=chosen, piece=lambda token: "", is_end=lambda token: len(decoder.tokens) >= end,
+            cancelled=lambda: False, notice=lambda text: None, clock=clock,
+        )  # fmt: skip
+        decoder.prompt(text[: recording.prompt], given(recording.prompt))
+        rounds = list(decoder.rounds(lambda: given(len(decoder.tokens))))
+        assert decoder.tokens == text[: len(decoder.tokens)]
+        return rounds
+
+
+class _TimedSuffix(SuffixDrafter):
+    def __init__(self, clock: Clock, look: float) -> None:
+        super().__init__()
+        self._clock = clock
+        self._look = look
+
+    def cursor(self, tokens: Sequence[int]) -> Cursor:
+        self._clock.now += self._look
+        return super().cursor(tokens)
+
+
+@dataclass
+class _Replayed:
+    """A model that knows one text; a pass of it takes `cost(rows, context)`, and reading `read` a token."""
+
+    n_vocab: int
+    clock: Clock
+    cost: Callable[[int, int], float]
+    read: float
+    text: list[int]
+    n_ctx: int
+    rest: float = 0.0
+    sure: list[float] = field(default_factory=list)
+    begin: int = 0
+    chunk: int = 512
+    tokens: list[int] = field(default_factory=list)
+
+    def truncate(self, length: int) -> None:
+        self.clock.now += self.rest
+        del self.tokens[length:]
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
+        self.tokens += tokens
+        # More tokens than rows are read: the prompt, or what a draft model missed.
+        unread = max(0, len(tokens) - max(rows, 2)) if rows else len(tokens)
+        self.clock.now += self.read * unread + (
+            self.cost(len(tokens) - unread, len(self.tokens) - len(tokens) + unread + 1) if rows else 0.0
+        )
+        out = np.full((rows, self.n_vocab), _NEVER, np.float32)
+        for row, end in zip(out, range(len(self.tokens) - rows + 1, len(self.tokens) + 1), strict=True):
+            self._fill(row, end)
+        return out
+
+    def _fill(self, row: NDArray[np.float32], end: int) -> None:
+        """The logits behind the first `end` tokens."""
+        known = end < len(self.text)
+        _favour(row, self.text[end] if known else 0, self.sure[end - self.begin] if known else 1.0)
+
+
+@dataclass
+class _ReplayedDraft(_Replayed):
+    chains: list[Chain] = field(default_factory=list)
+
+    def _fill(self, row: NDArray[np.float32], end: int) -> None:
+        # Where it left the text, it goes on as it did from there; behind what was recorded it knows nothing.
+        left = min(end, common_prefix(self.tokens, self.text))
+        token, p = 0, 0.5
+        if 0 <= left - self.begin < len(self.chains):
+            chain, place = self.chains[left - self.begin], end - left
+            if place < len(chain) and [each for each, _ in chain[:place]] == self.tokens[left:end]:
+                token, p = chain[place]
+        _favour(row, token, p)
+
+
+def _favour(row: NDArray[np.float32], token: int, p: float) -> None:
+    """Make this token the likeliest, with this probability where that can be."""
+    p = min(max(p, 1e-6), 1 - 1e-6)
+    row[1:_SPARE] = np.log((1 - p) / (CONFIDENCE_TOKENS - 1))
+    row[token] = max(np.log(p), row[1] + 1e-3)
+
+
+def _tokens(recording: Recording) -> set[int]:
+    return {*recording.tokens, *(token for chain in recording.chains or () for token, _ in chain)}
