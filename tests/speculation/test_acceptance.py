@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectui.speculation.policies.acceptance import Acceptance
+from spectui.speculation.policies.acceptance import Acceptance, match_prior
 from spectui.speculation.records import Candidate
 from tests.speculation.replaying import RECORDED, recorded
 
@@ -49,6 +49,16 @@ def test_what_is_learned_does_not_depend_on_how_much_is_kept(kept: int):
         acceptance.observe(draft, [1] * accepted + [int(agreed[accepted]) if accepted < len(draft) else 5], ())
     for p in (0.35, 0.6, 0.85, 0.95):
         assert acceptance.chance(Candidate(0, p, "model")) == pytest.approx(p * p, abs=0.12)
+
+
+def test_long_and_short_matches_are_told_apart():
+    """Words in common that lead nowhere say nothing of a copied page."""
+    acceptance = Acceptance()
+    before = acceptance.chance(Candidate(0, match_prior(40), "suffix", match=40))
+    for _ in range(30):
+        acceptance.observe([Candidate(1, match_prior(2), "suffix", match=2)], [2], ())
+    assert acceptance.chance(Candidate(0, match_prior(2), "suffix", match=2)) < 0.05
+    assert acceptance.chance(Candidate(0, match_prior(40), "suffix", match=40)) == before
 
 
 def test_sources_are_told_apart():
