@@ -75,6 +75,17 @@ def parse(help_text: str) -> list[Option]:
     return options
 
 
+def variables(help_text: str) -> dict[str, str]:
+    """The long flag that each environment variable of a program's `--help` stands for."""
+    found, flags = {}, ("",)
+    for line in help_text.splitlines():
+        if option := _FLAGS.match(line):
+            flags = tuple(flag for flag in re.split(", +", option[1]) if flag.startswith("--"))
+        elif (variable := re.fullmatch(r" +\(env: (LLAMA_ARG_\w+)\)", line)) and flags:
+            found[variable[1]] = flags[0]
+    return found
+
+
 def source(help_texts: list[str]) -> str:
     """The text of the generated module."""
     ours = {flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags}
@@ -101,7 +112,10 @@ def source(help_texts: list[str]) -> str:
         "PAIRS": "Flags with two values.",
         "MODELS": "Flags that choose a model in a way that spectui does not have: refused.",
         "TEXT": "Those of the first three groups that can change what llama.cpp writes.",
+        "VARIABLES": "Environment variables, each with the flag that it stands for.",
     }
+    found = {name: flag for text in help_texts for name, flag in variables(text).items()}
+    groups["VARIABLES"] = {f"{name}={flag}" for name, flag in found.items()}
     return HEAD.format(version=version("llama-cpp-python")) + "\n".join(
         f'{name} = """\n{_wrapped(flags)}\n"""\n"""{explained[name]}"""\n' for name, flags in groups.items()
     )

@@ -1,9 +1,7 @@
 """Flags made from the table of settings, and the command class that reads llama.cpp's command lines.
 
-llama.cpp has single-dash flags of several letters (`-ngl 99`) and no clusters; click reads an unknown `-nglx` as `-n glx`.
-So `Command.canonical` first rewrites a command line into click's form. It also suggests the nearest name for an unknown
-flag, notes the spelling that the person used (`config show` and error messages repeat it), and leaves out the flags of
-llama.cpp that mean nothing here.
+click reads an unknown `-nglx` as `-n glx`, so `Command.canonical` first rewrites a command line into click's form
+(`spectui.profiles.command_line`), and notes the spelling that the person used: `config show` and error messages repeat it.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import click
 
 from spectui.config import Configuration, Setting, load, nearest, settings
 from spectui.errors import UsageError
+from spectui.profiles.command_line import CHANGES_TEXT, NOT_USED, Shape, changes_text, read
 from spectui.reference import HEADINGS, explanation, literal
 
 INTERRUPTED = 130
@@ -73,39 +72,17 @@ class Command(click.Command):
         Raises UsageError at the first flag that neither this command nor, if it takes settings, llama.cpp has.
         """
         parameters = self.get_params(ctx)
-        options = {flag: option for option in parameters for flag in option.opts if flag.startswith("-")}
+        flags = {
+            flag: Shape(option.name or "", bool(getattr(option, "bare", "")), bool(getattr(option, "is_flag", False)))
+            for option in parameters
+            for flag in option.opts
+            if flag.startswith("-")
+        }
         takes_settings = any(isinstance(option, SettingOption) for option in parameters)
-        spelled: dict[str | None, str] = ctx.meta.setdefault(SPELLED, {})
-        result: list[str] = []
-        rest = iter(args)
-        for argument in rest:
-            if argument == "--":
-                return [*result, argument, *rest]
-            if not argument.startswith("-") or argument == "-":
-                result.append(argument)
-                continue
-            written, equals, value = argument.partition("=")
-            flag = written.replace("_", "-") if written.startswith("--") else written  # as llama.cpp does
-            attached = [value] if equals else []
-            if flag not in options and argument[:2] in options and argument[2:3] and argument[2] in "-0123456789":
-                written = flag = argument[:2]  # -n200
-                attached = [argument[2:]]
-            if flag not in options:
-                values = _unused_values(flag) if takes_settings else None
-                if values is None:
-                    raise UsageError(f"There is no flag {written} for {ctx.command_path}{nearest(flag, options)}")
-                for _ in range(values - len(attached)):
-                    if next(rest, None) is None:
-                        raise UsageError(f"The flag {written} needs a value.")
-                ctx.meta.setdefault(UNUSED, {})[flag] = None
-                continue
-            option = options[flag]
-            spelled[option.name] = written
-            result += [flag, *attached]
-            if not attached and not getattr(option, "bare", "") and not getattr(option, "is_flag", False):
-                # A value may look like a flag (`-n -1`), so it is not looked at.
-                result += [value for value in [next(rest, None)] if value is not None]
-        return result
+        line = read(args, flags, ctx.command_path, settings=takes_settings)
+        ctx.meta.setdefault(SPELLED, {}).update(line.spelled)
+        ctx.meta.setdefault(UNUSED, {}).update(dict.fromkeys(flag for flag, *_ in line.unused))
+        return line.arguments
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Options": []}
@@ -156,26 +133,10 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
 
 def unused_flags() -> list[str]:
     """A line that lists the flags of llama.cpp that this invocation does not use, in a list; no line if there are none."""
-    from spectui.profiles.llama_flags import TEXT
-
     flags: dict[str, None] = click.get_current_context().meta.get(UNUSED, {})
     groups = (
-        ("These flags of llama.cpp are not used", [flag for flag in flags if flag not in TEXT.split()]),
-        ("spectui cannot do what these ask, so replies can differ from llama.cpp's",
-         [flag for flag in flags if flag in TEXT.split()]),
-    )  # fmt: skip
+        (NOT_USED, [flag for flag in flags if not changes_text(flag)]),
+        (CHANGES_TEXT, [flag for flag in flags if changes_text(flag)]),
+    )
     line = " ".join(f"{what}: {', '.join(found)}." for what, found in groups if found)
     return [line] if line else []
-
-
-def _unused_values(flag: str) -> int | None:
-    """How many values follow a flag of llama.cpp that spectui does not use; None if llama.cpp has no such flag.
-
-    Raises UsageError if the flag would choose a model.
-    """
-    from spectui.profiles import llama_flags
-
-    if flag in llama_flags.MODELS.split():
-        raise UsageError(f"spectui takes no model from {flag}: give its file with -m, or its repository with -hf.")
-    groups = (llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS)
-    return next((values for values, flags in enumerate(groups) if flag in flags.split()), None)
