@@ -208,7 +208,7 @@ def _environment(environ: Mapping[str, str]) -> Layer:
     for row in settings():
         if value := environ.get(row.variable):
             origin = f"env {row.variable}"
-            layer[row.key] = (_rooted(row.spec, convert(row.key, value, origin), ""), origin)
+            layer[row.key] = (rooted(row.spec, convert(row.key, value, origin), ""), origin)
     return layer
 
 
@@ -290,10 +290,10 @@ def _put(layer: Layer, name: str, value: Any, members: tuple[str, ...], where: s
         raise UsageError(f"{where}: {title(key)} is given twice.")
     value = convert(key, value, where)
     # Relative to the file's directory, so that a path means the same wherever spectui is started.
-    layer[key] = (_rooted(SETTINGS[key].spec, value, base.absolute()), origin)
+    layer[key] = (rooted(SETTINGS[key].spec, value, base.absolute()), origin)
 
 
-def _rooted(spec: Spec, value: Any, base: Path | str) -> Any:
+def rooted(spec: Spec, value: Any, base: Path | str) -> Any:
     """`value` with its paths, if it has any, made relative to `base`."""
     if spec.metavar == "DIRS":
         parts = (part.strip() for part in value.split(","))

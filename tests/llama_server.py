@@ -38,6 +38,16 @@ class LlamaServer:
         found = self._ask("/tokenize", {"content": self.prompt(messages), "add_special": True, "parse_special": True})
         return [int(token) for token in found["tokens"]]
 
+    def complete(self, prompt: str, **options: Any) -> dict[str, Any]:
+        """Its answer to a prompt for the bare model, with the timings of speculation."""
+        return self._ask("/completion", {"prompt": prompt, **options})
+
+    def models(self) -> list[dict[str, Any]]:
+        """The models that a server with several offers."""
+        with urllib.request.urlopen(f"{self._address}/models", timeout=_PATIENCE_S) as answer:
+            found: list[dict[str, Any]] = json.load(answer)["data"]
+            return found
+
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(
             self._address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -58,10 +68,19 @@ class LlamaServer:
 @contextmanager
 def llama_server(model: Path) -> Iterator[LlamaServer]:
     """A server with this model."""
+    with serving(
+        ["-m", str(model), "--port", "${PORT}", "-c", "256", "-t", "1", "--no-warmup", "-fit", "off"]
+    ) as server:
+        yield server
+
+
+@contextmanager
+def serving(arguments: Sequence[str]) -> Iterator[LlamaServer]:
+    """A server with these arguments, in which ${PORT} stands for a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [PROGRAM, "-m", model, "--port", str(port), "-c", "256", "-t", "1", "--no-warmup", "-fit", "off"]
+    command = [PROGRAM, *(word.replace("${PORT}", str(port)) for word in arguments)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     server = LlamaServer(port)
     given_up = monotonic() + _PATIENCE_S

@@ -17,6 +17,7 @@ from spectui.cli.options import INTERRUPTED
 from spectui.config import Configuration
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
+from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
 
 USUAL_QUANT = "Q4_K_M"
 """The default quantisation, as in llama.cpp."""
@@ -51,8 +52,8 @@ class HubModel(NamedTuple):
 def hub_options(function: Decorated) -> Decorated:
     """Give a command `-hf` and `-hfd`."""
     for name, flags, role in (
-        ("hub_draft", ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"), "draft"),
-        ("hub_target", ("-hf", "-hfr", "--hf-repo"), "target"),
+        ("hub_draft", HUB_DRAFT, "draft"),
+        ("hub_target", HUB_TARGET, "target"),
     ):
         function = click.option(
             *flags, name, metavar="USER/REPO[:QUANT]",

@@ -95,12 +95,12 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-def setting_options(*sections: str) -> Callable[[Decorated], Decorated]:
-    """Give a command `-P`, `--config` and the flags of all settings but the ui's, or of those too with "ui"."""
+def setting_options(*sections: str, profile: bool = True) -> Callable[[Decorated], Decorated]:
+    """Give a command `-P` (if `profile`), `--config` and the flags of all settings but the ui's, or of those too with "ui"."""
 
     def decorate(function: Decorated) -> Decorated:
         options = [
-            click.Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file"),
+            *([click.Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file")] * profile),
             click.Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE",
                          help="read this file instead of your own configuration"),
             *(SettingOption(row) for row in settings() if row.spec.section != "ui" or "ui" in sections),

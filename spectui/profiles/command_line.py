@@ -14,6 +14,9 @@ from spectui.errors import UsageError
 
 NOT_USED = "These flags of llama.cpp are not used"
 CHANGES_TEXT = "spectui cannot do what these ask, so replies can differ from llama.cpp's"
+HUB_TARGET = ("-hf", "-hfr", "--hf-repo")
+HUB_DRAFT = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
+"""Flags that name a repository of the Hugging Face hub."""
 
 
 class Shape(NamedTuple):

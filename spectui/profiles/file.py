@@ -12,6 +12,7 @@ from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, title
 
+EXISTS = "{path} has a profile {name!r} already: --replace it, or give this one another name."
 LONGEST_NAME = 40
 
 
@@ -40,29 +41,49 @@ class ProfileFile:
         }
 
     def save(self, name: str, knobs: Knobs) -> None:
-        """Write all knobs into the profile of this name. The rest of the file stays as it is.
+        """Write all knobs into the profile of this name. What else it holds, and the rest of the file, stays as it is.
 
         Raises ProfileError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
         configuration.
         """
+        values = {field.name: getattr(knobs, field.name) for field in dataclasses.fields(Knobs)}
+        self._write({name.strip(): values}, alone=False)
+
+    def write(self, profiles: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:
+        """Write profiles that hold these settings and no others, all or none of them. The rest of the file stays as it is.
+
+        Raises ProfileError if one of them exists and is not to be replaced; otherwise as `save`.
+        """
+        known = self.names()
+        for name in profiles:
+            if name in known and not replace:
+                raise ProfileError(EXISTS.format(path=self._path, name=name))
+        self._write(profiles, alone=True)
+
+    def _write(self, profiles: Mapping[str, Mapping[str, Any]], *, alone: bool) -> None:
         import tomlkit
         from tomlkit.exceptions import TOMLKitError
 
-        name = name.strip()
-        if not name or not name.isprintable() or len(name) > LONGEST_NAME:
-            raise ProfileError(f"A profile's name has 1 to {LONGEST_NAME} printable characters.")
+        for name in profiles:
+            if not name or not name.isprintable() or len(name) > LONGEST_NAME:
+                raise ProfileError(f"A profile's name has 1 to {LONGEST_NAME} printable characters, not {name!r}.")
         text = ""
         if self._path.exists():
             config.read(self._path)  # says in one sentence what is wrong with it
             text = self._path.read_text("utf-8-sig")
         try:
             document: Any = tomlkit.parse(text)
-            profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
-            profile = profiles.setdefault(name, tomlkit.table())
-            for field in dataclasses.fields(Knobs):
-                # A profile may have sections, and names with _ for -: change a value where it already is.
-                key, holder = _where(profile, field.name)
-                holder[key] = getattr(knobs, field.name)
+            tables = document.setdefault("profiles", tomlkit.table(is_super_table=True))
+            for name, settings in profiles.items():
+                profile = tables.setdefault(name, tomlkit.table())
+                for key in config.SETTINGS if alone else ():
+                    if key not in settings:
+                        spelled, holder = _where(profile, key)
+                        holder.pop(spelled, None)
+                for key, value in settings.items():
+                    # A profile may have sections, and names with _ for -: change a value where it already is.
+                    spelled, holder = _where(profile, key)
+                    holder[spelled] = value
             _replace(self._path, tomlkit.dumps(document))
         except (TOMLKitError, TypeError, AttributeError) as error:
             raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error

@@ -72,6 +72,23 @@ def test_the_example_file_can_be_saved_into(tmp_path: Path) -> None:
     assert [line for line in example.splitlines() if line not in written] == []
 
 
+def test_a_written_profile_holds_what_was_given_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(COMMENTED + "[profiles.code.sampling]\ntop_k = 3\n")
+    with pytest.raises(SpectuiError, match=r"has a profile 'code' already: --replace it"):
+        ProfileFile(path).write({"new": {"top_k": 5}, "code": {"top_k": 5}})
+    assert "new" not in path.read_text(), "all profiles are written, or none"
+    ProfileFile(path).write(
+        {"new": {"top_k": 5}, "code": {"temperature": 0.7, "top_k": 4, "ctx_size": 99}}, replace=True
+    )
+    code = config.load(path=path, profile="code", environ={})
+    assert (code.knobs, code.setup.ctx_size, code.setup.model) == (Knobs(temperature=0.7, top_k=4), 99, None)
+    text = path.read_text()
+    assert all(
+        kept in text for kept in ("# my settings", "8192  # enough", "temperature = 0.7  # cool", 'stop = "f11"')
+    )
+
+
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 41])
 def test_a_name_must_be_printable_and_short(tmp_path: Path, name: str) -> None:
     with pytest.raises(SpectuiError, match="1 to 40 printable"):

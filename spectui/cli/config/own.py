@@ -1,4 +1,4 @@
-"""`spectui config`: the settings in force and their origins, the path of the file, and a file to start with."""
+"""`spectui config show`, `path` and `init`: the settings in force and their origins, the file, and one to start with."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ from typing import Any
 import click
 
 from spectui import paths
-from spectui.cli.options import Command, Group, configuration, setting_options
+from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError
 from spectui.text import one_line
 
 
-@click.group("config", cls=Group, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
-    """Show settings, and where they are kept."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-
-
-@command.command("show", cls=Command)
+@click.command("show", cls=Command)
 @setting_options("ui")
 def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
     """Print every setting and where its value came from.
@@ -35,13 +27,13 @@ def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
         click.echo(f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
 
 
-@command.command("path", cls=Command)
+@click.command("path", cls=Command)
 def path() -> None:
     """Print where the configuration file is, or would be."""
     click.echo(paths.config_file())
 
 
-@command.command("init", cls=Command)
+@click.command("init", cls=Command)
 def init() -> None:
     """Write a configuration file that explains every setting.
 

@@ -1,0 +1,44 @@
+"""`spectui config export`: profiles as llama-swap, llama-server or llama.cpp's preset files have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spectui.atomic import write_atomic
+from spectui.cli.options import Command, configuration, setting_options
+from spectui.errors import SpectuiError
+from spectui.profiles.exported import exported
+from spectui.profiles.formats import FORMATS
+
+
+@click.command("export", cls=Command)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--to", "form", type=click.Choice(list(FORMATS)), required=True, help="the format")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="write here, not to the screen")
+@click.option("--replace", is_flag=True, help="replace a file that exists")
+@setting_options(profile=False)
+def export_command(
+    names: tuple[str, ...], form: str, output: Path | None, replace: bool, config_path: Path | None, **values: Any
+) -> None:
+    """Write profiles as other programs take them.
+
+    Takes all flags, so that a profile without a model can be given one. What llama-server does not have is kept in comments,
+    which spectui config import reads back.
+    """
+    profiles = [(name, exported(configuration(name, config_path, values), name)) for name in dict.fromkeys(names)]
+    text = FORMATS[form].write(profiles)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        if output.exists() and not replace:
+            raise SpectuiError(f"{output} exists already and was not changed: --replace it, or write to another file.")
+        try:
+            write_atomic(output, text.encode(), mode=0o644)
+        except OSError as error:
+            raise SpectuiError(f"{output} cannot be written: {error.strerror}.") from None
+    kept = dict.fromkeys(line.split(" = ")[0] for _, each in profiles for line in each.kept)
+    if kept:
+        click.echo(f"spectui: llama-server does not have these, so comments keep them: {', '.join(kept)}.", err=True)

@@ -1,0 +1,114 @@
+"""`spectui config import`: profiles from what llama-swap or llama-server is started with."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from spectui import paths
+from spectui.cli.options import Command
+from spectui.config import LARGEST_FILE, nearest
+from spectui.errors import UsageError
+from spectui.profiles.file import ProfileFile
+from spectui.profiles.formats import FORMATS, detect
+from spectui.profiles.imported import ImportedFile, ImportedProfile
+from spectui.text import one_line
+
+
+@click.command("import", cls=Command)
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.option("--all", "every", is_flag=True, help="every model of the file")
+@click.option("--as", "name", metavar="NAME", help="the profile's name (default: the model's in the file)")
+@click.option("--replace", is_flag=True, help="replace profiles that exist")
+@click.option(
+    "--from", "form", type=click.Choice(list(FORMATS)), help="the file's format (default: what it looks like)"
+)
+@click.option("--config", "config_path", type=click.Path(path_type=Path), metavar="FILE",
+              help="write into this file instead of your own configuration")  # fmt: skip
+def import_command(
+    file: str,
+    models: tuple[str, ...],
+    every: bool,
+    name: str | None,
+    replace: bool,
+    form: str | None,
+    config_path: Path | None,
+) -> None:
+    """Make profiles of what other programs serve.
+
+    FILE is a llama-swap configuration, a llama-server command line or a script around one, or a preset file of llama.cpp; -
+    reads standard input. What has no meaning here is listed.
+    """
+    where = "standard input" if file == "-" else file
+    text = _text(file, where)
+    try:
+        found = FORMATS[form or detect(text, file)].read(text)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    chosen = [each._replace(name=name or each.name) for each in _chosen(found, models, every, where)]
+    if name and len(chosen) > 1:
+        raise UsageError(f"--as names one profile, and {len(chosen)} models were chosen: import them one by one.")
+    if not all(each.name for each in chosen):
+        raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")
+    target = config_path or paths.config_file()
+    ProfileFile(target).write({each.name: each.settings for each in chosen}, replace=replace)
+    for each in chosen:
+        click.echo(one_line(f"Wrote profile {each.name} to {target}: spectui chat -P {shlex.quote(each.name)}"))
+    for line in _report(found, chosen):
+        click.echo(one_line(line))
+
+
+def _text(file: str, where: str) -> str:
+    try:
+        with click.open_file(file, "rb") as source:
+            content: bytes = source.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"{where} cannot be read: {error.strerror}.") from None
+    if len(content) > LARGEST_FILE:
+        raise UsageError(f"{where} is larger than 1 MB, which no configuration is: give the right file.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{where} is not UTF-8: convert it first.") from None
+
+
+def _chosen(found: ImportedFile, models: Sequence[str], every: bool, where: str) -> list[ImportedProfile]:
+    """The profiles that a person asked for; the only one if there is one."""
+    known = {each.name: each for each in found.profiles}
+    for name in models:
+        if name in found.refused:
+            raise UsageError(f"{where}: {name} cannot be imported: {found.refused[name]}")
+        if name not in known:
+            raise UsageError(f"{where} has no model {name!r}{nearest(name, known)}")
+    if models:
+        return [known[name] for name in dict.fromkeys(models)]
+    if len(known) > 1 and not every:
+        raise UsageError(f"{where} has {len(known)} models ({', '.join(known)}): name those you want, or give --all.")
+    return list(known.values())
+
+
+def _report(found: ImportedFile, chosen: Sequence[ImportedProfile]) -> Iterator[str]:
+    """Everything that was left out, each thing once."""
+    by_reason: dict[str, dict[str, None]] = {}
+    sentences: dict[str, None] = {}
+    for each in chosen:
+        prefix = f"{each.name}: " if len(chosen) > 1 else ""
+        for key in ("model", "draft"):
+            if each.settings.get(key) and not Path(each.settings[key]).exists():
+                sentences[f"{prefix}{key} {each.settings[key]} is not on this machine."] = None
+        for reason, what in each.left_out:
+            if reason:
+                by_reason.setdefault(reason, {})[what] = None
+            else:
+                sentences[prefix + what] = None
+    for reason, what in found.left_out:
+        by_reason.setdefault(reason, {})[what] = None
+    yield from sentences
+    for reason, things in by_reason.items():
+        yield f"{reason}: {', '.join(things)}."
+    for name, why in found.refused.items():
+        yield f"Not imported: {name}: {why}"

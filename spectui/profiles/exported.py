@@ -1,0 +1,131 @@
+"""A profile as llama-server can be told it: flags, and comments for what it does not have.
+
+A setting that llama-server lacks is kept in a comment `spectui: NAME = VALUE`, which importing reads back. Where the nearest
+thing differs, a note says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from spectui import config
+from spectui.config import Configuration, UiSettings
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup, title
+
+FLAGS = {
+    "model": "--model", "ctx_size": "--ctx-size", "gpu_layers": "--n-gpu-layers", "device": "--device", "rpc": "--rpc",
+    "tensor_split": "--tensor-split", "split_mode": "--split-mode", "main_gpu": "--main-gpu", "flash_attn": "--flash-attn",
+    "cache_type_k": "--cache-type-k", "cache_type_v": "--cache-type-v", "threads": "--threads", "batch": "--batch-size",
+    "ubatch": "--ubatch-size", "no_repack": "--no-repack", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p",
+    "min_p": "--min-p", "repeat_penalty": "--repeat-penalty", "seed": "--seed", "predict": "--predict",
+}  # fmt: skip
+"""llama-server's flag for each setting that it has."""
+
+DRAFT_FLAGS = {
+    "draft": "--model-draft", "gpu_layers_draft": "--n-gpu-layers-draft", "device_draft": "--device-draft",
+    "cache_type_k_draft": "--cache-type-k-draft", "cache_type_v_draft": "--cache-type-v-draft",
+    "threads_draft": "--threads-draft",
+}  # fmt: skip
+"""The same, where a draft model is used."""
+
+SPECULATION_FLAGS = {
+    "draft_max": "--spec-draft-n-max", "draft_min": "--spec-draft-n-min", "p_min": "--spec-draft-p-min"
+}  # fmt: skip
+"""The same, where something is drafted."""
+
+OTHER_DEFAULTS = ("ctx_size", "draft_max", "p_min")
+"""Settings whose default is another one in llama-server: always written."""
+
+ALWAYS_KEPT = ("drafter", "policy")
+"""What llama-server's nearest flags would not bring back."""
+
+LOOKUP = "ngram-simple"
+"""llama-server's lookup of repeated text that is nearest to the suffix drafter."""
+
+
+class Exported(NamedTuple):
+    """`arguments`: each flag with its value, if it has one. `kept`: lines of TOML. `notes`: sentences."""
+
+    arguments: tuple[tuple[str, ...], ...]
+    kept: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def comments(self) -> list[str]:
+        """The lines of comments, without the sign that begins them."""
+        return [*self.notes, *(f"spectui: {line}" for line in self.kept)]
+
+
+def exported(settings: Configuration, name: str) -> Exported:
+    """The effective settings of a profile as llama-server can be told them. Raises UsageError if they name no model."""
+    if settings.setup.model is None:
+        raise UsageError(
+            f"Profile {name!r} names no model, which llama-server needs: give one with -m, or in the file."
+        )
+    drafters = _drafters(settings.knobs, settings.setup)
+    flags = FLAGS | (SPECULATION_FLAGS if drafters else {}) | (DRAFT_FLAGS if "draft-simple" in drafters else {})
+    arguments: list[tuple[str, ...]] = []
+    kept: list[str] = []
+    for key, row in config.SETTINGS.items():
+        holder = {Knobs: settings.knobs, Setup: settings.setup, UiSettings: settings.ui}[row.owner]
+        value, origin = getattr(holder, key), settings.origins[key]
+        # A setting of the window belongs to the profile only if it is set there.
+        given = origin.startswith("profile ") if row.owner is UiSettings else origin != "default"
+        if key in flags and _expressible(key, value):
+            if given or key in OTHER_DEFAULTS:
+                arguments.append(_argument(flags[key], key, value))
+        elif given or key in ALWAYS_KEPT:
+            kept.append(f"{title(key)} = {_toml(value)}")
+    if drafters:
+        arguments.append(("--spec-type", ",".join(drafters)))
+    return Exported(tuple(arguments), tuple(kept), tuple(_notes(settings, drafters)))
+
+
+def _drafters(knobs: Knobs, setup: Setup) -> tuple[str, ...]:
+    """What drafts, by llama-server's names. It asks a lookup before the draft model, whatever their order."""
+    if knobs.draft_max == 0:
+        return ()
+    lookup = (LOOKUP,) if knobs.drafter in ("auto", "suffix") else ()
+    model = ("draft-simple",) if setup.draft and knobs.drafter in ("auto", "model") else ()
+    return (*lookup, *model)
+
+
+def _expressible(key: str, value: Any) -> bool:
+    if key in ("threads_draft",):
+        return bool(value > 0)  # 0 is all cores to llama-server, and the target's number here
+    return value not in (None, "") and not (key == "no_repack" and value == "off")
+
+
+def _argument(flag: str, key: str, value: Any) -> tuple[str, ...]:
+    if key == "no_repack":
+        return (flag,)
+    if key in ("gpu_layers", "gpu_layers_draft") and value == -1:
+        return flag, "all"
+    return flag, str(value)
+
+
+def _notes(settings: Configuration, drafters: tuple[str, ...]) -> list[str]:
+    knobs, setup = settings.knobs, settings.setup
+    notes = []
+    if drafters and knobs.policy != "fixed":
+        notes.append(
+            f"spectui's policy {knobs.policy} decides how long a draft is; llama-server has a fixed most, and stops at p-min."
+        )
+    if LOOKUP in drafters:
+        notes.append(f"{LOOKUP} is the nearest to spectui's lookup of repetitions.")
+    if "draft-simple" in drafters and setup.requantise_draft == "auto":
+        notes.append(
+            "On a CPU spectui drafts with a Q4_0 copy where that is faster; llama-server drafts with this file."
+        )
+    if "draft-simple" in drafters and setup.device and not setup.device_draft:
+        notes.append("llama-server puts the draft on the target's devices; spectui's default is all GPUs.")
+    if setup.system:
+        notes.append("llama-server has no system prompt: send it with each request.")
+    return notes
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it on one line. A $ is escaped: llama-swap would look for a macro."""
+    import tomlkit
+
+    return tomlkit.item(value if value is not None else "").as_string().replace("$", "\\u0024")

@@ -1,0 +1,141 @@
+"""llama-swap's configuration (YAML): read, with its macros, and written from profiles.
+
+`cmd` is split as a shell would split it, but there is no shell: its lines are one command, and lines that begin with # are
+comments. `${NAME}` is a macro of the model or of the file, `${env.NAME}` a variable, and `${PORT}` and `${MODEL_ID}` are
+built in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spectui.errors import UsageError
+from spectui.profiles.exported import Exported
+from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
+
+LONGEST_COMMAND = 100_000
+"""Characters of a command when its macros are written out. Macros of macros could grow without end."""
+
+OF_LLAMA_SWAP = "These keys of llama-swap are for its own use"
+
+_MACRO = re.compile(r"\$\{([\w.-]+)\}")
+_BUILT_IN = ("PORT", "PID")
+
+
+def read(text: str) -> ImportedFile:
+    """A profile for each model whose command starts a program of llama.cpp; the others are listed with the reason.
+
+    Raises UsageError if the text is no YAML, has no models, or no model of llama.cpp.
+    """
+    table = _parsed(text)
+    models = table.get("models") if isinstance(table, dict) else None
+    if not isinstance(models, dict) or not models:
+        raise UsageError("There are no models in it: llama-swap's file has them under models:.")
+    profiles: list[ImportedProfile] = []
+    refused: dict[str, str] = {}
+    for name, model in models.items():
+        try:
+            profiles.append(_profile(str(name), model, table.get("macros")))
+        except UsageError as error:
+            refused[str(name)] = str(error)
+    if not profiles:
+        name, reason = next(iter(refused.items()))
+        raise UsageError(f"No model in it can be imported; of {name}: {reason}")
+    others = [LeftOut(OF_LLAMA_SWAP, str(key)) for key in table if key not in ("models", "macros")]
+    return ImportedFile(tuple(profiles), tuple(others), refused)
+
+
+def write(profiles: Sequence[tuple[str, Exported]]) -> str:
+    """A configuration with a model for each profile. Raises UsageError where a path looks like a macro."""
+    lines = ["models:"]
+    for name, exported in profiles:
+        lines += [f"  {json.dumps(name, ensure_ascii=False)}:", "    cmd: |"]
+        words = [("llama-server", "--port", "${PORT}"), *exported.arguments]
+        for values in exported.arguments:
+            if any("${" in word or "\n" in word for word in values):
+                raise UsageError(
+                    f"llama-swap cannot hold {' '.join(values)!r}: it would look for a macro. Rename the file."
+                )
+        lines += [f"      # {line}" for line in exported.comments()]
+        lines.append(f"      {' '.join(words[0])}")
+        lines += [f"      {' '.join(map(shlex.quote, each))}" for each in words[1:]]
+    return "\n".join(lines) + "\n"
+
+
+def _parsed(text: str) -> Any:
+    import yaml
+
+    # All scalars stay text, as they are written (`on` is no boolean to llama-swap); merge keys work.
+    resolvers = {"<": [each for each in yaml.SafeLoader.yaml_implicit_resolvers["<"] if each[0].endswith(":merge")]}
+    loader = type("TextLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+    try:
+        return yaml.load(text, loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise UsageError(
+            f"It is not valid YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}."
+        ) from None
+    except RecursionError:
+        raise UsageError("It is not a configuration of llama-swap: its values are nested too deeply.") from None
+    except ValueError as error:
+        raise UsageError(f"It is not valid YAML: {error}.") from None
+
+
+def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
+    command = model.get("cmd") if isinstance(model, dict) else None
+    if not isinstance(command, str) or not command.strip():
+        raise UsageError("it has no cmd.")
+    macros = {**_macros(shared), **_macros(model.get("macros")), "MODEL_ID": name}
+    try:
+        words = shlex.split(re.sub(r"\\[ \t]*(\n|$)", " ", _uncommented(_expanded(_uncommented(command), macros))))
+    except ValueError:
+        raise UsageError("quotes are not closed in its cmd.") from None
+    variables = dict(
+        _expanded(str(line), macros).split("=", 1)
+        for line in (model.get("env") if isinstance(model.get("env"), list) else [])
+        if "=" in str(line)
+    )
+    found = imported(words, name=name, comments=command, variables=variables)
+    others = [LeftOut(OF_LLAMA_SWAP, str(key)) for key in model if key not in ("cmd", "env", "macros")]
+    return found._replace(left_out=(*found.left_out, *others))
+
+
+def _uncommented(command: str) -> str:
+    return "\n".join(line for line in command.splitlines() if not line.lstrip().startswith("#"))
+
+
+def _macros(table: Any) -> Mapping[str, str]:
+    if not isinstance(table, dict):
+        return {}
+    return {str(name): value.strip() for name, value in table.items() if isinstance(value, str)}
+
+
+def _expanded(text: str, macros: Mapping[str, str]) -> str:
+    """The text with its macros written out; built-in ones stay. Raises UsageError if one is missing or holds itself."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in _BUILT_IN:
+            return found[0]
+        if name.startswith("env."):
+            if name[4:] not in os.environ:
+                raise UsageError(f"its macro {found[0]} needs the variable {name[4:]}, which is not set.")
+            return os.environ[name[4:]]
+        if name not in macros:
+            raise UsageError(f"it uses the macro {found[0]}, which the file does not define.")
+        return macros[name]
+
+    for _ in range(len(macros) + 2):
+        written_out = _MACRO.sub(value, text)
+        if written_out == text:
+            return text
+        if len(written_out) > LONGEST_COMMAND:
+            break
+        text = written_out
+    raise UsageError("its macros hold one another, or grow without end.")

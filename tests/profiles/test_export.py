@@ -1,0 +1,188 @@
+"""Profiles as other programs take them, and back again without loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from spectui import config
+from spectui.config import SETTINGS, Configuration
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup
+from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, SPECULATION_FLAGS, exported
+from spectui.profiles.file import ProfileFile
+from spectui.profiles.formats import FORMATS
+from tests.cli.test_llama_flags import PEERS
+from tests.llama_flags import help_texts, parse
+
+PAIR = {"model": "/m/big.gguf", "draft": "/m/small.gguf"}
+
+
+def loaded(path: Path, name: str, settings: dict[str, Any]) -> Configuration:
+    """The configuration of a profile that holds these settings."""
+    ProfileFile(path).write({name: settings}, replace=True)
+    return config.load(path=path, profile=name, environ={})
+
+
+def arguments(path: Path, **settings: Any) -> dict[str, str]:
+    """The flags that a profile is exported as, with their values."""
+    found = exported(loaded(path, "a", settings), "a").arguments
+    return {flag: " ".join(values) for flag, *values in found}
+
+
+def value_of(key: str) -> st.SearchStrategy[Any]:
+    """Any value that a setting can have."""
+    spec, kind = SETTINGS[key].spec, SETTINGS[key].kind
+    if spec.choices:
+        return st.sampled_from(spec.choices)
+    if kind is str:
+        if spec.metavar == "FILE":
+            return st.sampled_from(["/m/a.gguf", '/m/it\'s a "file".gguf', "/m/ü$HOME.gguf"])
+        return (
+            st.sampled_from(["", "CUDA0,CUDA1", "3,1"])
+            if key != "system"
+            else st.text("a\"'\\\n\t#;$ {}ü\x7f", max_size=8)
+        )
+    assert spec.low is not None and spec.high is not None
+    return st.integers(int(spec.low), int(spec.high)) if kind is int else st.floats(spec.low, spec.high)
+
+
+EVERYTHING = st.fixed_dictionaries(
+    {"model": st.just("/m/big.gguf")},
+    optional={key: value_of(key) for key, row in SETTINGS.items() if row.spec.section != "ui" and key != "model"},
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=EVERYTHING, name=st.sampled_from(["code", "my code", 'it\'s "x": y', "a/b:Q8_0", "ü"]))
+def test_what_is_exported_and_imported_again_is_the_same_profile(
+    tmp_path: Path, form: str, values: dict[str, Any], name: str
+) -> None:
+    if values.get("draft_min", 0) > values.get("draft_max", 16):
+        values["draft_min"] = 0
+    # The file has settings of its own, which the profile overrides or not.
+    path = tmp_path / "config.toml"
+    path.write_text('[models]\nctx-size = 999\nsystem = "mine"\n[speculation]\ndraft-max = 30\npolicy = "profile"\n')
+    before = loaded(path, name, values)
+    text = FORMATS[form].write([(name, exported(before, name))])
+    (found,) = FORMATS[form].read(text).profiles
+    assert found.name == name
+    after = loaded(tmp_path / "elsewhere.toml", name, dict(found.settings))
+    assert (after.knobs, after.setup) == (before.knobs, before.setup)
+    assert [what for _, what in found.left_out] == (["--port ${PORT}"] if form == "llama-swap" else [])
+
+
+def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
+    others = {key for key, row in SETTINGS.items() if row.spec.section != "ui"} - {
+        *FLAGS,
+        *DRAFT_FLAGS,
+        *SPECULATION_FLAGS,
+    }
+    assert others == {
+        "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "system", "drafter", "policy"
+    }, "llama-server has no flag for these: give a new setting its flag, or add it here"  # fmt: skip
+    assert len({*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values()}) == len(
+        {*FLAGS, *DRAFT_FLAGS, *SPECULATION_FLAGS}
+    )
+
+
+def test_llama_server_has_every_flag_that_is_written() -> None:
+    if not (PEERS / "llama-server").exists():
+        pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
+    theirs = {flag: option.arity for text in help_texts(PEERS)[:1] for option in parse(text) for flag in option.flags}
+    ours = {*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values(), "--spec-type", "--alias"}
+    assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {"--no-repack": 0}
+
+
+def test_what_llama_server_would_do_otherwise_by_default_is_always_written(tmp_path: Path) -> None:
+    assert arguments(tmp_path / "c", **PAIR) == {
+        "--model": "/m/big.gguf", "--model-draft": "/m/small.gguf", "--ctx-size": "4096", "--spec-draft-n-max": "16",
+        "--spec-draft-p-min": "0.75", "--spec-type": "ngram-simple,draft-simple",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "draft"),
+    [
+        ({}, "ngram-simple,draft-simple", True),
+        ({"drafter": "model"}, "draft-simple", True),
+        ({"drafter": "suffix"}, "ngram-simple", False),
+        ({"drafter": "off"}, None, False),
+        ({"draft_max": 0}, None, False),
+        ({"draft": ""}, "ngram-simple", False),
+        ({"draft": "", "drafter": "model"}, None, False),
+    ],
+)
+def test_the_drafter_is_the_nearest_that_llama_server_has(
+    tmp_path: Path, settings: dict[str, Any], kind: str | None, draft: bool
+) -> None:
+    found = arguments(tmp_path / "c", **{**PAIR, **settings})
+    assert (found.get("--spec-type"), "--model-draft" in found) == (kind, draft)
+    assert ("--spec-draft-n-max" in found) == (kind is not None)
+
+
+def test_what_differs_is_said(tmp_path: Path) -> None:
+    settings = {**PAIR, "system": "Be ${brief}.\nAlways.", "strict": "on", "device": "CUDA0", "policy": "auto"}
+    found = exported(loaded(tmp_path / "c", "a", settings), "a")
+    assert found.kept == (
+        'strict = "on"', 'system = "Be \\u0024{brief}.\\nAlways."', 'drafter = "auto"', 'policy = "auto"'
+    ) or set(found.kept) == {
+        'strict = "on"', 'system = "Be \\u0024{brief}.\\nAlways."', 'drafter = "auto"', 'policy = "auto"'
+    }  # fmt: skip
+    notes = "\n".join(found.notes)
+    for part in ("policy auto", "ngram-simple", "Q4_0 copy", "target's devices", "system prompt"):
+        assert part in notes
+    quiet = exported(loaded(tmp_path / "c", "a", {"model": "/m", "drafter": "model", "policy": "fixed"}), "a")
+    assert quiet.notes == ()
+
+
+def test_a_profile_without_a_model_cannot_be_served(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Profile 'a' names no model, which llama-server needs: give one with -m"):
+        exported(loaded(tmp_path / "c", "a", {"top_k": 3}), "a")
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "model", "sentence"),
+    [
+        ("preset", "*", "/m", "A preset cannot be named"),
+        ("preset", "a]", "/m", "A preset cannot be named"),
+        ("preset", "a", "/m#1", "A preset cannot hold --model '/m#1'"),
+        ("llama-swap", "a", "/m/${x}", "it would look for a macro"),
+    ],
+)
+def test_what_a_format_cannot_hold_gets_one_sentence(
+    tmp_path: Path, form: str, name: str, model: str, sentence: str
+) -> None:
+    found = exported(loaded(tmp_path / "c", name, {"model": model}), name)
+    with pytest.raises(UsageError) as error:
+        FORMATS[form].write([(name, found)])
+    assert sentence in str(error.value)
+
+
+def test_several_profiles_in_one_file(tmp_path: Path) -> None:
+    profiles = [(name, exported(loaded(tmp_path / "c", name, {"model": f"/m/{name}"}), name)) for name in ("a", "b")]
+    for form in ("llama-swap", "preset"):
+        found = FORMATS[form].read(FORMATS[form].write(profiles)).profiles
+        assert [(each.name, each.settings["model"]) for each in found] == [("a", "/m/a"), ("b", "/m/b")]
+
+
+def test_every_field_is_compared() -> None:
+    fields = {field.name for owner in (Knobs, Setup) for field in dataclasses.fields(owner)}
+    assert fields == {key for key, row in SETTINGS.items() if row.spec.section != "ui"}
+
+
+def test_a_command_line_is_what_a_shell_reads(tmp_path: Path) -> None:
+    text = FORMATS["llama-server"].write(
+        [("my code", exported(loaded(tmp_path / "c", "my code", {"model": "/m/a b.gguf"}), "my code"))]
+    )
+    command = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:5] == ["llama-server", "--alias", "my code", "--model", "/m/a b.gguf"]

@@ -1,0 +1,309 @@
+"""Other programs' commands as profiles: what becomes a setting, and what is listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spectui.errors import UsageError
+from spectui.profiles import llama_server, llama_swap, preset_ini
+from spectui.profiles.command_line import NOT_USED
+from spectui.profiles.formats import detect
+from spectui.profiles.imported import CHANGES_TEXT, ENVIRONMENT, ImportedFile, imported
+
+GUIDE = """\
+models:
+  "qwen-coder-32b-q4":
+    # main model on 3090, draft on P40 #1
+    cmd: >
+      /mnt/nvme/llama-server/llama-server-be0e35
+      --host 127.0.0.1 --port 9503
+      --flash-attn --metrics
+      --slots
+      --model /mnt/nvme/models/Qwen2.5-Coder-32B-Instruct-Q4_K_M.gguf
+      -ngl 99
+      --ctx-size 19000
+      --model-draft /mnt/nvme/models/Qwen2.5-Coder-0.5B-Instruct-Q8_0.gguf
+      -ngld 99
+      --draft-max 16
+      --draft-min 4
+      --draft-p-min 0.4
+      --device CUDA0
+      --device-draft CUDA1
+    proxy: "http://127.0.0.1:9503"
+"""
+"""The file of llama-swap's guide to speculative decoding."""
+
+
+def left_out(found: ImportedFile, number: int = 0) -> dict[str, list[str]]:
+    """What was left out of a profile, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for reason, what in found.profiles[number].left_out:
+        reasons.setdefault(reason, []).append(what)
+    return reasons
+
+
+def test_llama_swaps_guide() -> None:
+    found = llama_swap.read(GUIDE)
+    (profile,) = found.profiles
+    assert profile.name == "qwen-coder-32b-q4"
+    assert profile.settings == {
+        "model": "/mnt/nvme/models/Qwen2.5-Coder-32B-Instruct-Q4_K_M.gguf",
+        "draft": "/mnt/nvme/models/Qwen2.5-Coder-0.5B-Instruct-Q8_0.gguf",
+        "ctx_size": 19000, "gpu_layers": 99, "gpu_layers_draft": 99, "device": "CUDA0", "device_draft": "CUDA1",
+        "flash_attn": "on", "draft_max": 16, "draft_min": 4, "p_min": 0.4,
+    }  # fmt: skip
+    assert left_out(found) == {
+        NOT_USED: ["--host 127.0.0.1", "--port 9503", "--metrics", "--slots"],
+        llama_swap.OF_LLAMA_SWAP: ["proxy"],
+    }
+
+
+SWAP = """\
+healthCheckTimeout: 500
+macros:
+  server: >
+    /opt/llama-server --port ${PORT}
+    ${common}
+  common: --ctx-size ${ctx} --jinja
+  ctx: 4096
+models:
+  one:
+    macros:
+      ctx: 1024
+    cmd: |
+      # ${unknown} in a comment is no macro
+      ${server}
+      --model "/m/${MODEL_ID} file.gguf" \\
+      --flash-attn on \\
+      --temp ${env.SPECTUI_TEST_TEMP}
+    env:
+      - CUDA_VISIBLE_DEVICES=0,1
+      - LLAMA_ARG_TOP_K=7
+      - HF_TOKEN=geheim
+    ttl: 60
+  two:
+    cmd: docker run ghcr.io/ggml-org/llama.cpp:server --model /models/x.gguf
+  three: &shared
+    cmd: ${server} -m /m/three.gguf
+  four:
+    <<: *shared
+  five:
+    cmd: vllm serve model
+  six:
+    cmd: ${nothing} -m x.gguf
+groups:
+  a: {members: [one, two]}
+"""
+
+
+def test_macros_environment_and_what_is_no_llama_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_TEST_TEMP", "0.3")
+    found = llama_swap.read(SWAP)
+    assert [each.name for each in found.profiles] == ["one", "three", "four"]
+    assert found.profiles[0].settings == {
+        "model": "/m/one file.gguf", "ctx_size": 1024, "flash_attn": "on", "temperature": 0.3, "top_k": 7,
+    }  # fmt: skip
+    assert found.profiles[1].settings == found.profiles[2].settings == {"model": "/m/three.gguf", "ctx_size": 4096}
+    assert left_out(found) == {
+        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0,1", "HF_TOKEN=…"],
+        NOT_USED: ["--port ${PORT}", "--jinja"],
+        llama_swap.OF_LLAMA_SWAP: ["ttl"],
+    }
+    assert [what for _, what in found.left_out] == ["healthCheckTimeout", "groups"]
+    assert list(found.refused) == ["two", "five", "six"]
+    assert "container" in found.refused["two"] and "vllm" in found.refused["five"]
+    assert found.refused["six"] == "it uses the macro ${nothing}, which the file does not define."
+
+
+def test_a_value_of_yaml_stays_as_it_is_written() -> None:
+    found = llama_swap.read("macros: {fa: on, t: 0.70}\nmodels:\n  on:\n    cmd: llama-server -fa ${fa} --temp ${t}\n")
+    assert found.profiles[0].name == "on"
+    assert found.profiles[0].settings == {"flash_attn": "on", "temperature": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "There are no models in it"),
+        ("- a\n- b\n", "There are no models in it"),
+        ("models: {}\n", "There are no models in it"),
+        ("models: [a]\n", "There are no models in it"),
+        ("models:\n  a: b: c\n", "It is not valid YAML (line 2): mapping values are not allowed here."),
+        ("models: !!python/object:os.system x\n", "It is not valid YAML (line 1)"),
+        ("models: \x00\n", "It is not valid YAML"),
+        pytest.param("models: " + "[" * 1000, "nested too deeply", id="deep"),
+        ("models:\n  a: 3\n", "No model in it can be imported; of a: it has no cmd."),
+        ("models:\n  a: {cmd: [llama-server]}\n", "of a: it has no cmd."),
+        ("models:\n  a: {cmd: 'llama-server -m \"x'}\n", "of a: quotes are not closed in its cmd."),
+        ("models:\n  a: {cmd: '${a} x', macros: {a: '${b}', b: '${a}'}}\n", "of a: its macros hold one another"),
+        ("models:\n  a: {cmd: '${a}', macros: {a: '${b}${b}', b: '${a}${a}'}}\n", "of a: its macros hold one another"),
+        ("models:\n  a: {cmd: 'llama-server ${env.SPECTUI_NO}'}\n", "needs the variable SPECTUI_NO, which is not set."),
+        ("models:\n  a: {cmd: '# nothing'}\n", "of a: there is no command in it."),
+    ],
+)
+def test_a_bad_yaml_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        llama_swap.read(text)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+SCRIPT = """\
+#!/bin/sh
+# how I start it
+export CUDA_VISIBLE_DEVICES=0
+MODELS="/my models"
+cd /tmp
+LLAMA_ARG_CTX_SIZE=512 nohup llama-server -m "$MODELS/x #1.gguf" -ngl all --draft 12 \\
+  -hfd a/b --foo 3 -4   # a comment's "quote
+  --api-key geheim --lora a.gguf --no-repack -b 0 stray > log 2>&1 &
+"""
+
+
+def test_a_script_around_a_command() -> None:
+    found = llama_server.read(SCRIPT)
+    assert found.profiles[0].name == "x #1"
+    assert found.profiles[0].settings == {
+        "model": "/my models/x #1.gguf", "ctx_size": 512, "gpu_layers": -1, "no_repack": "on", "draft_max": 12,
+    }  # fmt: skip
+    reasons = left_out(found)
+    assert reasons[ENVIRONMENT] == ["CUDA_VISIBLE_DEVICES=0"]
+    assert reasons[CHANGES_TEXT] == ["--lora a.gguf"]
+    assert reasons[NOT_USED] == ["--api-key …"], "a secret is not shown"
+    everything = [f"{reason}: {what}" for reason, what in (*found.profiles[0].left_out, *found.left_out)]
+    for part in ("nohup", "-hfd a/b", "--foo 3 -4", "stray", "batch must be between", "cd /tmp", "> log"):
+        assert sum(part in each for each in everything) == 1, part
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "There is no llama-server command: there is no command in it."),
+        ("# only this\n", "There is no llama-server command: there is no command in it."),
+        ("vllm serve x", "There is no llama-server command: it starts 'vllm', which is no program of llama.cpp."),
+        ("llama-server -m 'x", "Quotes are not closed"),
+        ("llama-server -m x\nllama-server -m y\n", "There are 2 commands of llama.cpp: leave one in the file."),
+    ],
+)
+def test_a_bad_command_line_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        llama_server.read(text)
+    assert str(error.value).startswith(sentence)
+
+
+def test_flags_alone_are_a_command() -> None:
+    assert llama_server.read("-m /x.gguf\n--temp=0\n").profiles[0].settings == {"model": "/x.gguf", "temperature": 0.0}
+
+
+def test_paths_start_at_the_working_directory_and_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    found = imported(["llama-server", "-m", "a/b.gguf", "-md", "~/c.gguf"])
+    assert found.settings == {"model": str(tmp_path / "a/b.gguf"), "draft": "/home/me/c.gguf"}
+
+
+def test_variables_are_replaced_where_a_shell_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "/h")
+    monkeypatch.delenv("NOWHERE", raising=False)
+    for written, read in (
+        ("$HERE/b", "/h/b"), ('"${HERE}/b"', "/h/b"), ("'/$HERE'", "/$HERE"), (r"/\$HERE", "/$HERE"),
+        ("/$NOWHERE/b", "/$NOWHERE/b"),
+    ):  # fmt: skip
+        found = llama_server.read(f"llama-server -m {written}")
+        assert found.profiles[0].settings == {"model": read}
+        assert [what for _, what in found.left_out] == (["NOWHERE"] if written == read else [])
+    for read_file, text in (
+        (llama_swap.read, "models:\n  a: {cmd: llama-server -m /$HERE}"),
+        (preset_ini.read, "[a]\nmodel = /$HERE"),
+    ):
+        assert read_file(text).profiles[0].settings == {"model": "/$HERE"}, "there is no shell"
+
+
+@pytest.mark.parametrize(
+    ("value", "drafter"),
+    [("draft-simple", "model"), ("ngram-mod", "suffix"), ("ngram-cache,draft-simple", "auto"), ("none", "off"),
+     ("draft-eagle3", None), ("draft-simple,draft-mtp", None)],
+)  # fmt: skip
+def test_the_type_of_speculation_is_the_drafter(value: str, drafter: str | None) -> None:
+    found = imported(["llama-server", "--spec-type", value])
+    assert found.settings.get("drafter") == drafter
+    assert bool(found.left_out) == (drafter is None), "what spectui does not have is listed"
+
+
+def test_a_draft_min_that_would_ignore_every_draft_is_left_out() -> None:
+    found = imported(["llama-server", "--draft-max", "4", "--draft-min", "9"])
+    assert found.settings == {"draft_max": 4}
+    assert "draft-min 9 is left out" in found.left_out[0].what
+
+
+INI = """\
+version = 1
+; shared by all
+[*]
+c = 8192   ; tokens
+n-gpu-layers = 8
+load-on-startup = true
+
+[ggml-org/MY-MODEL-GGUF:Q8_0]
+chat-template = chatml
+LLAMA_ARG_N_GPU_LAYERS = 123
+repack = false
+jinja = false
+mlock = false
+
+[custom]
+model = /m/a b.gguf#comment
+spec-type = ngram-simple
+flash-attn = 1
+unheard-of = 3
+"""
+
+
+def test_a_preset_file() -> None:
+    found = preset_ini.read(INI)
+    hub, custom = found.profiles
+    assert (hub.name, hub.settings) == (
+        "ggml-org/MY-MODEL-GGUF:Q8_0",
+        {"ctx_size": 8192, "gpu_layers": 123, "no_repack": "on"},
+    )
+    assert (custom.name, custom.settings) == (
+        "custom",
+        {"model": "/m/a b.gguf", "ctx_size": 8192, "gpu_layers": 8, "flash_attn": "on", "drafter": "suffix"},
+    )
+    reasons = left_out(found)
+    assert reasons[CHANGES_TEXT] == ["--chat-template chatml", "--no-jinja"]
+    assert reasons[NOT_USED] == ["--mlock false"]
+    assert reasons[preset_ini.OF_PRESETS] == ["load-on-startup = true"]
+    assert reasons[""] == ["ggml-org/MY-MODEL-GGUF:Q8_0 names no model: give one with -m, or fetch it with -hf."]
+    assert "--unheard-of 3" in [what for _, what in custom.left_out]
+
+
+def test_keys_before_the_first_section_are_a_preset() -> None:
+    assert preset_ini.read("model = /x.gguf\n[b]\nmodel = /y.gguf\n").profiles[0].settings == {"model": "/x.gguf"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "There is no section in it"),
+        ("version = 1\n", "There is no section in it"),
+        ("[*]\nc = 5\n", "There is no section in it"),
+        ("[a]\nmodel\n", "Line 2 is no section, no key = value and no comment: 'model'."),
+        ("[a\n", "Line 1 is no section"),
+    ],
+)
+def test_a_bad_preset_file_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        preset_ini.read(text)
+    assert str(error.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "form"),
+    [(GUIDE, "-", "llama-swap"), (INI, "-", "preset"), (SCRIPT, "-", "llama-server"), ("", "a.yml", "llama-swap"),
+     ("", "a.INI", "preset"), ("llama-server -m 'models:'", "serve.sh", "llama-server")],
+)  # fmt: skip
+def test_the_format_is_recognised(text: str, name: str, form: str) -> None:
+    assert detect(text, name) == form
