@@ -24,8 +24,8 @@ LONGEST_QUOTED = 60
 """A message quotes at most this many characters of a wrong value."""
 
 SYNONYMS = {
-    "gpu_layers": {"all": "-1", "auto": "-1"},
-    "gpu_layers_draft": {"all": "-1", "auto": "-1"},
+    "gpu_layers": {"all": "-2", "auto": "-1"},
+    "gpu_layers_draft": {"all": "-2", "auto": "-1"},
     "flash_attn": {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"},
 }
 """Other words that llama.cpp takes, so that its lines can be pasted."""

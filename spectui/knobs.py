@@ -121,19 +121,19 @@ class Setup:
         low=0, high=2**31 - 1, section="models",
     )  # fmt: skip
     gpu_layers: int = setting(
-        -1, "layers of the target on GPUs (-1: all)", "-ngl", "--gpu-layers", "--n-gpu-layers", low=-1, high=9999,
-        section="devices",
+        -1, "layers of the target on GPUs (-1, auto: as many as fit; -2, all)", "-ngl", "--gpu-layers", "--n-gpu-layers",
+        low=-2, high=9999, section="devices",
     )  # fmt: skip
     gpu_layers_draft: int = setting(
-        -1, "layers of the draft on GPUs (-1: all)", "-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft",
-        "--spec-draft-ngl", low=-1, high=9999, section="devices",
+        -1, "layers of the draft on GPUs (-1, auto: as many as fit; -2, all)", "-ngld", "--gpu-layers-draft",
+        "--n-gpu-layers-draft", "--spec-draft-ngl", low=-2, high=9999, section="devices",
     )  # fmt: skip
     device: str = setting(
         "", "devices of the target, with commas (none: CPU alone; empty: all GPUs)", "-dev", "--device",
         metavar="NAMES", section="devices",
     )  # fmt: skip
     device_draft: str = setting(
-        "", "devices of the draft, with commas (none: CPU alone; empty: all GPUs)", "-devd", "--device-draft",
+        "", "devices of the draft, with commas (none: CPU alone; empty: the GPU with most room)", "-devd", "--device-draft",
         "--spec-draft-device", metavar="NAMES", section="devices",
     )  # fmt: skip
     rpc: str = setting(

@@ -106,7 +106,7 @@ def test_variables_are_text_and_become_the_settings_type() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [
-        ("gpu_layers", "all", -1),
+        ("gpu_layers", "all", -2),
         ("gpu_layers_draft", "auto", -1),
         ("flash_attn", "1", "on"),
         ("flash_attn", "off", "off"),

@@ -1,18 +1,46 @@
-"""`spectui devices`: the devices that models can run on."""
+"""`spectui devices`: the devices that models can run on, and what a pair would take on them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
-from spectui.cli.options import Command
+from spectui.cli.options import Command, configuration, setting_options
 
 MIB = 1024 * 1024
 
 
 @click.command("devices", cls=Command)
-def command() -> None:
-    """List the devices for models, with their memory."""
+@setting_options()
+@click.option("--plan", is_flag=True, help="say what the models would take on each device, without loading them")
+def command(profile: str | None, config_path: Path | None, plan: bool, **values: Any) -> None:
+    """List the devices for models, with their memory; --plan: what -m and -md would take on each.
+
+    Exit code 1 if they do not fit.
+    """
+    from spectui.errors import UsageError
     from spectui.llama.devices import list_devices
 
-    for device in list_devices():
-        click.echo(f"{device.name}: {device.description} ({device.total // MIB} MiB, {device.free // MIB} MiB free)")
+    setup = configuration(profile, config_path, values).setup
+    if not plan:
+        for device in list_devices():
+            click.echo(
+                f"{device.name}: {device.description} ({device.total // MIB} MiB, {device.free // MIB} MiB free)"
+            )
+        return
+    if setup.model is None:
+        raise UsageError("--plan needs a target model: name one with -m.")
+    from spectui.engine.loading.plan import make_plan
+    from spectui.llama import selftest
+
+    setup.checked()
+    made = make_plan(setup, selftest.run().extra_buffers and setup.no_repack == "off")
+    for line in made.lines():
+        click.echo(line)
+    for line in made.placed():
+        click.echo(line)
+    click.echo(made.sentence())
+    if made.missing:
+        click.get_current_context().exit(1)

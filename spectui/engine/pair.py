@@ -11,16 +11,15 @@ from typing import Any
 from spectui.engine import draft_copy, placement
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
+from spectui.engine.loading import models
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
-from spectui.gguf_files.metadata import Metadata
-from spectui.knobs import Knobs, Setup, spec_of
+from spectui.knobs import Setup
 from spectui.llama import rpc, selftest
 from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.context import Context
 from spectui.llama.context_memory import scores_bytes
-from spectui.llama.devices import list_devices, selected
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import LoadCancelled, Model
@@ -29,9 +28,6 @@ from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.strategy import Strategy
-
-ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
-"""Rows of logits that a target pass may need: the longest draft and one more."""
 
 _MOST_SCORES = 256 * 2**20
 """Most bytes of attention scores for a context without flash attention."""
@@ -151,17 +147,7 @@ class Pair:
 
     def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
         if self.target is None:
-            target = Model(
-                setup.model or "",
-                "target",
-                on_devices=selected(setup.device, list_devices()),
-                gpu_layers=setup.gpu_layers,
-                split_mode=setup.split_mode,
-                main_gpu=setup.main_gpu,
-                tensor_split=placement.shares(setup.tensor_split),
-                extra_buffers=extra_buffers,
-                progress=self._loading("target", setup.model or ""),
-            )
+            target = models.target_model(setup, extra_buffers, self._loading("target", setup.model or ""))
             try:
                 if target.textless:
                     raise ModelFileError(
@@ -188,19 +174,7 @@ class Pair:
             self.context.close()
             self.context = None
             del self._loaded["context"]
-        self.context = Context(
-            self.target,
-            self._interrupt,
-            n_ctx=setup.ctx_size,
-            rows=ROWS,
-            batch=setup.batch,
-            ubatch=placement.chunk_of(setup, flash_attn),
-            threads=placement.threads(setup.threads),
-            flash_attn=flash_attn,
-            type_k=setup.cache_type_k,
-            type_v=placement.value_type(setup),
-            equal_rows=True,
-        )
+        self.context = models.target_context(setup, self.target, self._interrupt, flash_attn)
         self._flash_attn = flash_attn
         self._loaded["context"] = placement.context_key(setup, flash_attn)
 
@@ -226,19 +200,7 @@ class Pair:
                     "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
-            flash_attn = placement.draft_flash(setup)
-            self.draft_context = Context(
-                self.draft,
-                self._interrupt,
-                n_ctx=setup.ctx_size_draft or self.context.n_ctx,
-                rows=1,
-                batch=setup.batch,
-                ubatch=placement.chunk_of(setup, flash_attn),
-                threads=placement.threads(setup.threads_draft or setup.threads),
-                flash_attn=flash_attn,
-                type_k=setup.cache_type_k_draft,
-                type_v=setup.cache_type_v_draft,
-            )
+            self.draft_context = models.draft_context(setup, self.draft, self._interrupt, self.context.n_ctx)
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_context)
             self._translated = bool(sentence)
             self.remarks["draft"] = sentence or self._copy_remark(setup)
@@ -259,22 +221,8 @@ class Pair:
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
-            def loaded(metadata: Metadata | None) -> Model:
-                return Model(
-                    path,
-                    "draft",
-                    on_devices=selected(setup.device_draft, list_devices(), "--device-draft"),
-                    gpu_layers=setup.gpu_layers_draft,
-                    extra_buffers=extra_buffers,
-                    same_vocabulary=metadata,
-                    progress=self._loading("draft", path),
-                )
-
             metadata = same_vocabulary(setup.model or "", path)
-            if metadata is not None:
-                with suppress(ModelFileError):  # some architectures need the texts of the tokens
-                    return loaded(metadata)
-            return loaded(None)
+            return models.draft_model(setup, path, extra_buffers, self._loading("draft", path), metadata=metadata)
 
         wanted = setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup)
         copy = draft_copy.find(setup.draft, self.target) if wanted else None
@@ -397,4 +345,5 @@ def _info(model: Model, context: Context, remark: str) -> ModelInfo:
         n_ctx=context.n_ctx,
         trained_ctx=model.trained_ctx,
         remark=remark,
+        memory=context.memory,
     )

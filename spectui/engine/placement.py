@@ -10,8 +10,9 @@ from spectui.engine.events import Message
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama import reference_path
-from spectui.llama.devices import gpu_key, list_devices
+from spectui.llama.devices import gpu_key, list_devices, offloading, selected
 from spectui.llama.library import build_key
+from spectui.llama.records import Device
 
 
 def _file(path: str | None) -> tuple[str, int, int]:
@@ -140,12 +141,47 @@ def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, 
     return (build_key(), gpu_key(), model, context)
 
 
+def target_devices(setup: Setup) -> list[Device]:
+    """The GPUs that the target uses; [] for none. Raises UsageError for a placement that cannot be."""
+    devices = list_devices()
+    chosen = selected(setup.device, devices)
+    chosen = offloading(devices) if chosen is None else chosen
+    split = shares(setup.tensor_split)
+    gpus = f"{len(chosen)} GPU{'s' if len(chosen) > 1 else ''}"
+    if chosen and split and len(split) != len(chosen):
+        raise UsageError(
+            f"tensor-split {setup.tensor_split} has {len(split)} shares and the target uses {gpus}: give one for each."
+        )
+    if chosen and setup.split_mode == "none" and setup.main_gpu >= len(chosen):
+        raise UsageError(f"There is no main-gpu {setup.main_gpu}: the target uses {gpus}, counted from 0.")
+    return chosen
+
+
+def draft_devices(setup: Setup) -> list[Device]:
+    """The GPUs that the draft uses; [] for none. Unless named, one: the one with the most free memory.
+
+    A pass of a draft is short, so that handing its activations from card to card would cost more than it gains. Raises
+    UsageError for names that do not exist.
+    """
+    devices = list_devices()
+    chosen = selected(setup.device_draft, devices, "--device-draft")
+    return sorted(draft_candidates(devices), key=lambda gpu: -gpu.free)[:1] if chosen is None else chosen
+
+
+def draft_candidates(devices: Iterable[Device]) -> list[Device]:
+    """The GPUs that the draft may be put on, if none is named."""
+    return offloading(list(devices))
+
+
 def shares(text: str) -> list[float]:
     """The numbers in "3,1"; llama.cpp accepts slashes too. Raises UsageError."""
     try:
-        return [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
+        found = [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
     except ValueError:
-        raise UsageError(f"tensor-split is numbers with commas, such as 3,1, not {text!r}.") from None
+        found = [-1.0]
+    if not all(0 <= share < float("inf") for share in found) or (found and not any(found)):
+        raise UsageError(f"tensor-split is numbers from 0 up with commas, not all 0, such as 3,1, not {text!r}.")
+    return found
 
 
 def threads(wanted: int) -> int:

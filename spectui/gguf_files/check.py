@@ -96,6 +96,23 @@ def same_vocabulary(target: str, draft: str) -> metadata.Metadata | None:
     return theirs if one == other else None
 
 
+def vocabulary_of(path: str) -> metadata.Metadata | None:
+    """A file's metadata, if it has tokens with texts; None too if it cannot be read."""
+    try:
+        found = _read_metadata(Path(path).expanduser())
+    except (metadata.Damaged, OSError):
+        return None
+    return found if found.n_tokens else None
+
+
+def tied_bytes(path: str) -> int:
+    """Bytes of the token embedding, if llama.cpp uses it for the output too; 0 also if the file cannot be read."""
+    try:
+        return _read_metadata(Path(path).expanduser()).tied
+    except (metadata.Damaged, OSError):
+        return 0
+
+
 def _read_metadata(file: Path) -> metadata.Metadata:
     found = file.stat()
     return _metadata(file, found.st_size, found.st_mtime_ns, *counts(_bytes(file, 0, FIXED_BYTES), found.st_size))

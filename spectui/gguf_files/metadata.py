@@ -103,6 +103,8 @@ class Metadata(NamedTuple):
     start: int = 0
     end: int = 0
     tokenizer: tuple[Value | None, ...] = ()
+    tied: int = 0
+    """Bytes of the token embedding, if the file has no output matrix and llama.cpp uses the embedding for it."""
 
 
 def read_metadata(file: BinaryIO, size: int, tensors: int, keys: int) -> Metadata:
@@ -122,10 +124,9 @@ def read_metadata(file: BinaryIO, size: int, tensors: int, keys: int) -> Metadat
                 return Metadata(f"has the token {_shown(twice)} more than once in its vocabulary")
             end = file.tell()
     found = problem_of(values)
-    if not found:
-        _check_tensors(read, tensors, size)
+    tied = _check_tensors(read, tensors, size) if not found else 0
     tokenizer = tuple(values.get(f"tokenizer.ggml.{name}") for name in _TOKENIZER)
-    return Metadata(found, _architecture(values), n_tokens, start, end, tokenizer)
+    return Metadata(found, _architecture(values), n_tokens, start, end, tokenizer, tied)
 
 
 def problem_of(values: Mapping[str, Value]) -> str:
@@ -156,18 +157,34 @@ def _architecture(values: Mapping[str, Value]) -> str:
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
 
 
-def _check_tensors(read: Read, tensors: int, size: int) -> None:
-    """Raise Damaged if a tensor has too many dimensions or numbers, or begins after the file's end."""
+def _check_tensors(read: Read, tensors: int, size: int) -> int:
+    """`Metadata.tied`. Raise Damaged if a tensor has too many dimensions or numbers, or begins after the file's end."""
+    embedding, has_output = 0, False
     for _ in range(tensors):
-        _string(read, _LONGEST_TENSOR_NAME)
+        name = _string(read, _LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
         if dimensions > _MOST_DIMENSIONS:
             raise Damaged(f"a tensor of {dimensions} dimensions")
         numbers = math.prod(int(_number(read, "Q")) for _ in range(dimensions))
-        _number(read, "I")  # its type; llama.cpp checks that itself
+        kind = int(_number(read, "I"))  # llama.cpp checks itself whether it knows this type
         offset = int(_number(read, "Q"))
         if offset > size or numbers > 8 * size:  # no type has less than a bit a number
             raise Damaged(f"a tensor of {numbers} numbers at {offset}")
+        has_output |= name == b"output.weight"
+        if name == b"token_embd.weight":
+            embedding = _bytes_of(numbers, kind)
+    return 0 if has_output else embedding
+
+
+def _bytes_of(numbers: int, kind: int) -> int:
+    """Bytes of a tensor of this type; 0 for an unknown one."""
+    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    try:
+        per_block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+    except (ValueError, KeyError):
+        return 0
+    return int(numbers // per_block * size)
 
 
 def _shown(text: bytes) -> str:

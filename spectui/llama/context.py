@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama import context_memory, rpc
+from spectui.llama import context_memory, memory_use, rpc
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.library import clear_errors, first_error, llama
+from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.model import Model
+from spectui.llama.records import MemoryUse, added
 from spectui.llama.reference_path import SPLIT_FROM, ReferencePath
 from spectui.speculation.evaluator import Interrupted
 
@@ -63,7 +64,8 @@ class Context:
         self.tokens: list[int] = []
         self._interrupt = interrupt
         self._checkpoint: _Checkpoint | None = None
-        context_memory.check_cells(model, self.n_ctx, type_k, type_v)
+        if not model.simulated:
+            context_memory.check_cells(model, self.n_ctx, type_k, type_v)
 
         params = llama.llama_context_default_params()
         params.n_ctx = self.n_ctx
@@ -78,9 +80,13 @@ class Context:
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
         clear_errors()
-        self._context = llama.llama_init_from_model(model.handle, params)
+        log: list[str] = []
+        with listening(log.append):
+            self._context = llama.llama_init_from_model(model.handle, params)
         if not self._context:
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
+        self.memory = added((*model.memory, *memory_use.logged(log)))
+        """What the model and this context take on each device."""
         self._memory = llama.llama_get_memory(self._context)
         divides = type_k == type_v and type_k in ("f16", "f32")
         self._reference = ReferencePath(self._context) if equal_rows and divides else None
@@ -189,6 +195,10 @@ class Context:
         llama.llama_memory_clear(self._memory, True)
         self.tokens.clear()
         self._checkpoint = None
+
+    def simulated_memory(self) -> tuple[MemoryUse, ...]:
+        """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""
+        return memory_use.simulated(self._context)
 
     def close(self) -> None:
         """Free the cells."""

@@ -73,7 +73,9 @@ def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
     from spectui.llama.devices import list_devices
 
     needed = cell_bytes(model, type_k, type_v) * n_ctx
-    available = psutil.virtual_memory().available + sum(d.free for d in list_devices() if d.kind == "gpu")
+    available = psutil.virtual_memory().available + sum(
+        d.free for d in list_devices() if d.kind == "gpu" and not d.unified
+    )
     if needed > available:
         most = int(n_ctx * available / needed) // 256 * 256
         raise SpectuiError(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -35,26 +38,76 @@ class _Properties(ctypes.Structure):
 
 _count = symbol("ggml_backend_dev_count", ctypes.c_size_t)
 _get = symbol("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
+_name = symbol("ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
+_description = symbol("ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
+_type = symbol("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
 _properties = symbol("ggml_backend_dev_get_props", None, ctypes.c_void_p, ctypes.POINTER(_Properties))
+
+_OPENING = ("CUDA", "ROCm", "MUSA", "SYCL", "CANN")
+"""Backends that open a context on a card when they are asked for its memory: 0.3 to 0.5 GB of it, until the process ends."""
+
+_in_use: set[str] = set()
+"""The devices that a model was loaded on: their contexts are open."""
 
 
 def list_devices() -> tuple[Device, ...]:
-    """Every device with its memory as it is now. Call it in the thread that computes."""
-    devices = []
-    for index in range(_count()):
-        properties = _Properties()
-        _properties(_get(index), ctypes.byref(properties))
-        devices.append(
-            Device(
-                name=(properties.name or b"").decode("utf-8", "replace"),
-                description=(properties.description or b"").decode("utf-8", "replace").strip(),
-                kind=_KINDS.get(properties.type, "accel"),
-                free=properties.memory_free,
-                total=properties.memory_total,
-                id=properties.device_id.decode("utf-8", "replace").lower() if properties.device_id else None,
-            )
+    """Every device with its memory as it is now. Call it in the thread that computes.
+
+    A card that no model was loaded on is not opened: its memory is as a short process found it, once.
+    """
+    return tuple(_device(index) for index in range(_count()))
+
+
+def list_names() -> tuple[str, ...]:
+    """The names of all devices but the CPU."""
+    return tuple(_text(_name(_get(index))) for index in range(_count()) if _type(_get(index)) != 0)
+
+
+def device_name(handle: int) -> str:
+    """The name of a ggml_backend_dev_t."""
+    return _text(_name(handle))
+
+
+def offloading(devices: Sequence[Device]) -> list[Device]:
+    """The devices that llama.cpp uses if none is named: all GPUs, and without one the first integrated GPU."""
+    gpus = [device for device in devices if device.kind == "gpu"]
+    return gpus or [device for device in devices if device.kind == "igpu"][:1]
+
+
+def _device(index: int) -> Device:
+    handle = _get(index)
+    name = _text(_name(handle))
+    kind = _KINDS.get(_type(handle), "accel")
+    if name.startswith(_OPENING) and name not in _in_use:
+        return next(
+            (each for each in _survey() if each.name == name),
+            Device(name, _text(_description(handle)).strip(), kind, 0, 0),
         )
-    return tuple(devices)
+    properties = _Properties()
+    _properties(handle, ctypes.byref(properties))
+    return Device(
+        name=name,
+        description=_text(properties.description).strip(),
+        kind=kind,
+        free=properties.memory_free,
+        total=properties.memory_total,
+        id=_text(properties.device_id).lower() or None,
+    )
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
+@cache
+def _survey() -> tuple[Device, ...]:
+    """All devices, as a process of its own sees them; () if it fails. It ends, and so do the contexts that it opened."""
+    command = [sys.executable, "-m", __name__]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=True)
+        return tuple(Device(*fields) for fields in json.loads(done.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
+        return ()
 
 
 def gpu_key() -> tuple[Any, ...]:
@@ -104,5 +157,11 @@ def selected(names: str, devices: Sequence[Device], flag: str = "--device") -> l
 
 def handles(devices: Sequence[Device]) -> ctypes.Array[ctypes.c_void_p]:
     """A NULL-terminated ggml_backend_dev_t array. The caller keeps it alive while the model loads."""
-    names = [device.name for device in list_devices()]
+    names = [_text(_name(_get(index))) for index in range(_count())]
+    _in_use.update(device.name for device in devices)
     return (ctypes.c_void_p * (len(devices) + 1))(*(_get(names.index(device.name)) for device in devices), None)
+
+
+if __name__ == "__main__":
+    _in_use.update(list_names())
+    print(json.dumps(list_devices()))

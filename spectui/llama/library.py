@@ -8,7 +8,8 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,31 @@ def first_error() -> str:
 
 
 def symbol(name: str, result: Any, *arguments: Any) -> Any:
-    """A ggml function that llama_cpp does not bind. Its library handle finds functions in all the libraries it loaded."""
-    function = getattr(llama._lib, name)
+    """A function that llama_cpp does not bind. Raises AttributeError if no library has it.
+
+    On Linux and macOS the handle of libllama finds the functions of all libraries that it loaded. Windows looks in the one
+    library alone, and `ggml_backend_dev_*` are in ggml-base.
+    """
+    try:
+        function = getattr(llama._lib, name)
+    except AttributeError:
+        function = next((found for each in _others() if (found := getattr(each, name, None)) is not None), None)
+        if function is None:
+            raise
     function.restype = result
     function.argtypes = list(arguments)
     return function
+
+
+@cache
+def _others() -> tuple[ctypes.CDLL, ...]:
+    """ggml's libraries beside libllama. They are loaded already, so that this only gets their handles."""
+    found = []
+    for path in sorted(directory().glob("*ggml*")):
+        if path.suffix in (".dll", ".so", ".dylib"):
+            with suppress(OSError):
+                found.append(ctypes.CDLL(str(path)))
+    return tuple(found)
 
 
 def backends() -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.check import ModelFileError, check_file
+from spectui.gguf_files.check import ModelFileError, check_file, tied_bytes
 from spectui.gguf_files.metadata import Metadata
-from spectui.llama import devices
-from spectui.llama.library import clear_errors, first_error, llama
+from spectui.llama import devices, memory_use
+from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.records import Device
 from spectui.llama.tokenizer import TextError, Tokenizer
 
@@ -42,20 +42,24 @@ class Model:
         extra_buffers: bool = True,
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
+        simulated: bool = False,
     ) -> None:
         """Load the file. `progress` is called with 0..1 and returns False to stop the loading.
 
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`=False avoids kernels that
         end the process on some builds (see `selftest`). `same_vocabulary`: the metadata of a draft whose tokens are the
-        target's; then their texts are not loaded, which for 150,000 saves half a second and 30 MB. Raises ModelFileError,
-        LoadCancelled.
+        target's; then their texts are not loaded, which for 150,000 saves half a second and 30 MB. `simulated`: allocate
+        nothing, to ask what a context would need; it cannot compute. Raises ModelFileError, LoadCancelled.
         """
+        self.simulated = simulated
         self.path = str(check_file(path, role))
         params = llama.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         params.split_mode = _SPLIT_MODES[split_mode]
         params.main_gpu = main_gpu
         params.use_extra_bufts = extra_buffers
+        if simulated:
+            params.no_alloc, params.load_mode = True, 0  # llama.cpp asserts that such a file is not mapped
         if on_devices is not None:
             chosen = devices.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
@@ -78,12 +82,16 @@ class Model:
 
         params.progress_callback = report
         clear_errors()
-        self._model = llama.llama_model_load_from_file(os.fsencode(self.path), params)
+        log: list[str] = []
+        with listening(log.append):
+            self._model = llama.llama_model_load_from_file(os.fsencode(self.path), params)
         if cancelled:
             self.close()
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
             raise ModelFileError(_sentence(self.path, role, first_error()))
+        self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path))
+        """The bytes of its weights on each device."""
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
@@ -122,6 +130,11 @@ class Model:
     def trained_ctx(self) -> int:
         """Context length that the model was trained with, in tokens."""
         return int(llama.llama_model_n_ctx_train(self.handle))
+
+    @property
+    def layers(self) -> int:
+        """Layers that can be on GPUs: the model's, and the output."""
+        return int(llama.llama_model_n_layer(self.handle)) + 1
 
     @property
     def textless(self) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -14,6 +17,36 @@ class Device(NamedTuple):
     free: int
     total: int
     id: str | None = None
+
+    @property
+    def unified(self) -> bool:
+        """Is its memory the host's? Then it must not be counted a second time. Apple's GPUs call themselves "gpu"."""
+        apple = sys.platform == "darwin" and platform.machine() == "arm64"
+        return self.kind == "igpu" or (apple and self.kind == "gpu" and self.name.startswith(("MTL", "Metal")))
+
+
+class MemoryUse(NamedTuple):
+    """Bytes that a model takes on a device: its weights, the cells of its context, and the buffers for computing."""
+
+    device: str
+    weights: int = 0
+    cells: int = 0
+    compute: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.cells + self.compute
+
+
+def added(uses: Iterable[MemoryUse]) -> tuple[MemoryUse, ...]:
+    """The uses of each device added up, in the order in which the devices appear first."""
+    found: dict[str, MemoryUse] = {}
+    for use in uses:
+        before = found.get(use.device, MemoryUse(use.device))
+        parts = (mine + theirs for mine, theirs in zip(before[1:], use[1:], strict=True))
+        found[use.device] = MemoryUse(use.device, *parts)
+    return tuple(use for use in found.values() if use.total)
 
 
 class ModelInfo(NamedTuple):
@@ -30,3 +63,5 @@ class ModelInfo(NamedTuple):
     """What loading found out, in words: how the kernels round, whether a draft copy is used, how another vocabulary is used."""
     translated: bool = False
     """It is a draft of another vocabulary."""
+    memory: tuple[MemoryUse, ...] = ()
+    """What it takes on each device, as llama.cpp's log says it."""

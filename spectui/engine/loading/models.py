@@ -1,0 +1,100 @@
+"""Create models and contexts from a set-up: the same way to load them and to simulate it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from spectui.engine import placement
+from spectui.gguf_files.check import ModelFileError
+from spectui.gguf_files.metadata import Metadata
+from spectui.knobs import Knobs, Setup, spec_of
+from spectui.llama.context import Context
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+
+ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
+"""Rows of logits that a target pass may need: the longest draft and one more."""
+
+Progress = Callable[[float], bool]
+
+
+def _always(_: float) -> bool:
+    return True
+
+
+def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always, simulated: bool = False,
+                 metadata: Metadata | None = None) -> Model:  # fmt: skip
+    """The set-up's target, loaded or simulated. `metadata`: do not load the texts of its tokens. Raises SpectuiError."""
+    return Model(
+        setup.model or "",
+        "target",
+        on_devices=placement.target_devices(setup),
+        gpu_layers=setup.gpu_layers,
+        split_mode=setup.split_mode,
+        main_gpu=setup.main_gpu,
+        tensor_split=placement.shares(setup.tensor_split),
+        extra_buffers=extra_buffers,
+        same_vocabulary=metadata,
+        progress=progress,
+        simulated=simulated,
+    )
+
+
+def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
+    """The context of the set-up's target, with this kind of attention. Raises SpectuiError."""
+    return Context(
+        model,
+        interrupt,
+        n_ctx=setup.ctx_size,
+        rows=ROWS,
+        batch=setup.batch,
+        ubatch=placement.chunk_of(setup, flash_attn),
+        threads=placement.threads(setup.threads),
+        flash_attn=flash_attn,
+        type_k=setup.cache_type_k,
+        type_v=placement.value_type(setup),
+        equal_rows=True,
+    )
+
+
+def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress = _always, simulated: bool = False,
+                metadata: Metadata | None = None) -> Model:  # fmt: skip
+    """The set-up's draft from `path`, loaded or simulated. `metadata`: if its tokens' texts need not be loaded.
+
+    Raises SpectuiError.
+    """
+
+    def load(metadata: Metadata | None) -> Model:
+        return Model(
+            path,
+            "draft",
+            on_devices=placement.draft_devices(setup),
+            gpu_layers=setup.gpu_layers_draft,
+            extra_buffers=extra_buffers,
+            same_vocabulary=metadata,
+            progress=progress,
+            simulated=simulated,
+        )
+
+    if metadata is not None:
+        with suppress(ModelFileError):  # some architectures need the texts of the tokens
+            return load(metadata)
+    return load(None)
+
+
+def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int) -> Context:
+    """The context of the set-up's draft, beside a target's of `n_ctx` tokens. Raises SpectuiError."""
+    flash_attn = placement.draft_flash(setup)
+    return Context(
+        model,
+        interrupt,
+        n_ctx=setup.ctx_size_draft or n_ctx,
+        rows=1,
+        batch=setup.batch,
+        ubatch=placement.chunk_of(setup, flash_attn),
+        threads=placement.threads(setup.threads_draft or setup.threads),
+        flash_attn=flash_attn,
+        type_k=setup.cache_type_k_draft,
+        type_v=setup.cache_type_v_draft,
+    )

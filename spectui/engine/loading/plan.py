@@ -1,0 +1,119 @@
+"""What a set-up will take on each device, before anything is loaded, and whether it fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+from spectui.llama.records import Device, MemoryUse
+
+_BOUND_S = 120
+"""Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""
+
+_MIB = 2**20
+
+
+class Plan(NamedTuple):
+    """Memory per device of a target and its draft, in bytes, and what is free on the `devices`.
+
+    `setup`: with the numbers of layers and the draft's device that automatic choices led to. `layers` and `layers_draft`: how
+    many of how many are on GPUs. `suggestions`: flags with which it would fit, if it does not.
+    """
+
+    setup: Setup
+    devices: tuple[Device, ...]
+    target: tuple[MemoryUse, ...]
+    draft: tuple[MemoryUse, ...] = ()
+    layers: tuple[int, int] = (0, 0)
+    layers_draft: tuple[int, int] = (0, 0)
+    suggestions: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Device -> bytes that it lacks; {} if everything fits."""
+        return shortage([*self.target, *self.draft], self.devices)
+
+    def placed(self) -> list[str]:
+        """Where the layers are, a line for each model."""
+        roles = [("target", self.setup.model, self.target, self.layers)]
+        if self.setup.draft is not None:
+            roles.append(("draft", self.setup.draft, self.draft, self.layers_draft))
+        hosts = [device.name for device in self.devices if device.kind == "cpu"]
+        lines = []
+        for role, path, uses, (on_gpus, layers) in roles:
+            names = ", ".join(use.device for use in uses if use.device not in hosts and use.weights)
+            where = f"{on_gpus} of {layers} layers on {names}" if on_gpus and names else "on the CPU"
+            lines.append(f"{role}: {Path(path or '').name}, {where}")
+        return lines
+
+    def sentence(self) -> str:
+        """Whether it fits, and if not, what would."""
+        if not self.missing:
+            return "It fits."
+        lacks = " and ".join(f"{name} lacks {bytes // _MIB + 1:,} MiB" for name, bytes in self.missing.items())
+        if not self.suggestions:
+            return f"It does not fit, {lacks}: choose a smaller model or quantisation."
+        return f"It does not fit, {lacks}. It would with {', or with '.join(self.suggestions)}."
+
+    def lines(self) -> list[str]:
+        """A table of it, in MiB."""
+        rows: list[tuple[str, ...]] = [("device", "model", "weights", "cells", "compute", "sum", "free")]
+        uses = [("target", use) for use in self.target] + [("draft", use) for use in self.draft]
+        for device in self.devices:
+            for role, use in uses:
+                if use.device == device.name:
+                    parts = (use.weights, use.cells, use.compute, use.total)
+                    free = f"{device.free // _MIB:,}" if device.total else "-"
+                    rows.append((device.name, role, *(f"{part / _MIB:,.0f}" for part in parts), free))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        return [
+            "  ".join(cell.ljust(width) if column < 2 else cell.rjust(width)
+                      for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in rows
+        ]  # fmt: skip
+
+
+def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, int]:
+    """Device -> bytes that it lacks for these uses. What a GPU takes of unified memory counts as the host's."""
+    free = {device.name: device.free for device in devices if device.total}
+    host = next((device.name for device in devices if device.kind == "cpu"), "")
+    unified = {device.name for device in devices if device.unified}
+    taken: dict[str, int] = {}
+    for use in uses:
+        name = host if use.device in unified else use.device
+        taken[name] = taken.get(name, 0) + use.total
+    return {name: bytes - free[name] for name, bytes in taken.items() if name in free and bytes > free[name]}
+
+
+def make_plan(setup: Setup, extra_buffers: bool, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> Plan:
+    """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
+
+    `freed`: what is loaded now and will be freed before. `suggest`: if it does not fit, look for what would. Raises
+    SpectuiError.
+    """
+    asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
+    command = [sys.executable, "-m", "spectui.engine.loading.simulation"]
+    try:
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_BOUND_S)
+        answer = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
+    if isinstance(answer, str):
+        raise SpectuiError(answer)
+    fields, devices, target, draft, layers, layers_draft, suggestions = answer
+    return Plan(
+        Setup(**fields),
+        tuple(Device(*each) for each in devices),
+        tuple(MemoryUse(*each) for each in target),
+        tuple(MemoryUse(*each) for each in draft),
+        tuple(layers),
+        tuple(layers_draft),
+        tuple(suggestions),
+    )

@@ -1,0 +1,217 @@
+"""A program that simulates the loading of a pair: `plan.make_plan` runs it. llama.cpp says exactly what it would allocate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+
+from spectui.engine import draft_copy, placement
+from spectui.engine.loading import models
+from spectui.engine.loading.plan import Plan, shortage
+from spectui.errors import SpectuiError, UsageError
+from spectui.gguf_files.check import vocabulary_of
+from spectui.knobs import Setup
+from spectui.llama import rpc
+from spectui.llama.context import Context
+from spectui.llama.devices import list_devices
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+from spectui.llama.records import Device, MemoryUse
+
+AUTO, ALL = -1, -2
+"""Numbers of layers, as in llama.cpp: as many as fit, and all."""
+
+MARGIN = 2**30
+"""Bytes that automatic choices leave free on each GPU: llama.cpp's --fit-target."""
+
+_LARGEST_CONTEXT = 2**23
+"""Tokens of the largest context that is simulated: llama.cpp needs 64 bytes for each token to do so."""
+
+_LEAST_CONTEXT = 512
+"""Tokens of the smallest context that is suggested."""
+
+
+class Simulation:
+    """Asks llama.cpp what set-ups would take on the devices. One question takes 0.1 to 0.3 s."""
+
+    def __init__(self, extra_buffers: bool, freed: Iterable[MemoryUse]) -> None:
+        self._extra_buffers = extra_buffers
+        self._interrupt = Interrupt()
+        found = {use.device: use.total for use in freed}
+        self._freed = found
+        self._n_ctx = 0  # of the target asked about last
+        self.devices: tuple[Device, ...] = ()
+        self.layers = self.layers_draft = 0
+
+    def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
+        """What the set-up's target takes."""
+        if setup.ctx_size > _LARGEST_CONTEXT:
+            raise UsageError(
+                f"A context of {setup.ctx_size} tokens is too large: choose -c {_LARGEST_CONTEXT} or less."
+            )
+        model = models.target_model(
+            setup, self._extra_buffers, simulated=True, metadata=vocabulary_of(setup.model or "")
+        )
+        self.layers = model.layers
+        context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
+        self._n_ctx = context.n_ctx
+        return self._ask(model, context)
+
+    def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
+        """What its draft takes beside the target that was asked about last; () without one."""
+        if setup.draft is None:
+            return ()
+        path = setup.draft
+        if setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup):
+            copy = draft_copy.copy_of(path)
+            path = str(copy) if copy.exists() else path
+        model = models.draft_model(setup, path, self._extra_buffers, simulated=True, metadata=vocabulary_of(path))
+        self.layers_draft = model.layers
+        return self._ask(model, models.draft_context(setup, model, self._interrupt, self._n_ctx))
+
+    def look(self) -> None:
+        """Read the free memory of the devices, once: the first model has opened those that are used."""
+        import psutil
+
+        if not self.devices:
+            available = psutil.virtual_memory().available
+            self.devices = tuple(
+                device._replace(
+                    free=(available if device.kind == "cpu" else device.free) + self._freed.get(device.name, 0)
+                )
+                for device in list_devices()
+            )
+
+    def _ask(self, model: Model, context: Context) -> tuple[MemoryUse, ...]:
+        found: tuple[MemoryUse, ...] = context.simulated_memory()
+        context.close()
+        model.close()
+        self.look()
+        return found
+
+
+def plan(setup: Setup, simulation: Simulation) -> Plan:
+    """The plan for a set-up, with automatic choices made. Raises SpectuiError."""
+    whole = replace(setup, gpu_layers=ALL if setup.gpu_layers == AUTO else setup.gpu_layers)
+    whole = replace(whole, gpu_layers_draft=ALL if setup.gpu_layers_draft == AUTO else setup.gpu_layers_draft)
+    target = simulation.target(whole)
+    if setup.draft is not None and not setup.device_draft:
+        whole = replace(whole, device_draft=_one_device(whole, target, simulation.devices))
+    draft = simulation.draft(whole)
+    if setup.gpu_layers_draft == AUTO and not _leaves_margin(draft, simulation.devices):
+        fits = _most(simulation.layers_draft, lambda n: _leaves_margin(
+            simulation.draft(replace(whole, gpu_layers_draft=n)), simulation.devices))  # fmt: skip
+        whole = replace(whole, gpu_layers_draft=fits)
+        draft = simulation.draft(whole)
+    if setup.gpu_layers == AUTO and not _leaves_margin([*target, *draft], simulation.devices):
+        if not setup.tensor_split and setup.split_mode != "none":
+            whole = replace(whole, tensor_split=_free_shares(whole, draft, simulation.devices))
+        fits = _most(simulation.layers, lambda n: _leaves_margin(
+            [*simulation.target(replace(whole, gpu_layers=n)), *draft], simulation.devices))  # fmt: skip
+        whole = replace(whole, gpu_layers=fits)
+        target = simulation.target(whole)
+    return Plan(
+        whole,
+        simulation.devices,
+        target,
+        draft,
+        (_on_gpus(placement.target_on_cpu(whole), whole.gpu_layers, simulation.layers), simulation.layers),
+        (
+            _on_gpus(placement.drafts_on_cpu(whole), whole.gpu_layers_draft, simulation.layers_draft),
+            simulation.layers_draft,
+        ),
+    )
+
+
+def _on_gpus(on_cpu: bool, layers: int, of: int) -> int:
+    return 0 if on_cpu else of if layers < 0 else min(layers, of)
+
+
+def _most(layers: int, fits: Callable[[int], bool]) -> int:
+    """The largest number of layers below `layers` that fits, found by bisection; 0 if none does."""
+    low, high = 0, layers
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _leaves_margin(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> bool:
+    """Whether the GPUs keep the margin; the host's memory is not asked."""
+    gpus = [device._replace(free=max(0, device.free - MARGIN)) for device in devices if device.kind in ("gpu", "igpu")]
+    names = {gpu.name for gpu in gpus if not gpu.unified}
+    return not shortage([use for use in uses if use.device in names], gpus)
+
+
+def _one_device(setup: Setup, target: Iterable[MemoryUse], devices: Iterable[Device]) -> str:
+    """The GPU with the most free memory beside the target, for the draft; "" without a GPU."""
+    taken = {use.device: use.total for use in target}
+    gpus = placement.draft_candidates(devices)
+    return max(gpus, key=lambda gpu: gpu.free - taken.get(gpu.name, 0)).name if gpus else ""
+
+
+def _free_shares(setup: Setup, draft: Iterable[MemoryUse], devices: Iterable[Device]) -> str:
+    """A tensor split by the memory that is free beside the draft, in MiB; "" for fewer than two GPUs."""
+    names = [device.name for device in placement.target_devices(setup)]
+    taken = {use.device: use.total for use in draft}
+    free = {device.name: device.free - MARGIN - taken.get(device.name, 0) for device in devices}
+    return ",".join(str(max(1, free[name] // 2**20)) for name in names) if len(names) > 1 else ""
+
+
+def suggestions(setup: Setup, made: Plan, simulation: Simulation) -> tuple[str, ...]:
+    """Flags with which a set-up that does not fit would fit."""
+    placed, found = made.setup, []
+
+    def try_with(flags: str, **changes: object) -> bool:
+        changed = replace(placed, **changes)  # type: ignore[arg-type]
+        with contextlib.suppress(SpectuiError):
+            uses = [*simulation.target(changed), *simulation.draft(changed)]
+            if not shortage(uses, simulation.devices):
+                found.append(flags)
+                return True
+        return False
+
+    lacking = set(made.missing)
+    if any(use.device in lacking for use in made.draft):
+        others = [gpu.name for gpu in placement.draft_candidates(simulation.devices) if gpu.name not in lacking]
+        for name in [*others, "none"]:
+            if name != placed.device_draft and try_with(f"-devd {name}", device_draft=name):
+                break
+    if any(device.name in lacking for device in simulation.devices if device.kind != "cpu") and made.layers[0]:
+        fewer = _most(made.layers[0], lambda n: not shortage(
+            [*simulation.target(replace(placed, gpu_layers=n)), *made.draft], simulation.devices))  # fmt: skip
+        if fewer or try_with("-ngl 0", gpu_layers=0):
+            found.append(f"-ngl {fewer}") if fewer else None
+    if (placed.cache_type_k, placed.cache_type_v) == ("f16", "f16"):
+        try_with("-ctk q8_0 -ctv q8_0", cache_type_k="q8_0", cache_type_v="q8_0")
+    size = simulation._n_ctx // 2
+    while size >= _LEAST_CONTEXT and not try_with(f"-c {size}", ctx_size=size):
+        size //= 2
+    return tuple(found)
+
+
+def answer(question: str) -> object:
+    """The answer to `make_plan`'s question: the plan, or the sentence that says why there is none."""
+    fields, extra_buffers, freed, suggest = json.loads(question)
+    setup = Setup(**fields)
+    simulation = Simulation(extra_buffers, [MemoryUse(*use) for use in freed])
+    try:
+        rpc.add_servers(setup.rpc)
+        made = plan(setup, simulation)
+    except SpectuiError as error:
+        return str(error)
+    if suggest and made.missing:
+        made = made._replace(suggestions=suggestions(setup, made, simulation))
+    return made._replace(setup=asdict(made.setup))  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    # Drivers may write to standard output.
+    out, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
+    os.dup2(2, 1)
+    json.dump(answer(sys.stdin.read()), out)
+    out.flush()

@@ -1,0 +1,131 @@
+"""How much memory a model and its context take on each device: simulated before loading, and as logged after it.
+
+`llama_get_memory_breakdown` answers for a model that was loaded with `no_alloc`: exact sizes, nothing allocated, in 0.2 s. It
+returns a std::map, which is read here as libstdc++ (Linux) and libc++ (macOS) lay it out. So call `simulated` only in a
+process whose crash does no harm. The log has the sizes of a loaded model on every system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from spectui.errors import SpectuiError
+from spectui.llama.devices import device_name, list_names
+from spectui.llama.library import symbol
+from spectui.llama.records import MemoryUse, added
+
+HOST = "CPU"
+"""ggml's name of the CPU's device; buffers of no other device count as its."""
+
+_BREAKDOWN = "_Z26llama_get_memory_breakdownPK13llama_context"
+_LINE = re.compile(r"\s(\S+)\s+(model|KV|RS|compute) buffer size =\s*([\d.]+) MiB")
+_PART = {"model": "weights", "KV": "cells", "RS": "cells", "compute": "compute"}
+
+
+def logged(lines: Iterable[str]) -> tuple[MemoryUse, ...]:
+    """The sizes that llama.cpp logged while it loaded a model or created a context."""
+    sizes: list[MemoryUse] = []
+    compute: dict[str, MemoryUse] = {}
+    for line in lines:
+        found = _LINE.search(line)
+        if found is None:
+            continue
+        use = MemoryUse(_device_of(found[1]), **{_PART[found[2]]: round(float(found[3]) * 2**20)})
+        if found[2] == "compute":
+            compute[found[1]] = use  # a buffer that was made again replaces the one before
+        else:
+            sizes.append(use)
+    return added([*sizes, *compute.values()])
+
+
+def logged_weights(lines: Iterable[str], n_bytes: int, tied: int) -> tuple[MemoryUse, ...]:
+    """The sizes that llama.cpp logged while it loaded a model whose tensors have `n_bytes` in all.
+
+    For a mapped file it logs the range that is mapped, with all that lies between: tensors that were copied to GPUs, or
+    repacked. So the host has what the GPUs do not have, if that is less. `tied`: bytes of an embedding that is the output too;
+    then the host keeps one and a GPU gets another.
+    """
+    found = logged(lines)
+    on_gpus = sum(use.weights for use in found if use.device != HOST)
+    rest = n_bytes - on_gpus + (tied if on_gpus else 0)
+    return tuple(use._replace(weights=min(use.weights, max(0, rest))) if use.device == HOST else use for use in found)
+
+
+def _device_of(buffer: str) -> str:
+    """The device whose name a buffer's begins with, as CUDA0, CUDA0_Split and RPC0[host:port] do, unlike CUDA_Host."""
+    for name in list_names():
+        rest = buffer.removeprefix(name)
+        if rest != buffer and not rest[:1].isalnum():
+            return name
+    return HOST
+
+
+class _GnuMap(ctypes.Structure):
+    """std::map of libstdc++: comparison, header node (colour, parent, left, right), number of nodes."""
+
+    _fields_ = (
+        ("compare", ctypes.c_void_p),
+        ("colour", ctypes.c_size_t),
+        ("root", ctypes.c_void_p),
+        ("left", ctypes.c_void_p),
+        ("right", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+    )
+
+
+class _LlvmMap(ctypes.Structure):
+    """std::map of libc++: first node, root, number of nodes."""
+
+    _fields_ = (("first", ctypes.c_void_p), ("root", ctypes.c_void_p), ("count", ctypes.c_size_t))
+
+
+_SIZES: Any = [
+    ("buffer", ctypes.c_void_p),
+    ("weights", ctypes.c_size_t),
+    ("cells", ctypes.c_size_t),
+    ("compute", ctypes.c_size_t),
+]
+
+
+class _GnuNode(ctypes.Structure):
+    _fields_ = (
+        ("colour", ctypes.c_size_t), ("parent", ctypes.c_void_p), ("left", ctypes.c_void_p), ("right", ctypes.c_void_p),
+        *_SIZES,
+    )  # fmt: skip
+
+
+class _LlvmNode(ctypes.Structure):
+    _fields_ = (
+        ("left", ctypes.c_void_p), ("right", ctypes.c_void_p), ("parent", ctypes.c_void_p), ("black", ctypes.c_size_t),
+        *_SIZES,
+    )  # fmt: skip
+
+
+def simulated(context: Any) -> tuple[MemoryUse, ...]:
+    """What a context (llama_context *) and its model take, or would take if the model was loaded with `no_alloc`.
+
+    Raises SpectuiError where this build of llama.cpp cannot be asked.
+    """
+    try:
+        breakdown = symbol(_BREAKDOWN, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    except AttributeError:
+        raise SpectuiError("This build of llama.cpp cannot be asked how much memory a model will take.") from None
+    found, node_type = (_LlvmMap(), _LlvmNode) if sys.platform == "darwin" else (_GnuMap(), _GnuNode)
+    breakdown(ctypes.addressof(found), ctypes.cast(context, ctypes.c_void_p))
+    is_host = symbol("ggml_backend_buft_is_host", ctypes.c_bool, ctypes.c_void_p)
+    device_of = symbol("ggml_backend_buft_get_device", ctypes.c_void_p, ctypes.c_void_p)
+
+    def nodes(address: int | None) -> Iterator[MemoryUse]:
+        if not address:
+            return
+        node = node_type.from_address(address)
+        yield from nodes(node.left)
+        device = None if is_host(node.buffer) else device_of(node.buffer)
+        yield MemoryUse(device_name(device) if device else HOST, node.weights, node.cells, node.compute)
+        yield from nodes(node.right)
+
+    return added(nodes(found.root))

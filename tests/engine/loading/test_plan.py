@@ -1,0 +1,234 @@
+"""What a set-up will take: llama.cpp's simulation beside its real loading, automatic choices, and what is suggested."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine import placement
+from spectui.engine.loading import models, simulation
+from spectui.engine.loading.plan import Plan, make_plan, shortage
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Setup
+from spectui.llama import memory_use
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.records import Device, MemoryUse
+from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
+from tests.smollm2 import alone, setup
+
+MIB, GIB = 2**20, 2**30
+FIRST = Device("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB)
+SECOND = Device("CUDA1", "a GPU", "gpu", 4 * GIB, 4 * GIB)
+CPU = Device("CPU", "a CPU", "cpu", 32 * GIB, 32 * GIB)
+
+
+def test_the_plan_is_what_llama_cpp_logs_after_loading():
+    asked = replace(setup(), requantise_draft="off", cache_type_k="q8_0", cache_type_v="q8_0")
+    made = make_plan(asked, True)
+    target = models.target_model(asked, True)
+    context = models.target_context(asked, target, Interrupt(), placement.target_flash(asked, long=False))
+    draft = models.draft_model(asked, asked.draft or "", True)
+    beside = models.draft_context(asked, draft, Interrupt(), context.n_ctx)
+    for planned, logged in ((made.target, context.memory), (made.draft, beside.memory)):
+        assert [use.device for use in planned] == [use.device for use in logged] == ["CPU"]
+        for one, other in zip(planned[0][1:], logged[0][1:], strict=True):
+            assert one == pytest.approx(other, rel=0.01)
+            assert one > MIB
+    for each in (beside, draft, context, target):
+        each.close()
+    assert made.sentence() == "It fits."
+
+
+@pytest.mark.skipif(
+    not (LIBRARIES / "libggml-vulkan.so").exists(), reason=f"llama.cpp is not built for Vulkan ({LIBRARIES})"
+)
+def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
+    """With all, some and no layers on it."""
+    program = (
+        "import json, sys; from tests.benchmarks.plan import compare; from spectui.knobs import Setup;"
+        "setups = [Setup(**json.loads(sys.argv[1]), gpu_layers=n) for n in (-2, 12, 0)];"
+        "print(json.dumps([[each.gpu_layers, *pair] for each in setups for pair in compare(each, True)]))"
+    )
+    pairs = on_the_device(program, json.dumps({"model": alone().model, "ctx_size": 1024}))
+    on_gpu = {n: planned for n, planned, _ in pairs if planned[0] == "Vulkan0"}
+    assert on_gpu[-2][1] > on_gpu[12][1] > on_gpu[0][1] == 0
+    for _, planned, logged in pairs:
+        assert planned[0] == logged[0]
+        assert sum(planned[1:]) == pytest.approx(sum(logged[1:]), rel=0.01)
+
+
+def test_a_context_that_does_not_fit_is_told_with_what_would():
+    made = make_plan(replace(alone(), ctx_size=2_000_000), True)
+    assert list(made.missing) == ["CPU"]
+    assert made.sentence().startswith("It does not fit, CPU lacks ")
+    assert any(flags.startswith("-c ") for flags in made.suggestions)
+    size = next(int(flags.split()[1]) for flags in made.suggestions if flags.startswith("-c "))
+    assert not make_plan(replace(alone(), ctx_size=size), True).missing
+
+
+def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
+    with pytest.raises(SpectuiError, match="There is no device 'CUDA9'"):
+        make_plan(replace(alone(), device="CUDA9"), True)
+    with pytest.raises(SpectuiError, match="There is no target model"):
+        make_plan(Setup(model=str(tmp_path / "none.gguf")), True)
+
+
+class Toy(simulation.Simulation):
+    """A target of 33 layers of 1/4 GiB and a draft of 17 of 1/8 GiB, on cards and with contexts as given."""
+
+    def __init__(self, devices: tuple[Device, ...], cells: int = 0) -> None:
+        super().__init__(True, ())
+        self.devices, self.cells = devices, cells
+        self.layers, self.layers_draft = 33, 17
+        self._n_ctx = 4096
+
+    def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
+        names = [gpu.name for gpu in placement.target_devices(setup)]
+        shares = placement.shares(setup.tensor_split) or [1.0] * len(names)
+        layers = self.layers if setup.gpu_layers < 0 else setup.gpu_layers
+        cells = self.cells * (setup.ctx_size or 4096) // 4096 // (2 if setup.cache_type_k == "q8_0" else 1)
+        on_cards = (
+            MemoryUse(name, int(layers * GIB / 4 * share / sum(shares)), int(cells * share / sum(shares)))
+            for name, share in zip(names, shares, strict=True)
+        )
+        return (*on_cards, MemoryUse("CPU", int((self.layers - layers) * GIB / 4)))
+
+    def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
+        if setup.draft is None:
+            return ()
+        layers = self.layers_draft if setup.gpu_layers_draft < 0 else setup.gpu_layers_draft
+        return tuple(MemoryUse(gpu.name, int(layers * GIB / 8)) for gpu in placement.draft_devices(setup)[:1])
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch):
+    def have(*devices: Device) -> tuple[Device, ...]:
+        monkeypatch.setattr(placement, "list_devices", lambda: devices)
+        return devices
+
+    return have
+
+
+def test_auto_leaves_a_gibibyte_of_each_card(cards):
+    made = simulation.plan(Setup(model="m"), Toy(cards(FIRST, CPU)))
+    assert made.layers == (28, 33)  # 7 of 8 GiB
+    assert made.setup.gpu_layers == 28
+
+
+def test_auto_takes_all_layers_where_they_fit(cards):
+    made = simulation.plan(Setup(model="m"), Toy(cards(FIRST._replace(free=16 * GIB), CPU)))
+    assert made.layers == (33, 33)
+    assert made.setup.tensor_split == ""
+
+
+def test_all_and_numbers_are_taken_at_their_word(cards):
+    toy = Toy(cards(FIRST, CPU))
+    assert simulation.plan(Setup(model="m", gpu_layers=-2), toy).layers == (33, 33)
+    assert simulation.plan(Setup(model="m", gpu_layers=31), toy).missing == {}
+    assert simulation.plan(Setup(model="m", gpu_layers=33), toy).missing == {"CUDA0": GIB // 4}
+
+
+def test_the_draft_is_put_on_one_card_and_the_target_around_it(cards):
+    made = simulation.plan(Setup(model="m", draft="d"), Toy(cards(FIRST, SECOND, CPU)))
+    assert [use.device for use in made.draft] == ["CUDA0"]  # most is free there, once the target took its halves
+    assert made.missing == {}
+    on = {use.device: use.total for use in (*made.target, *made.draft)}
+    assert on["CUDA0"] != on["CUDA1"]
+    left = {each.name: each.free - sum(use.total for use in (*made.target, *made.draft) if use.device == each.name)
+            for each in (FIRST, SECOND)}  # fmt: skip
+    assert all(GIB <= free < GIB * 1.3 for free in left.values())
+
+
+def test_a_draft_that_is_told_where_to_go_goes_there(cards):
+    made = simulation.plan(Setup(model="m", draft="d", device_draft="CUDA1"), Toy(cards(FIRST, SECOND, CPU)))
+    assert [use.device for use in made.draft] == ["CUDA1"]
+
+
+def test_what_would_fit_is_suggested(cards):
+    toy = Toy(cards(FIRST, SECOND, CPU), cells=2 * GIB)
+    asked = Setup(model="m", draft="d", device="CUDA0", device_draft="CUDA0", gpu_layers=24)
+    made = simulation.plan(asked, toy)
+    assert made.missing == {"CUDA0": 2 * GIB + GIB // 8}
+    found = simulation.suggestions(asked, made, toy)
+    assert found == ("-devd CUDA1", "-ngl 15")
+    for flags in ({"device_draft": "CUDA1"}, {"gpu_layers": 15}):
+        assert not simulation.plan(replace(asked, **flags), toy).missing
+    small = Toy(cards(FIRST, CPU), cells=2 * GIB)
+    lacking = Setup(model="m", gpu_layers=28)
+    assert simulation.suggestions(lacking, simulation.plan(lacking, small), small) == (
+        "-ngl 24", "-ctk q8_0 -ctv q8_0", "-c 2048",
+    )  # fmt: skip
+
+
+def test_unified_memory_is_counted_once():
+    integrated = Device("Vulkan0", "an integrated GPU", "igpu", 6 * GIB, 8 * GIB)
+    host = CPU._replace(free=8 * GIB)
+    uses = [MemoryUse("Vulkan0", 5 * GIB), MemoryUse("CPU", 4 * GIB)]
+    assert shortage(uses, (integrated, host)) == {"CPU": GIB}
+    assert shortage(uses, (integrated._replace(kind="gpu"), host)) == {}
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ("1", "has 1 shares and the target uses 2 GPUs"),
+        ("1,2,3", "has 3 shares and the target uses 2 GPUs"),
+        ("nan,1", "numbers from 0 up"),
+        ("-1,2", "numbers from 0 up"),
+        ("inf,1", "numbers from 0 up"),
+        ("0,0", "not all 0"),
+        ("a,b", "numbers from 0 up"),
+    ],
+)
+def test_a_tensor_split_that_cannot_be_is_refused(cards, split: str, message: str):
+    cards(FIRST, SECOND, CPU)
+    with pytest.raises(UsageError, match=message):
+        placement.target_devices(Setup(model="m", tensor_split=split))
+
+
+def test_a_main_gpu_that_there_is_not_is_refused(cards):
+    cards(FIRST, SECOND, CPU)
+    asked = Setup(model="m", split_mode="none", main_gpu=2)
+    with pytest.raises(UsageError, match="There is no main-gpu 2: the target uses 2 GPUs"):
+        placement.target_devices(asked)
+    assert placement.target_devices(replace(asked, main_gpu=1)) == [FIRST, SECOND]
+    cards(CPU)
+    assert placement.target_devices(asked) == []  # a line written for a machine with GPUs
+
+
+def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory_use, "list_names", lambda: ("CUDA0", "CUDA1", "CUDA10", "RPC0", "MTL0"))
+    found = memory_use.logged([
+        "load_tensors:   CPU_Mapped model buffer size =    10.00 MiB",
+        "load_tensors:        CUDA0 model buffer size =     1.00 MiB",
+        "load_tensors:       CUDA10 model buffer size =     2.00 MiB",
+        "load_tensors:    CUDA_Host model buffer size =     5.00 MiB",
+        "llama_kv_cache:      CUDA0 KV buffer size =     3.00 MiB",
+        "llama_kv_cache:      CUDA0 KV buffer size =     4.00 MiB",
+        "sched_reserve:      CUDA0 compute buffer size =   100.00 MiB",
+        "sched_reserve:      CUDA0 compute buffer size =     8.00 MiB",
+        "load_tensors: RPC0[127.0.0.1:50052] model buffer size =     6.00 MiB",
+        "llama_context: n_ctx = 4096",
+    ])  # fmt: skip
+    assert {use.device: [part // MIB for part in use[1:]] for use in found} == {
+        "CPU": [15, 0, 0], "CUDA0": [1, 7, 8], "CUDA10": [2, 0, 0], "RPC0": [6, 0, 0],
+    }  # fmt: skip
+
+
+def test_the_table_has_a_line_for_each_model_on_each_device():
+    made = Plan(
+        Setup(model="/a/big.gguf", draft="/a/small.gguf"), (FIRST, CPU),
+        (MemoryUse("CUDA0", 3 * GIB, GIB, MIB), MemoryUse("CPU", GIB)), (MemoryUse("CUDA0", GIB),), (20, 33), (17, 17),
+    )  # fmt: skip
+    assert made.lines() == [
+        "device  model   weights  cells  compute    sum    free",
+        "CUDA0   target    3,072  1,024        1  4,097   8,192",
+        "CUDA0   draft     1,024      0        0  1,024   8,192",
+        "CPU     target    1,024      0        0  1,024  32,768",
+    ]
+    assert made.placed() == [
+        "target: big.gguf, 20 of 33 layers on CUDA0", "draft: small.gguf, 17 of 17 layers on CUDA0",
+    ]  # fmt: skip
