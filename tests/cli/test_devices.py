@@ -1,0 +1,46 @@
+"""`spectui devices`: the list, and the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectui.cli import root
+from tests.smollm2 import setup
+
+
+def said(*arguments: str) -> Result:
+    return CliRunner().invoke(root, ["devices", *arguments])
+
+
+def test_the_devices_are_listed() -> None:
+    found = said()
+    assert found.exit_code == 0
+    assert found.output.startswith("CPU: ") and " MiB free)" in found.output
+
+
+def test_the_plan_names_models_devices_and_whether_they_fit() -> None:
+    pair = replace(setup())
+    found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024")
+    assert found.exit_code == 0
+    lines = found.output.splitlines()
+    assert lines[0].split() == ["device", "model", "weights", "cells", "compute", "sum", "free"]
+    assert [line.split()[:2] for line in lines[1:3]] == [["CPU", "target"], ["CPU", "draft"]]
+    assert lines[-1] == "It fits."
+
+
+def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:
+    found = said("--plan", "-m", setup().model or "", "-c", "4000000")
+    assert found.exit_code == 1
+    assert "It does not fit, CPU lacks " in found.output
+    assert "It would with " in found.output and "-c " in found.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [((), "--plan needs a target model"), (("-m", "none.gguf"), "There is no target model")]
+)
+def test_bad_input_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
+    found = said("--plan", *arguments)
+    assert message in str(found.exception) + found.output
