@@ -10,7 +10,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
-from spectui.speculation.sampling import confidence
+from spectui.speculation.sampling import Row, confidence
 
 
 class Drafter(Protocol):
@@ -56,6 +56,11 @@ class ModelDrafter:
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         if len(tokens) <= self.model.n_ctx:
             feed(self.model, tokens[:-1], cancelled)
+
+    def logits_after(self, tokens: Sequence[int]) -> Row:
+        """The draft's logits after these tokens, by the target's ids: float32 [n_vocab], valid until the next evaluation."""
+        self.model.truncate(min(common_prefix(self.model.tokens, tokens), len(tokens) - 1))
+        return self.model.evaluate(tokens[len(self.model.tokens) :], rows=1)[0, : self._n_vocab]
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         model = self.model

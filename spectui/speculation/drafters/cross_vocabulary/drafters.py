@@ -22,7 +22,7 @@ from spectui.speculation.drafters.cross_vocabulary.contexts import (
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
 from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
-from spectui.speculation.sampling import confidence
+from spectui.speculation.sampling import Row, confidence
 
 ENOUGH_SHARED = 0.9
 """From this share of the target's tokens on, the draft chooses among the shared tokens."""
@@ -75,6 +75,10 @@ class IntersectionDrafter(_TranslatingDrafter):
 
     def __init__(self, model: Evaluator, vocabularies: VocabularyMap) -> None:
         super().__init__(model, vocabularies, TokenMappedContext(vocabularies))
+
+    def logits_after(self, tokens: Sequence[int]) -> Row:
+        """The draft's logits after these tokens, by the target's ids: float32 [n_vocab], -inf for tokens that it lacks."""
+        return self._map.shared(self.model.evaluate(self._pending(tokens), rows=1)[0])
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         """Candidates in the target's tokens for the positions after `tokens`, each from one evaluation."""

@@ -1,0 +1,93 @@
+"""`spectui compare`: which of several drafts is best for a target on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from spectui.cli.hub import fetched, hub_options
+from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.errors import SpectuiError
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
+
+
+@click.command("compare", cls=Command)
+@click.argument("drafts", nargs=-1, required=True, metavar="DRAFT...")
+@click.option("--prompts", "kinds", metavar="NAME,...", help="built-in prompts (default python,table,toaster,story)")
+@click.option("--tokens", default=64, type=click.IntRange(8, 4096), metavar="N", help="length of a reply (default 64)")
+@click.option(
+    "--minutes",
+    default=10.0,
+    type=click.FloatRange(0, min_open=True),
+    metavar="M",
+    help="most time to take (default 10)",
+)
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@setting_options("models", "devices", "speculation")
+@hub_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    drafts: tuple[str, ...],
+    kinds: str | None,
+    tokens: int,
+    minutes: float,
+    as_json: bool,
+    profile: str | None,
+    config_path: Path | None,
+    hub_target: str | None,
+    hub_draft: str | None,
+    **values: Any,
+) -> None:
+    """Say which of several drafts is best for a target.
+
+    The target is loaded once and the drafts one after the other; each answers the same prompts, beside plain decoding. Ctrl+C
+    ends it and prints what there is.
+    """
+    from spectui.cli.run import outcome, stopping
+    from spectui.engine.demo import default_setup
+    from spectui.engine.worker import Worker
+    from spectui.gguf_files.check import check_file
+    from spectui.measure.compare import KINDS, chosen_kinds, compare
+    from spectui.measure.progress import ProgressLine
+    from spectui.measure.quiet import busy
+    from spectui.measure.report import compare as report
+
+    settings = configuration(profile, config_path, values)
+    chosen = KINDS if kinds is None else chosen_kinds(kinds)
+    if sys.stdout is None:
+        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    check_file(setup.model or "", "target")  # before the second in which other processes are watched
+    named = [str(Path(draft).expanduser()) for draft in drafts]
+    knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
+    line = ProgressLine()
+    worker = Worker()
+    try:
+        other = busy()
+        if other:
+            click.echo(f"spectui: The machine is busy ({other}), so passes may take longer than they need.", err=True)
+        with stopping(worker.stop) as stopped:
+            future = worker.call(
+                lambda session: compare(session, setup, named, knobs, chosen, tokens, 60 * minutes, line)
+            )
+            found = outcome(worker, future, lambda event: None)
+    finally:
+        worker.close()
+        line.end()
+    if as_json:
+        click.echo(json.dumps(report.json_object(found, setup, other), ensure_ascii=False))
+    else:
+        for text in report.text_lines(found):
+            click.echo(text)
+    if stopped:
+        ctx.exit(INTERRUPTED)

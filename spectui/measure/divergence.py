@@ -1,0 +1,93 @@
+"""How far a draft's distribution is from the target's over a real text: the mean KL divergence over its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.engine.events import Message
+from spectui.engine.session import Session
+from spectui.measure.prompts import PAGE
+from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter
+from spectui.speculation.drafters.model import ModelDrafter
+
+TEXT = "a page about the Aral Sea"
+"""What the text is, in words."""
+
+POSITIONS = 128
+"""Positions at which the distributions are compared."""
+
+_SKIPPED = 32
+"""Tokens of the text that are read first: its beginning says little."""
+
+Row = NDArray[np.float32]
+
+
+class TargetRows(NamedTuple):
+    """The target's logits at `positions` of `tokens`: `rows[i]` are those after the first `positions[i]` tokens."""
+
+    tokens: list[int]
+    positions: range
+    rows: Row
+
+
+class Divergence(NamedTuple):
+    """`kl`: mean of D_KL(target || draft) in nats, at temperature 1. `agreement`: share of positions at which both find the
+    same token likeliest, 0..1."""
+
+    kl: float
+    agreement: float
+    positions: int
+
+
+def target_rows(session: Session, positions: int = POSITIONS) -> TargetRows:
+    """Evaluate the text with the loaded target. Raises Interrupted."""
+    context, tokens = session.context_and_prompt([Message("user", PAGE)])
+    first = min(_SKIPPED, max(1, len(tokens) // 4))
+    last = min(first + positions, len(tokens), context.n_ctx)
+    context.truncate(0)
+    if first > 1:
+        context.evaluate(tokens[: first - 1], 0)
+    found = []
+    for begin in range(first - 1, last - 1, context.rows):
+        part = tokens[begin : min(begin + context.rows, last - 1)]
+        found.append(context.evaluate(part, len(part)).copy())
+    context.truncate(0)
+    return TargetRows(tokens, range(first, last), np.concatenate(found))
+
+
+def divergence(session: Session, target: TargetRows, over: Callable[[], bool] = lambda: False) -> Divergence | None:
+    """Compare the loaded draft; None if it has no logits by the target's tokens (it drafts by text) or there was no time.
+
+    A pair with two vocabularies is compared over the shared tokens, both distributions scaled to a sum of 1 there.
+    `over`: is the time over? Raises Interrupted.
+    """
+    drafter = session.strategy.model
+    if not isinstance(drafter, ModelDrafter | IntersectionDrafter):
+        return None
+    total, agreed, n = 0.0, 0, 0
+    for row, position in zip(target.rows, target.positions, strict=True):
+        if over():
+            break
+        draft = drafter.logits_after(target.tokens[:position])
+        total += kl(row, draft)
+        agreed += int(np.argmax(row) == np.argmax(draft))
+        n += 1
+    return Divergence(total / n, agreed / n, n) if n else None
+
+
+def kl(target: Row, draft: Row) -> float:
+    """D_KL(target || draft) in nats of two rows of logits, over the ids that both have and whose logit in `draft` is finite."""
+    size = min(len(target), len(draft))
+    known = np.isfinite(draft[:size])
+    p, q = (_log_softmax(row[:size][known].astype(np.float64)) for row in (target, draft))
+    return float(np.sum(np.exp(p) * (p - q)))
+
+
+def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = logits - logits.max()
+    found: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return found

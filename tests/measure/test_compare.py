@@ -1,0 +1,174 @@
+"""Which of several drafts is best: real drafts of a small target, and a draft that fails among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spectui.engine import pair as pair_module
+from spectui.engine.events import Loading
+from spectui.engine.session import Session
+from spectui.knobs import Knobs
+from spectui.measure.compare import SUFFIX, Comparison, Replies, Row, compare, expected_speed_up
+from spectui.measure.divergence import kl
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+from tests import smollm2
+from tests.llama.ggufs import WORDS, byte_names, write_model
+from tests.measure.models import tiny_setup
+
+GREEDY = Knobs(temperature=0.0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    session = Session(lambda event: None)
+    yield session
+    session.close()
+
+
+def test_the_divergence_of_a_row_from_itself_is_zero_and_known_rows_have_the_known_one() -> None:
+    p, q = np.log(np.array([0.5, 0.25, 0.25], np.float32)), np.log(np.array([0.25, 0.25, 0.5], np.float32))
+    assert kl(p, p) == pytest.approx(0.0, abs=1e-7)
+    assert kl(p, q) == pytest.approx(0.5 * np.log(2) - 0.25 * np.log(2), abs=1e-6)
+    assert kl(p + 3, q - 2) == pytest.approx(kl(p, q), abs=1e-6), "logits need not be normalised"
+
+
+def test_tokens_that_the_draft_lacks_are_left_out_of_the_divergence() -> None:
+    p, q = np.log(np.array([0.2, 0.4, 0.4], np.float32)), np.array([-np.inf, 0.0, 0.0], np.float32)
+    assert kl(p, q) == pytest.approx(0.0, abs=1e-6)
+    assert kl(p, q[:2]) == 0.0
+
+
+def test_the_expected_speed_up_is_that_of_the_best_length() -> None:
+    costs = CostModel(VerifyCost({n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}, 1.0), DraftCost(0.1, 0.1))
+    assert expected_speed_up(costs, 1.0) == pytest.approx(17 / 4.6)
+    assert expected_speed_up(costs, 0.5) == pytest.approx((1 + 0.5 + 0.25) / 1.2)
+    assert expected_speed_up(costs, 0.0) == 1.0
+
+
+@pytest.mark.xdist_group("smollm2")
+def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(session: Session) -> None:
+    setup = smollm2.setup()
+    assert setup.model is not None and setup.draft is not None
+    setup = replace(setup, requantise_draft="off", no_profile="off")
+    found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=24, positions=24)
+    assert [row.name for row in found.rows] == [SUFFIX, Path(setup.model).name, Path(setup.draft).name]
+    suffix, same, lighter = found.rows
+    assert all(row.complete and row.problem is None for row in found.rows)
+    assert same.divergence is not None and lighter.divergence is not None
+    assert same.divergence.positions == lighter.divergence.positions == 24
+    assert same.divergence.kl < 0.01 < lighter.divergence.kl
+    assert same.divergence.agreement == 1.0
+    assert same.vocabulary == lighter.vocabulary == "same"
+    assert same.drafting.acceptance is not None and lighter.drafting.acceptance is not None
+    assert lighter.drafting.acceptance < same.drafting.acceptance
+    assert same.draft_s and lighter.draft_s and same.expected and lighter.expected
+    assert suffix.draft_s is suffix.expected is suffix.divergence is None and suffix.speed_up
+    for row in found.rows:
+        replies = row.replies["python"]
+        ids = [[token.id for round in rounds for token in round.tokens] for rounds in (replies.plain, replies.measured)]
+        assert ids[0] == ids[1] and len(ids[0]) == 24, "the text is plain decoding's"
+        assert not any(round.drafted for round in replies.plain)
+        assert replies.speed_up == pytest.approx(
+            Statistics.of(replies.measured).tokens_per_s / Statistics.of(replies.plain).tokens_per_s  # type: ignore[operator]
+        )
+        sources = {token.source for round in replies.measured for token in round.drafted}
+        assert row is not suffix or sources <= {"suffix"}
+        assert all(len(round.drafted) <= 4 for round in replies.drafted)
+
+
+def test_a_draft_that_fails_is_a_row_with_its_sentence_and_the_target_is_loaded_once(
+    models: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = tiny_setup(models)
+    assert setup.draft is not None
+    loads: list[str] = []
+    monkeypatch.setattr(
+        session, "_emit", lambda event: loads.append(event.what) if isinstance(event, Loading) else None
+    )
+    cut = models / "cut.gguf"
+    cut.write_bytes(Path(setup.draft).read_bytes()[:3000])
+    drafts = [str(models / "none.gguf"), setup.draft, str(cut), setup.draft]
+    found = compare(session, setup, drafts, GREEDY, ["story"], tokens=8, positions=8)
+    problems = [row.problem for row in found.rows]
+    assert problems[0] is problems[2] is problems[4] is None
+    assert "There is no draft model" in (problems[1] or "") and "damaged or cut short" in (problems[3] or "")
+    assert found.rows[2].complete and found.rows[4].complete
+    assert sum(a == "target" and b != "target" for a, b in zip(loads, [*loads[1:], ""], strict=True)) == 1
+
+
+def test_other_vocabularies_are_mapped_or_drafted_by_text(models: Path, session: Session) -> None:
+    setup = tiny_setup(models)
+    words = [*WORDS, *byte_names()]
+    swapped = [*words[:10], words[11], words[10], *words[12:]]
+    mapped = write_model(models / "mapped.gguf", tokens=swapped)
+    letters = [f"{a}{b}" for a in "abcdefgh" for b in "abcdefgh"]
+    by_text = write_model(models / "by-text.gguf", tokens=[*words[:5], *letters, *words[5:]])
+    target = replace(
+        setup, model=str(write_model(models / "wide.gguf", tokens=[*words, *(f"x{n}" for n in range(200))]))
+    )
+    found = compare(session, setup, [str(mapped)], GREEDY, ["story"], tokens=8, positions=8)
+    assert found.rows[1].vocabulary == "mapped" and found.rows[1].divergence is not None
+    found = compare(session, target, [str(by_text)], GREEDY, ["story"], tokens=8, positions=8)
+    assert found.rows[1].vocabulary == "by text" and found.rows[1].divergence is None
+
+
+def test_what_was_measured_is_kept_when_it_is_stopped(models: Path, session: Session) -> None:
+    setup = tiny_setup(models)
+    assert setup.draft is not None
+
+    def progress(done: float, what: str) -> None:
+        if what.startswith("draft.gguf: python, acceptance"):
+            session.stop()
+
+    found = compare(
+        session, setup, [setup.draft, setup.draft], GREEDY, ["story", "python"], 8, progress=progress, positions=8
+    )
+    assert found.stopped
+    assert [len(row.replies) for row in found.rows] == [2, 2, 0]
+    assert found.rows[0].complete and not found.rows[1].complete
+    assert found.rows[1].speed_up is not None
+
+
+def test_the_time_is_bounded_and_shared(models: Path, session: Session) -> None:
+    setup = tiny_setup(models)
+    assert setup.draft is not None
+    found = compare(session, setup, [setup.draft], GREEDY, ["story"], 8, seconds=0.0, positions=8)
+    assert not found.stopped
+    assert [row.replies for row in found.rows] == [{}, {}]
+
+
+def test_a_target_that_cannot_be_loaded_ends_it(models: Path, session: Session) -> None:
+    setup = replace(tiny_setup(models), model=str(models / "none.gguf"))
+    with pytest.raises(pair_module.ModelFileError, match="There is no target model"):
+        compare(session, setup, ["a.gguf"], GREEDY)
+
+
+def a_round(seconds: float) -> Round:
+    return Round.of(0, 0, Knobs(), [], 0, [(1, "a", 1.0)], str, draft_s=0, verify_s=0, choose_s=0, seconds=seconds)
+
+
+def compared(*speed_ups: float, plain: tuple[float, ...] = (1.0, 1.0, 1.0)) -> Comparison:
+    rows = [
+        Row(f"draft {n}", "path", replies={"story": Replies([a_round(slow)], [a_round(slow / speed_up)])})
+        for n, (speed_up, slow) in enumerate(zip(speed_ups, plain, strict=False))
+    ]
+    return Comparison(kinds=("story",), rows=rows)
+
+
+def test_the_ranking_is_by_measured_speed_up_and_ties_are_within_the_scatter_of_plain_decoding() -> None:
+    found = compared(1.2, 1.5, 1.45, plain=(1.0, 1.0, 1.05))
+    assert [row.name for row in found.ranked()] == ["draft 1", "draft 2", "draft 0"]
+    assert found.scatter == pytest.approx(0.05 / 1.025, rel=1e-2)
+    assert [found.ties(row) for row in found.ranked()] == [True, True, False]
