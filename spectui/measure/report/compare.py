@@ -41,8 +41,9 @@ def text_lines(found: Comparison) -> Iterator[str]:
     if not baseline:
         yield _alone(width)
     for row in found.rows:
-        if row.problem is not None:
-            yield f"{row.name}: {row.problem}"
+        remark = row.problem or (row.info.remark if row.info is not None else "")
+        if remark:
+            yield f"{row.name}: {remark}"
     yield ""
     yield from _kinds(found, width)
     yield ""
@@ -58,11 +59,19 @@ def _line(row: Row, width: int, found: Comparison) -> str:
     size = "-" if row.info is None else f"{row.info.bytes / 1e6:.0f}"
     cost = "-" if row.draft_s is None else f"{1e3 * row.draft_s:.1f}"
     kl = "-" if row.divergence is None else f"{row.divergence.kl:.3f}"
-    mark = "" if row.speed_up is None else " best" if row is found.ranked()[0] else " tie" if found.ties(row) else ""
+    mark = _mark(row, found)
     return (
         f"{_short(row.name, width):<{width}}{size:>7}  {row.vocabulary or '-':<10}{cost:>9}{kl:>8}"
         f"{_share(row.drafting.acceptance):>10}{_times(row.expected):>10}{_times(row.speed_up):>10}{mark}"
     )
+
+
+def _mark(row: Row, found: Comparison) -> str:
+    """ " best" or " tie" where something is faster than the target alone."""
+    best = found.ranked()[0]
+    if row.speed_up is None or (best.speed_up or 0.0) <= 1.0:
+        return ""
+    return " best" if row is best else " tie" if found.ties(row) else ""
 
 
 def _short(name: str, width: int) -> str:
