@@ -1,7 +1,7 @@
 """The directories that spectui uses on this machine, and where it finds the files it ships.
 
 `SPECTUI_CONFIG_DIR`, `SPECTUI_DATA_DIR`, `SPECTUI_STATE_DIR` and `SPECTUI_CACHE_DIR` replace the platform's directories.
-Nothing is created here: whoever writes a file creates its directory.
+Nothing is created here: the code that writes a file creates its directory.
 """
 
 from __future__ import annotations

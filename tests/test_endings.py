@@ -18,7 +18,7 @@ import pytest
 
 from spectui import paths
 from tests.scripted import ASSERT, NOISE
-from tests.store.kept import last, until
+from tests.store.journal_helpers import last, until
 from tests.terminal import Terminal
 from tests.test_chat_in_a_terminal import ask, open_window
 
@@ -139,7 +139,7 @@ def test_suspended_and_resumed() -> None:
 
 
 def test_stopped_without_a_word_and_resumed() -> None:
-    """SIGSTOP cannot be caught: whoever had the terminal meanwhile may have left it in any state."""
+    """SIGSTOP cannot be caught: the program that had the terminal meanwhile may have left it in any state."""
     with writing() as terminal:
         process = psutil.Process(terminal.child.pid)
         threads = process.num_threads()

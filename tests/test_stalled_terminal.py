@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from spectui.store.records import StoredMessage
-from tests.store.kept import last, until
+from tests.store.journal_helpers import last, until
 from tests.terminal import Terminal
 from tests.test_endings import MODEL, left_behind, replying, restored
 

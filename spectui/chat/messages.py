@@ -16,7 +16,7 @@ from spectui.store.records import Conversation
 class ChatMessage:
     """One message of the conversation. What follows `content` is known of replies only.
 
-    `rounds` is the one list of the rounds that made the reply: whoever shows or exports them reads it and appends nothing.
+    `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
     `setup` is the set-up that it was written under, None if there were several. `stop` says why it ended (a `StopReason`'s
     value, or `store.records.FAILED`), None while it is being written and if spectui died meanwhile.
     """

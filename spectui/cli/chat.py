@@ -90,7 +90,7 @@ def command(
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keys import keymap
-        from spectui.ui.textual_patches.watchdog import guarded
+        from spectui.ui.textual_patches.watchdog import terminal_restored
     shelf = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     profiles = ProfileFile(config_path or paths.config_file())
     run, journal, ending = Run(runs), Journal(history), ExitStack()
@@ -122,7 +122,7 @@ def command(
             profiles=profiles,
             shelf=shelf,
         )
-        with guarded("spectui died: spectui chat --continue goes on with what is kept."):
+        with terminal_restored("spectui died: spectui chat --continue goes on with what is kept."):
             app.run()
     finally:
         gc.enable()

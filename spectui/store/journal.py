@@ -47,7 +47,7 @@ class Journal:
 
     @property
     def notices(self) -> deque[str]:
-        """Sentences for the person, oldest first; whoever shows one takes it out."""
+        """Sentences for the person, oldest first; the code that shows one takes it out."""
         if self._prompt is not None and self._writer is not None:
             written, due = self._prompt
             is_late = not written.is_set() and time.monotonic() >= due
@@ -66,7 +66,7 @@ class Journal:
     def rounds(self) -> PackedRounds | None:
         """The rounds of the reply that is being written since it was begun or continued; None if none is.
 
-        Whoever shows them may keep this list: the journal appends to it.
+        The code that shows them may keep this list: the journal appends to it.
         """
         return self._reply.rounds if self._reply is not None else None
 
@@ -95,7 +95,7 @@ class Journal:
         del self.path[length:]
 
     def turn_here(self) -> None:
-        """Whoever opens the conversation next finds it as it is cut now."""
+        """The conversation is opened next time as it is cut now."""
         if self._snapshot is not None and self.path:
             self._snapshot.row = self._snapshot.row._replace(head=self.path[-1])
             self._save()

@@ -50,8 +50,8 @@ def last(file: Path) -> Conversation | None:
 def open_conversation(file: Path, name: str) -> Conversation:
     """The conversation of this id, or of the only one that begins so.
 
-    Call it from a worker thread: it decodes every round. Whoever needs figures or texts of the rounds (`reply.rounds` keeps
-    them packed, and any thread may iterate it) derives them in that thread too.
+    Call it from a worker thread: it decodes every round. Figures and texts of the rounds are derived in that thread
+    too (`reply.rounds` keeps them packed, and any thread may iterate it).
     """
     with reading(file) as connection:
         return _conversation(connection, _identity(connection, name))

@@ -1,7 +1,7 @@
 """The conversation in memory as it is to be on disk, and writing what is not there yet.
 
 The UI thread changes a snapshot while the writer's thread saves it. No lock is needed: rows are immutable and replaced whole,
-messages and rounds are only appended. Whoever changes it appends first and replaces the row that refers to the new part
+messages and rounds are only appended. The writer appends first and replaces the row that refers to the new part
 afterwards; `write_conversation` reads in the opposite order, so what it writes is complete.
 """
 

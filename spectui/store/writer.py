@@ -30,7 +30,7 @@ RETRY_S = 5.0
 
 
 class Writer:
-    """Writes snapshots to one file. `notices` are sentences for the person, to be taken out by whoever shows them."""
+    """Writes snapshots to one file. `notices` are sentences for the person, to be taken out by the code that shows them."""
 
     def __init__(self, file: Path) -> None:
         self.notices: deque[str] = deque()

@@ -16,7 +16,7 @@ from spectui.speculation.records import StopReason
 from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from tests.fake_engine import FakeEngine
-from tests.store.kept import last
+from tests.store.journal_helpers import last
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 

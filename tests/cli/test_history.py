@@ -12,7 +12,7 @@ from spectui.cli import root
 from spectui.store import library
 from spectui.store.database import database_file
 from spectui.store.prompts import PromptHistory, prompts_file
-from tests.store.kept import written
+from tests.store.journal_helpers import written
 
 
 @pytest.fixture(autouse=True)

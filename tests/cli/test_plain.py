@@ -28,7 +28,7 @@ from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.records import Conversation
 from tests.fake_engine import CPU, FakeEngine
-from tests.store.kept import written
+from tests.store.journal_helpers import written
 from tests.terminal import Terminal
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")

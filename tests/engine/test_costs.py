@@ -257,7 +257,7 @@ def test_a_draft_begins_its_rounds_with_one_token_or_two(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("target_drift", [1.0, 2.0, None])
 def test_a_drafts_costs_are_at_the_speed_of_the_targets(monkeypatch: pytest.MonkeyPatch, target_drift: float | None):
-    """Whoever asks multiplies them by the target's drift, so a machine that slows both down must not count twice."""
+    """The caller multiplies them by the target's drift, so a machine that slows both down must not count twice."""
     measured_draft(TimedDraft(0.002, monkeypatch))
     today = measured_draft(TimedDraft(0.004, monkeypatch))
     assert today.drift == pytest.approx(2.0)

@@ -16,7 +16,7 @@ PATIENCE = 120.0
 
 
 class Events(deque[Event]):
-    """A worker's deque that tells whoever waits, and calls `hook` in the thread that appends."""
+    """A worker's deque that wakes a waiting thread, and calls `hook` in the thread that appends."""
 
     def __init__(self) -> None:
         super().__init__()

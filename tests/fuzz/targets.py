@@ -35,7 +35,7 @@ from spectui.store.prompts import PromptHistory
 from spectui.text import TextStream, one_line, printable, safe
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
-from tests.store.kept import exchange, some_rounds, written
+from tests.store.journal_helpers import exchange, some_rounds, written
 
 DEAD = str(2**22 + 1)
 """No process has such a number."""

@@ -1,4 +1,4 @@
-"""A deleted conversation is gone for good: whoever writes it meanwhile, and whatever becomes of the file."""
+"""A deleted conversation is gone for good: also if another process writes it meanwhile, and whatever happens to the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectui.store import library
 from spectui.store.database import connect, set_aside
 from spectui.store.journal import Journal
 from spectui.store.schema import TABLES
-from tests.store.kept import SETUP, exchange, finished, last, some_rounds, until
+from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, until
 
 DELETE = """
 import sys

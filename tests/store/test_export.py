@@ -11,7 +11,7 @@ import pytest
 from spectui.speculation.statistics import Statistics
 from spectui.store.export import ExistsError, ExportError, document, file_name, markdown, save
 from spectui.store.records import Conversation
-from tests.store.kept import last, some_rounds, written
+from tests.store.journal_helpers import last, some_rounds, written
 
 
 @pytest.fixture

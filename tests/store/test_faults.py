@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from spectui.store import database, export, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
-from tests.store.kept import SETUP, exchange, last, some_rounds, text_of, until, written
+from tests.store.journal_helpers import SETUP, exchange, last, some_rounds, text_of, until, written
 from tests.unprivileged import unprivileged
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "

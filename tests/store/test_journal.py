@@ -15,7 +15,7 @@ from spectui.speculation.records import Round
 from spectui.store import library, writer
 from spectui.store.database import StoreError
 from spectui.store.journal import Journal
-from tests.store.kept import SETUP, exchange, finished, last, some_rounds, text_of, until, written
+from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, text_of, until, written
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ WRITE_MANY = """
 import sys
 from pathlib import Path
 from spectui.store import database, journal
-from tests.store.kept import exchange, some_rounds
+from tests.store.journal_helpers import exchange, some_rounds
 database.BUSY_S = journal.SLOW_PROMPT_S = journal.FLUSH_WAIT_S = 60.0  # however slow the disk is
 chat = journal.Journal(Path(sys.argv[1]))
 for number in range(20):

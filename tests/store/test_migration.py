@@ -18,7 +18,7 @@ from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.packing import pack
 from spectui.store.schema import MIGRATIONS, TABLES
-from tests.store.kept import SETUP, exchange, last, some_rounds, text_of, written
+from tests.store.journal_helpers import SETUP, exchange, last, some_rounds, text_of, written
 
 TEXT = text_of(some_rounds())
 ROWS: dict[str, Sequence[tuple[Any, ...]]] = {
@@ -79,7 +79,7 @@ def test_every_row_is_there_after_the_migration(file: Path) -> None:
 
 
 @pytest.mark.parametrize("first", ["reader", "writer"])
-def test_whoever_opens_it_first_migrates_it(file: Path, first: str) -> None:
+def test_the_first_that_opens_it_migrates_it(file: Path, first: str) -> None:
     if first == "writer":
         journal = Journal(file)
         exchange(journal, "new", some_rounds(1))

@@ -18,7 +18,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Likeliest, Reason, ReasonKind, Round, Token
 from spectui.store.packing import MOST_BYTES, PackedError, pack, unpack
 from spectui.text import safe
-from tests.store.kept import some_rounds
+from tests.store.journal_helpers import some_rounds
 
 texts = st.text(max_size=8).map(safe)
 shares = st.floats(0, 1)

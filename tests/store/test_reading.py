@@ -16,14 +16,14 @@ import pytest
 from spectui.store import library
 from spectui.store.database import StoreError, connect, reading, transaction
 from spectui.store.records import Conversation, Reply, StoredMessage
-from tests.store.kept import last, text_of, written
+from tests.store.journal_helpers import last, text_of, written
 
 APPEND = """
 import sys
 from pathlib import Path
 from spectui.store.database import connect, transaction
 from spectui.store.packing import pack
-from tests.store.kept import some_rounds, text_of
+from tests.store.journal_helpers import some_rounds, text_of
 connection = connect(Path(sys.argv[1]))
 with transaction(connection):
     connection.execute("UPDATE message SET text = text || ? WHERE role = 'assistant'", (text_of(some_rounds(4)),))

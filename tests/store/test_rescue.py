@@ -11,7 +11,7 @@ from spectui.store import database, library, rescue
 from spectui.store.database import DamagedError, StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
-from tests.store.kept import exchange, last, some_rounds, text_of, written
+from tests.store.journal_helpers import exchange, last, some_rounds, text_of, written
 
 MANY = 60
 PAGE = 4096

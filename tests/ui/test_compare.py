@@ -19,7 +19,7 @@ from spectui.ui.dashboard.compare_page import told
 from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
-from tests.store.kept import last
+from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, wait_until
 from tests.ui.screen_text import one_line, said, screen_text
 

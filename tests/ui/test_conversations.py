@@ -20,7 +20,7 @@ from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
-from tests.store.kept import exchange, some_rounds
+from tests.store.journal_helpers import exchange, some_rounds
 from tests.ui.pilot_helpers import Make, Window, ask, burst, paste, wait_until, write_reply
 from tests.ui.screen_text import said
 

@@ -20,7 +20,7 @@ from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.store.kept import exchange, last, some_rounds
+from tests.store.journal_helpers import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
 from tests.ui.screen_text import said, shown
 

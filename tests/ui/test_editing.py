@@ -19,7 +19,7 @@ from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.store.kept import last
+from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import Make, Window, answer, ask, load, wait_until
 from tests.ui.screen_text import REPLY, one_line, said
 

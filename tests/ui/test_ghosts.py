@@ -10,7 +10,7 @@ from spectui.store.journal import Journal
 from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.store.kept import last
+from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import Window, answer, ask, wait_until
 from tests.ui.screen_text import REPLY, screen_text
 

@@ -23,7 +23,7 @@ from spectui.store.snapshot import Snapshot, write_conversation
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
-from tests.store.kept import last
+from tests.store.journal_helpers import last
 
 WORDS = [f" word{number}" for number in range(500)]
 A_CHUNK = 20

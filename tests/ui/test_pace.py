@@ -171,7 +171,7 @@ async def test_a_key_is_drawn_between_two_looks(timed: Timed, monkeypatch: pytes
 def test_what_changed_waits_for_a_short_turn_of_the_timer_unless_a_person_says_otherwise(
     given: dict, expected: str
 ) -> None:
-    """Textual reads it when it is imported, so whoever imports the window must come first."""
+    """Textual reads it when it is imported, so what imports the window must come first."""
     environment = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"} | given
     told = [sys.executable, "-c", "import spectui.ui.app, textual.constants; print(textual.constants.MAX_FPS)"]
     assert subprocess.run(told, env=environment, capture_output=True, text=True).stdout.strip() == expected

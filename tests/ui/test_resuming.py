@@ -15,7 +15,7 @@ from spectui.store.journal import Journal
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.store.kept import last
+from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.screen_text import REPLY, one_line, said, shown
 

@@ -1,4 +1,4 @@
-"""The first window: whoever named no model is told how many there are and how to choose, and can."""
+"""The first window: a person who named no model is told how many there are and how to choose, and can."""
 
 from __future__ import annotations
 

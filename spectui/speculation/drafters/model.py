@@ -14,7 +14,7 @@ from spectui.speculation.sampling import Row, confidence
 
 
 class Drafter(Protocol):
-    """Proposes a continuation, one candidate at a time, so that whoever asks can stop before the next one is paid for."""
+    """Proposes a continuation, one candidate at a time, so that the caller can stop before the next one is paid for."""
 
     upcoming: str
     """The source of the candidate that would come next."""

@@ -1,4 +1,4 @@
-"""The first words to whoever starts without naming a model: how many this machine has, and how to choose."""
+"""The first words to a person who names no model: how many this machine has, and how to choose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_MODEL = (
 
 
 async def offer_models(screen: ChatScreen) -> None:
-    """Say how many models this machine has, to whoever started without naming one."""
+    """Say how many models this machine has, to a person who named none."""
     worker = get_current_worker()
     number = await asyncio.to_thread(screen.shelf.count, lambda: worker.is_cancelled)
     if number:

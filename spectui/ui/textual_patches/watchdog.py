@@ -32,7 +32,7 @@ PATIENCE_S = 1.0
 
 
 @contextmanager
-def guarded(words: str) -> Iterator[None]:
+def terminal_restored(words: str) -> Iterator[None]:
     """Restore the terminal if this process dies, and write `words` there. Costs a shell of one megabyte.
 
     If standard error is the null device at the end, the terminal was given up and its modes are restored too.

@@ -19,7 +19,7 @@ from spectui.measure.traces.writer import TraceWriter
 from tests.engine.waiting import Events
 from tests.measure.traces.events import KNOBS, chat
 from tests.measure.traces.test_format import written
-from tests.store.kept import until
+from tests.store.journal_helpers import until
 
 
 @contextmanager
