@@ -1,10 +1,16 @@
-"""Write a quantised copy of a model with llama.cpp's quantiser."""
+"""Write a quantised copy of a model with llama.cpp's quantiser.
+
+Run as a program (`quantise_apart`), it is a process of its own, which can be stopped at once. A fault of llama.cpp ends
+only that.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +58,52 @@ def quantise(
             code = llama.llama_model_quantize(os.fsencode(source), os.fsencode(part), ctypes.byref(params))
             if code:
                 reason = first_error() or f"code {code}"
+                if "iostream" in reason:  # all that the C++ library says of a failed write
+                    reason = "the file cannot be written, the disk may be full"
                 raise SpectuiError(f"{source.name} could not be quantised as {kind}: {reason}.")
     except OSError as error:
         raise SpectuiError(f"{source.name} could not be kept as {kind}: {error.strerror}.") from error
+
+
+def quantise_apart(source: Path, destination: Path, kind: str, progress: Callable[[float], None]) -> None:
+    """`quantise` in a process of its own. An exception in this one, such as Ctrl+C, ends that and leaves no file.
+
+    Raises SpectuiError.
+    """
+    command = [sys.executable, "-m", __name__, str(source), str(destination), kind]
+    # In a group of its own, so that Ctrl+C reaches only the process that waits.
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True
+    )
+    assert process.stdout is not None
+    error = ""
+    try:
+        for line in process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            if word == "done":
+                progress(float(rest))
+            elif word == "error":
+                error = rest
+        code = process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        for part in destination.parent.glob(f"*.{process.pid}.part"):
+            part.unlink(missing_ok=True)
+    if error or code:
+        raise SpectuiError(error or f"llama.cpp ended while it quantised {source.name} (code {code}): check the file.")
+
+
+def _main(source: str, destination: str, kind: str) -> int:
+    """Write each step of the progress, and an error's sentence, as a line on standard output."""
+    try:
+        quantise(Path(source), Path(destination), kind, lambda share: print("done", share, flush=True))
+    except SpectuiError as error:
+        print("error", " ".join(str(error).split()), flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

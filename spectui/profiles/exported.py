@@ -91,7 +91,7 @@ def _drafters(knobs: Knobs, setup: Setup) -> tuple[str, ...]:
 
 
 def _expressible(key: str, value: Any) -> bool:
-    if key in ("threads_draft",):
+    if key == "threads_draft":
         return bool(value > 0)  # 0 is all cores to llama-server, and the target's number here
     return value not in (None, "") and not (key == "no_repack" and value == "off")
 

@@ -1,0 +1,100 @@
+"""`spectui draft make`: a quantised copy of a model, to draft for it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from spectui.cli.options import INTERRUPTED, Command, Group
+from spectui.errors import SpectuiError
+
+BITS = {
+    "F32": 32.0, "F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q6_K": 6.6, "Q5_K": 5.5, "Q5_0": 5.5, "Q4_K": 4.5, "Q4_1": 5.0,
+    "Q4_0": 4.5, "Q2_K": 2.6,
+}  # fmt: skip
+"""Bits a weight, without those tensors that llama.cpp gives more."""
+
+
+class Stopped(SpectuiError):
+    """A person stopped the making of a draft."""
+
+    exit_code = INTERRUPTED
+
+
+@click.group("draft", cls=Group, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Make drafts."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command("make", cls=Command)
+@click.option("-m", "--model", "target", required=True, metavar="FILE", help="the target model, a GGUF file")
+@click.option("--type", "kind", required=True, type=click.Choice([name for name in BITS if name[0] == "Q"], False),
+              help="the quantisation")  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="the new file (default: beside it)"
+)
+@click.option("--replace", is_flag=True, help="replace a file that exists")
+@click.option("--no-compare", is_flag=True, help="do not measure how well it drafts")
+@click.pass_context
+def make(ctx: click.Context, target: str, kind: str, output: Path | None, replace: bool, no_compare: bool) -> None:
+    """Write a quantised copy of a model that drafts for it, and measure how well.
+
+    The copy has the target's vocabulary, and fewer bits a weight. Ctrl+C stops it and leaves no file.
+    """
+    from spectui.chat.figures import size
+    from spectui.gguf_files.check import check_file
+    from spectui.llama.quantiser import quantise_apart
+    from spectui.measure.progress import ProgressLine
+
+    source = check_file(target, "target")
+    file = (output or source.with_name(f"{source.stem}.draft-{kind}.gguf")).expanduser()
+    _check(source, file, kind, replace)
+    line, begun = ProgressLine(), perf_counter()
+    try:
+        quantise_apart(source, file, kind, lambda done: line(done, f"quantising as {kind}"))
+    except KeyboardInterrupt:
+        raise Stopped(f"Stopped; {file} was not written.") from None
+    finally:
+        line.end()
+    shutil.copymode(source, file)
+    sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"
+    click.echo(f"Wrote {file} ({sizes}, {perf_counter() - begun:.1f} s).")
+    if not no_compare:
+        from spectui.cli.compare import command as compare
+
+        # The copy is measured as it is, not as a lighter copy of itself.
+        arguments = [str(file), "-m", str(source), "--prompts", "python,story", "--tokens", "32",
+                     "--requantise-draft", "off"]  # fmt: skip
+        with compare.make_context("compare", arguments, parent=ctx) as inner:
+            compare.invoke(inner)
+
+
+def _check(source: Path, file: Path, kind: str, replace: bool) -> None:
+    """Raise SpectuiError if the copy cannot be written, or would not be lighter."""
+    from spectui.chat.figures import size
+    from spectui.gguf_files.header import is_part, read_header
+
+    if is_part(source.name):
+        raise SpectuiError(
+            f"{source.name} is one part of a model, and only whole files can be quantised: join them first."
+        )
+    has = BITS.get(read_header(source).quantisation.removesuffix("_S").removesuffix("_M"))
+    if has is not None and BITS[kind] >= has:
+        raise SpectuiError(f"{source.name} has no more bits a weight than {kind}, so a copy would not be faster.")
+    if file.resolve() == source.resolve():
+        raise SpectuiError(f"{file} is the target itself: write the copy to another file.")
+    if file.exists() and not replace:
+        raise SpectuiError(f"{file} exists already: draft with it (-md), or --replace it.")
+    if not file.parent.is_dir():
+        raise SpectuiError(f"There is no directory {file.parent}: make it, or name another with -o.")
+    needed = source.stat().st_size * BITS[kind] / (has or 16)
+    if (free := shutil.disk_usage(file.parent).free) < needed:
+        raise SpectuiError(
+            f"{file.parent} has {size(free)} free, and the copy needs at least {size(needed)}: name another with -o."
+        )

@@ -1,0 +1,101 @@
+"""`spectui draft make`: a quantised copy of the target as its draft, and one sentence for each thing that can go wrong."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectui.cli import root
+from spectui.gguf_files.header import read_header
+from tests.llama.ggufs import write_model
+from tests.smollm2 import setup
+from tests.terminal import Terminal
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A few thousand weights in single precision."""
+    return write_model(tmp_path / "big.gguf")
+
+
+def make(*arguments: object) -> Result:
+    return CliRunner().invoke(root, ["draft", "make", *map(str, arguments)])
+
+
+def test_the_copy_is_written_beside_the_target(model: Path) -> None:
+    model.chmod(0o640)
+    result = make("-m", model, "--type", "q8_0", "--no-compare")
+    assert result.exit_code == 0, result.stderr
+    copy = model.with_name("big.draft-Q8_0.gguf")
+    assert result.stdout.startswith(f"Wrote {copy} (")
+    assert read_header(copy).quantisation == "Q8_0" and copy.stat().st_size < model.stat().st_size
+    assert copy.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(model.parent)) == ["big.draft-Q8_0.gguf", "big.gguf"]
+
+
+def test_the_copy_is_compared_at_once(model: Path) -> None:
+    result = make("-m", model, "--type", "Q8_0")
+    assert result.exit_code == 0, result.stderr
+    written, *table = result.stdout.splitlines()
+    assert written.startswith("Wrote") and table[-1].startswith("Best: ")
+    assert any(line.startswith("big.draft-Q8_0.gguf") for line in table)
+
+
+def test_what_exists_or_makes_no_sense_is_refused(model: Path) -> None:
+    directory = model.parent
+    copy = directory / "big.draft-Q4_0.gguf"
+    copy.write_bytes(b"mine")
+    (directory / "a-00001-of-00002.gguf").write_bytes(model.read_bytes())
+    (directory / "damaged.gguf").write_bytes(model.read_bytes()[:200])
+    refused = {
+        ("-m", model, "--type", "Q4_0"): f"{copy} exists already: draft with it (-md), or --replace it.",
+        ("-m", model, "--type", "Q4_0", "-o", model): f"{model} is the target itself: write the copy to another file.",
+        ("-m", model, "--type", "Q4_0", "-o", directory / "no" / "x"):
+            f"There is no directory {directory / 'no'}: make it, or name another with -o.",
+        ("-m", "nothing.gguf", "--type", "Q4_0"): "There is no target model 'nothing.gguf': check the path.",
+    }  # fmt: skip
+    for arguments, sentence in refused.items():
+        result = make(*arguments)
+        assert (result.exit_code, result.stderr) == (1, f"spectui: {sentence}\n")
+    assert "damaged or cut short" in make("-m", directory / "damaged.gguf", "--type", "Q4_0").stderr
+    assert "is not one of" in make("-m", model, "--type", "Q9").stderr
+    assert copy.read_bytes() == b"mine"
+    assert make("-m", model, "--type", "Q4_0", "--replace", "--no-compare").exit_code == 0
+    assert make("-m", copy, "--type", "Q8_0").stderr == (
+        "spectui: big.draft-Q4_0.gguf has no more bits a weight than Q8_0, so a copy would not be faster.\n"
+    )
+
+
+def test_one_part_of_a_model_is_refused(tmp_path: Path) -> None:
+    for number in (1, 2):
+        write_model(tmp_path / f"a-0000{number}-of-00002.gguf")
+    result = make("-m", tmp_path / "a-00001-of-00002.gguf", "--type", "Q4_0")
+    assert "only whole files can be quantised" in result.stderr
+
+
+def test_a_full_disk_leaves_no_file(model: Path) -> None:
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, old[1]))
+    try:
+        result = make("-m", model, "--type", "Q8_0", "--no-compare")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert result.stderr == (
+        "spectui: big.gguf could not be quantised as Q8_0: the file cannot be written, the disk may be full.\n"
+    )
+    assert os.listdir(model.parent) == ["big.gguf"]
+
+
+def test_ctrl_c_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
+    copy = tmp_path / "draft.gguf"
+    with Terminal("draft", "make", "-m", setup().model or "", "--type", "Q2_K", "-o", str(copy)) as terminal:
+        terminal.wait("its progress", lambda: "quantising as Q2_K" in terminal.text)
+        terminal.type("\x03")
+        terminal.wait("the end", lambda: f"Stopped; {copy} was not written." in " ".join(terminal.text.split()))
+        terminal.child.wait()
+    assert terminal.child.exitstatus == 130
+    assert os.listdir(tmp_path) == []
