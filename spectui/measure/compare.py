@@ -202,7 +202,8 @@ class _Run:
         """Measure the drafter that is loaded."""
         knobs = self.found.knobs
         plain = replace(knobs, drafter="off")
-        measured = knobs if row.path else replace(knobs, drafter="suffix")
+        uses_model = "model" if knobs.drafter == "model" else "auto"
+        measured = replace(knobs, drafter=uses_model if row.path else "suffix")
         fixed = replace(knobs, drafter="model", policy="fixed", draft_max=DRAFT_MAX, draft_min=0, p_min=0.0)
         for kind in self.found.kinds:
             replies = Replies()
@@ -271,6 +272,10 @@ def _load(session: Session, setup: Setup, row: Row, found: Comparison) -> None:
     """Load the row's draft beside the target, which stays. Raises SpectuiError, and Interrupted if it was stopped."""
     from spectui.llama.model import LoadCancelled
 
+    if session.target_context is not None:
+        session.target_context.truncate(
+            0
+        )  # costs that were not kept, on a busy machine, are measured in an empty context
     try:
         loaded = session.load(setup)
     except LoadCancelled:

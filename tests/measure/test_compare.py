@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spectui.engine import costs
 from spectui.engine import pair as pair_module
 from spectui.engine.events import Loading
 from spectui.engine.session import Session
@@ -51,10 +52,10 @@ def test_tokens_that_the_draft_lacks_are_left_out_of_the_divergence() -> None:
 
 
 def test_the_expected_speed_up_is_that_of_the_best_length() -> None:
-    costs = CostModel(VerifyCost({n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}, 1.0), DraftCost(0.1, 0.1))
-    assert expected_speed_up(costs, 1.0) == pytest.approx(17 / 4.6)
-    assert expected_speed_up(costs, 0.5) == pytest.approx((1 + 0.5 + 0.25) / 1.2)
-    assert expected_speed_up(costs, 0.0) == 1.0
+    model = CostModel(VerifyCost({n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}, 1.0), DraftCost(0.1, 0.1))
+    assert expected_speed_up(model, 1.0) == pytest.approx(17 / 4.6)
+    assert expected_speed_up(model, 0.5) == pytest.approx((1 + 0.5 + 0.25) / 1.2)
+    assert expected_speed_up(model, 0.0) == 1.0
 
 
 @pytest.mark.xdist_group("smollm2")
@@ -62,12 +63,12 @@ def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(se
     setup = smollm2.setup()
     assert setup.model is not None and setup.draft is not None
     setup = replace(setup, requantise_draft="off", no_profile="off")
-    found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=24, positions=24)
+    found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=16, positions=12)
     assert [row.name for row in found.rows] == [SUFFIX, Path(setup.model).name, Path(setup.draft).name]
     suffix, same, lighter = found.rows
     assert all(row.complete and row.problem is None for row in found.rows)
     assert same.divergence is not None and lighter.divergence is not None
-    assert same.divergence.positions == lighter.divergence.positions == 24
+    assert same.divergence.positions == lighter.divergence.positions == 12
     assert same.divergence.kl < 0.01 < lighter.divergence.kl
     assert same.divergence.agreement == 1.0
     assert same.vocabulary == lighter.vocabulary == "same"
@@ -78,7 +79,7 @@ def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(se
     for row in found.rows:
         replies = row.replies["python"]
         ids = [[token.id for round in rounds for token in round.tokens] for rounds in (replies.plain, replies.measured)]
-        assert ids[0] == ids[1] and len(ids[0]) == 24, "the text is plain decoding's"
+        assert ids[0] == ids[1] and len(ids[0]) == 16, "the text is plain decoding's"
         assert not any(round.drafted for round in replies.plain)
         assert replies.speed_up == pytest.approx(
             Statistics.of(replies.measured).tokens_per_s / Statistics.of(replies.plain).tokens_per_s  # type: ignore[operator]
@@ -106,6 +107,26 @@ def test_a_draft_that_fails_is_a_row_with_its_sentence_and_the_target_is_loaded_
     assert "There is no draft model" in (problems[1] or "") and "damaged or cut short" in (problems[3] or "")
     assert found.rows[2].complete and found.rows[4].complete
     assert sum(a == "target" and b != "target" for a, b in zip(loads, [*loads[1:], ""], strict=True)) == 1
+
+
+@pytest.mark.parametrize("drafter", ["off", "model"])
+def test_each_row_is_measured_with_its_own_drafter(models: Path, session: Session, drafter: str) -> None:
+    setup = tiny_setup(models)
+    assert setup.draft is not None
+    found = compare(session, setup, [setup.draft], replace(GREEDY, drafter=drafter), ["story"], tokens=8, positions=8)
+    used = [{round.knobs.drafter for round in row.replies["story"].measured} for row in found.rows]
+    assert used == [{"suffix"}, {"model" if drafter == "model" else "auto"}]
+
+
+def test_costs_that_a_busy_machine_did_not_keep_are_measured_with_each_draft(
+    models: Path, session: Session, monkeypatch: pytest.MonkeyPatch, fresh_directories: None
+) -> None:
+    monkeypatch.setattr(costs, "_is_noisy", lambda seconds: True)
+    setup = tiny_setup(models, no_profile="off")
+    assert setup.draft is not None
+    found = compare(session, setup, [setup.draft], GREEDY, ["story"], tokens=8, positions=8)
+    assert all(row.costs is not None and row.costs.verify.known for row in found.rows)
+    assert found.rows[1].expected is not None
 
 
 def test_other_vocabularies_are_mapped_or_drafted_by_text(models: Path, session: Session) -> None:
