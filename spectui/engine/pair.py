@@ -12,6 +12,7 @@ from spectui.engine import draft_copy, placement
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
 from spectui.engine.loading import models
+from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.replies import Replies
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
@@ -23,6 +24,7 @@ from spectui.llama.context_memory import scores_bytes
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import LoadCancelled, Model
+from spectui.llama.records import MemoryUse
 from spectui.llama.vocabulary import VocabularyError
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
@@ -60,7 +62,8 @@ class Pair:
         self.template: ChatTemplate | None = None
         self.strategy: Strategy | None = None
         self._translated = False  # True: the draft has another vocabulary
-        self._setup = Setup()
+        self._setup = Setup()  # with its automatic choices made
+        self._automatic = AutomaticPlacement(emit)
         self._flash_attn = ""  # the target's context uses this
         self._other_kappa = 0.0  # kappa of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
@@ -73,7 +76,6 @@ class Pair:
         if setup.model is None:
             raise UsageError("No target model is named.")
         setup.checked()
-        self._setup = setup
         check_file(setup.model, "target")
         if setup.draft is not None:
             try:
@@ -82,6 +84,7 @@ class Pair:
                 raise DraftError(str(error)) from error
         rpc.add_servers(setup.rpc)
         extra_buffers = self._verdict().extra_buffers and setup.no_repack == "off"
+        setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
         self._make_room(setup, extra_buffers)
         self._load_target(setup, extra_buffers)
         if setup.draft is not None:
@@ -286,6 +289,10 @@ class Pair:
         info = _info(self.draft, self.draft_context, self.remarks.get("draft", ""))
         # The path of the set-up, not of the draft copy.
         return info._replace(path=self._loaded["draft"][0], translated=self._translated)
+
+    def _memory(self) -> list[MemoryUse]:
+        """What is loaded takes this much on each device."""
+        return [use for each in (self.context, self.draft_context) if each is not None for use in each.memory]
 
     def clear_caches(self) -> None:
         """Empty both contexts after a failure, because their content may be its cause."""

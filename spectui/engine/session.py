@@ -44,6 +44,7 @@ class Session:
         self._emit = on_event
         self._interrupt = interrupt or Interrupt()
         self._pair: Pair | None = None
+        self._loaded: Setup | None = None
         self._opening = ""  # the first prompt of the conversation that was answered last
 
     def stop(self) -> None:
@@ -51,14 +52,31 @@ class Session:
         self._interrupt.set()
 
     def load(self, setup: Setup) -> Loaded:
-        """Load what has changed. Raises SpectuiError; then possibly nothing is loaded."""
+        """Load what has changed. If only the placement of the loaded models changes, and that fails, it is put back.
+
+        Returns what is loaded. Raises SpectuiError; then possibly nothing is loaded.
+        """
         from spectui.llama.devices import list_devices
+        from spectui.llama.model import LoadCancelled
+        from spectui.llama.rpc import ServerError
 
         if self._pair is None:
             self._pair = Pair(self._emit, self._interrupt)
         if setup.model is not None and demo.is_demo(setup):
             demo.make_draft(Path(setup.model), self._pair.progress("making the demo's draft"))
-        self._pair.load(setup)
+        before, self._loaded = self._loaded, None
+        try:
+            self._pair.load(setup)
+        except SpectuiError as error:
+            if before is None or not _only_placed(before, setup) or isinstance(error, LoadCancelled | ServerError):
+                raise
+            try:
+                self._pair.load(before)
+            except SpectuiError:
+                raise error from None
+            self._emit(Notice(f"{error} The models are loaded as before."))
+            setup = before
+        self._loaded = setup
         self.strict = setup.strict == "on"
         costs = self.strategy.costs.snapshot()
         loaded = Loaded(setup, self._pair.target_info(), self._pair.draft_info(), list_devices(), costs)
@@ -195,4 +213,9 @@ class Session:
         """Free the models."""
         if self._pair is not None:
             self._pair.close()
-            self._pair = None
+            self._pair = self._loaded = None
+
+
+def _only_placed(before: Setup, setup: Setup) -> bool:
+    """Are the models the same, so that the old placement can replace one that fails?"""
+    return (before.model, before.draft, before.rpc) == (setup.model, setup.draft, setup.rpc)

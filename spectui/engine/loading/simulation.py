@@ -79,12 +79,13 @@ class Simulation:
 
         if not self.devices:
             available = psutil.virtual_memory().available
-            self.devices = tuple(
-                device._replace(
-                    free=(available if device.kind == "cpu" else device.free) + self._freed.get(device.name, 0)
-                )
-                for device in list_devices()
-            )
+
+            def free(device: Device) -> int:
+                free = available if device.kind == "cpu" else device.free
+                # Some drivers report all memory as free whatever is taken.
+                return min(free + self._freed.get(device.name, 0), device.total)
+
+            self.devices = tuple(device._replace(free=free(device)) for device in list_devices())
 
     def _ask(self, model: Model, context: Context) -> tuple[MemoryUse, ...]:
         found: tuple[MemoryUse, ...] = context.simulated_memory()

@@ -1,0 +1,56 @@
+"""Automatic choices of a set-up, made before anything is freed or loaded: layers on GPUs, and the draft's GPU."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from spectui.engine import placement
+from spectui.engine.events import Event, Loading, Notice
+from spectui.engine.loading.plan import make_plan
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+from spectui.llama.records import MemoryUse
+
+_CHOICES = ("gpu_layers", "gpu_layers_draft", "device_draft", "tensor_split")
+
+_log = logging.getLogger(__name__)
+
+
+class AutomaticPlacement:
+    """Remembers what it chose, so that the same set-up is placed the same way while its models are loaded."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._asked: tuple[Any, ...] = ()
+        self._chosen: dict[str, Any] = {}
+
+    def place(self, setup: Setup, extra_buffers: bool, loaded: Iterable[MemoryUse]) -> Setup:
+        """The set-up with its choices made. `loaded`: the memory of what is loaded now, which may be freed.
+
+        Without GPUs there is nothing to choose. A server of llama.cpp answers one process at a time, so with servers there is
+        no plan: all layers are on GPUs. Raises UsageError for a placement that cannot be.
+        """
+        placement.target_devices(setup)
+        if setup.draft is not None:
+            placement.draft_devices(setup)
+        on_cpu = placement.target_on_cpu(setup) and (setup.draft is None or placement.drafts_on_cpu(setup))
+        if on_cpu or setup.rpc:
+            return setup
+        context = placement.context_key(setup, setup.flash_attn)
+        asked = (placement.target_key(setup, extra_buffers), placement.draft_key(setup, extra_buffers), context)
+        loaded = tuple(loaded)
+        if not loaded or asked != self._asked:
+            self._emit(Loading("plan", 0.0))
+            try:
+                made = make_plan(setup, extra_buffers, loaded)
+            except SpectuiError as error:
+                _log.warning("no plan: %s", error)
+                return setup
+            if made.missing:
+                self._emit(Notice(made.sentence()))
+            self._asked = asked
+            self._chosen = {key: getattr(made.setup, key) for key in _CHOICES}
+        return replace(setup, **self._chosen)

@@ -1,0 +1,116 @@
+"""Another placement of the loaded models: in place, and back to the old one if it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine.events import Event, Loaded, Notice
+from spectui.engine.loading import automatic
+from spectui.engine.loading.plan import Plan
+from spectui.engine.session import Session
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.llama.records import Device, MemoryUse
+from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
+from tests.smollm2 import alone, ask
+
+GREEDY = Knobs(temperature=0, predict=8, drafter="off")
+TOO_LARGE = 100_000_000
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def session(events: list[Event]) -> Iterator[Session]:
+    session = Session(events.append)
+    session.load(alone())
+    yield session
+    session.close()
+
+
+def test_a_placement_that_fails_is_put_back(session: Session, events: list[Event]) -> None:
+    text = ask(session, GREEDY, "Hi").text
+    events.clear()
+    loaded = session.load(replace(alone(), ctx_size=TOO_LARGE))
+    assert loaded.setup == alone()
+    assert [event.setup for event in events if isinstance(event, Loaded)] == [alone()]
+    (notice,) = (event.message for event in events if isinstance(event, Notice))
+    assert notice.startswith(f"A context of {TOO_LARGE} tokens needs ")
+    assert notice.endswith("The models are loaded as before.")
+    assert ask(session, GREEDY, "Hi").text == text
+
+
+def test_other_models_that_fail_are_not_replaced_by_the_old_ones(session: Session) -> None:
+    with pytest.raises(SpectuiError, match="There is no target model"):
+        session.load(replace(alone(), model="none.gguf"))
+
+
+@pytest.mark.parametrize("wrong", [{"device": "CUDA9"}, {"device": "CUDA0,CPU"}, {"tensor_split": "nan"}])
+def test_devices_that_do_not_exist_free_nothing(session: Session, events: list[Event], wrong: dict[str, str]) -> None:
+    pair = session._pair
+    assert pair is not None
+    target = pair.target
+    events.clear()
+    session.load(replace(alone(), **wrong))
+    assert pair.target is target
+    assert any(isinstance(event, Notice) for event in events)
+
+
+def test_the_real_figures_are_told_by_device(session: Session, events: list[Event]) -> None:
+    loaded = next(event for event in events if isinstance(event, Loaded))
+    (use,) = loaded.target.memory
+    assert use.device == "CPU"
+    assert use.weights == pytest.approx(loaded.target.bytes, rel=0.01)
+    assert use.cells == 30 * 3 * 64 * 2 * 2 * 1024  # layers, heads, width, K and V, bytes, cells
+    assert use.compute > 0
+
+
+def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Device("CUDA0", "a GPU", "gpu", 1, 2)
+    plans: list[Setup] = []
+
+    def make_plan(setup: Setup, *_: object) -> Plan:
+        plans.append(setup)
+        return Plan(replace(setup, gpu_layers=7 + len(plans), device_draft="CUDA0"), (gpu,), ())
+
+    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
+    placed = automatic.AutomaticPlacement(lambda _: None)
+    in_use = (MemoryUse("CUDA0", 1),)
+    assert placed.place(alone(), True, ()).gpu_layers == 8
+    assert placed.place(replace(alone(), strict="on"), True, in_use).gpu_layers == 8
+    assert placed.place(replace(alone(), ctx_size=2048), True, in_use).gpu_layers == 9
+    assert placed.place(replace(alone(), ctx_size=2048), True, ()).gpu_layers == 10
+    assert placed.place(replace(alone(), gpu_layers=0), True, ()).gpu_layers == 0
+    assert len(plans) == 3
+
+
+PLACE = """
+import json, sys
+from spectui.engine.session import Session
+from spectui.knobs import Setup
+
+session = Session(lambda _: None)
+setup = json.loads(sys.argv[1])
+found = [session.load(Setup(**setup, gpu_layers=layers)).target.memory for layers in (-2, -1)]
+session.close()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(
+    not (LIBRARIES / "libggml-vulkan.so").exists(), reason=f"llama.cpp is not built for Vulkan ({LIBRARIES})"
+)
+def test_auto_fills_a_gpu_up_to_the_margin() -> None:
+    """Its cells take 1.5 of the card's 2 GiB, and one shall stay free."""
+    setup = {"model": alone().model, "ctx_size": 65536, "ubatch": 32, "no_profile": "on"}
+    everything, fitting = ({use[0]: sum(use[1:]) for use in each} for each in on_the_device(PLACE, json.dumps(setup)))
+    assert everything["Vulkan0"] > 2**30
+    assert 0.9 * 2**30 < fitting["Vulkan0"] < 2**30
