@@ -99,8 +99,8 @@ def _expressible(key: str, value: Any) -> bool:
 def _argument(flag: str, key: str, value: Any) -> tuple[str, ...]:
     if key == "no_repack":
         return (flag,)
-    if key in ("gpu_layers", "gpu_layers_draft") and value == -1:
-        return flag, "all"
+    if key in ("gpu_layers", "gpu_layers_draft") and value < 0:
+        return flag, {-1: "auto", -2: "all"}[value]
     return flag, str(value)
 
 

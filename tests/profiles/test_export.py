@@ -109,6 +109,12 @@ def test_what_llama_server_would_do_otherwise_by_default_is_always_written(tmp_p
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("layers", "written"), [(-1, "auto"), (-2, "all"), (0, "0"), (99, "99")])
+def test_layers_on_gpus(tmp_path: Path, layers: int, written: str) -> None:
+    found = arguments(tmp_path / "c", **PAIR, gpu_layers=layers, gpu_layers_draft=layers)
+    assert (found["--n-gpu-layers"], found["--n-gpu-layers-draft"]) == (written, written)
+
+
 @pytest.mark.parametrize(
     ("settings", "kind", "draft"),
     [

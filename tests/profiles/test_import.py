@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
+from spectui import config
 from spectui.errors import UsageError
 from spectui.profiles import llama_server, llama_swap, preset_ini
 from spectui.profiles.command_line import NOT_USED
-from spectui.profiles.formats import detect
+from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import CHANGES_TEXT, ENVIRONMENT, ImportedFile, imported
 
 GUIDE = """\
@@ -166,7 +170,7 @@ def test_a_script_around_a_command() -> None:
     found = llama_server.read(SCRIPT)
     assert found.profiles[0].name == "x #1"
     assert found.profiles[0].settings == {
-        "model": "/my models/x #1.gguf", "ctx_size": 512, "gpu_layers": -1, "no_repack": "on", "draft_max": 12,
+        "model": "/my models/x #1.gguf", "ctx_size": 512, "gpu_layers": -2, "no_repack": "on", "draft_max": 12,
     }  # fmt: skip
     reasons = left_out(found)
     assert reasons[ENVIRONMENT] == ["CUDA_VISIBLE_DEVICES=0"]
@@ -298,6 +302,26 @@ def test_a_bad_preset_file_gets_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(UsageError) as error:
         preset_ini.read(text)
     assert str(error.value).startswith(sentence)
+
+
+PIECES = st.sampled_from(
+    ["models:", "\n", " ", "  a:", " cmd: ", "|", "llama-server", " -m ", "x.gguf", '"', "'", "\\", "#", "$A", "${A}",
+     "${env.A}", "macros:", "{A: '${B}'}", "[s]", "=", ";", "c = 5", "--temp", "-1", "spectui: top-k = ", "7", "&", "*",
+     "<<: ", "- ", "\0", "\t", "export ", "A=1", "--spec-type", "--draft-min 9", "ü", "!!int ", "-hf a/b", "--unheard"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@hypothesis_settings(max_examples=150, deadline=None)
+@given(text=st.lists(PIECES, max_size=24).map("".join))
+def test_any_text_is_profiles_or_one_sentence(form: str, text: str) -> None:
+    try:
+        found = FORMATS[form].read(text)
+    except UsageError:
+        return
+    for profile in found.profiles:
+        for key, value in profile.settings.items():
+            assert config.convert(key, value, "again") == value
 
 
 @pytest.mark.parametrize(
