@@ -72,7 +72,12 @@ def _parsed(text: str) -> Any:
 
     # All scalars stay text, as they are written (`on` is no boolean to llama-swap); merge keys work.
     resolvers = {"<": [each for each in yaml.SafeLoader.yaml_implicit_resolvers["<"] if each[0].endswith(":merge")]}
-    loader = type("TextLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+    kinds = (None, *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")))
+    constructors = {
+        tag: yaml.SafeLoader.yaml_constructors[tag] for tag in kinds
+    }  # the others raise all sorts of errors
+    members = {"yaml_implicit_resolvers": resolvers, "yaml_constructors": constructors}
+    loader = type("TextLoader", (yaml.SafeLoader,), members)
     try:
         return yaml.load(text, loader)
     except yaml.YAMLError as error:
