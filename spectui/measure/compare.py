@@ -273,9 +273,8 @@ def _load(session: Session, setup: Setup, row: Row, found: Comparison) -> None:
     from spectui.llama.model import LoadCancelled
 
     if session.target_context is not None:
-        session.target_context.truncate(
-            0
-        )  # costs that were not kept, on a busy machine, are measured in an empty context
+        # Costs that were not kept, because the machine was busy, are measured again, and only in an empty context.
+        session.target_context.truncate(0)
     try:
         loaded = session.load(setup)
     except LoadCancelled:
