@@ -1,12 +1,14 @@
 """NVIDIA GPUs through NVML. Nothing here raises: without a driver there are no GPUs and a reason; any figure may be None.
 
+`sysfs` reads those of other makers.
+
 NVML numbers GPUs in PCI order and CUDA with the fastest first, so a ggml device is matched to its GPU by PCI address.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -16,7 +18,11 @@ _PCI = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", r
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What NVML reports of a GPU now. Memory in bytes, utilisation in 0..1, degrees Celsius, watts; None is unknown."""
+    """What the driver reports of a GPU now. Memory in bytes, utilisation in 0..1, degrees Celsius, watts; None is unknown.
+
+    `own` and `others`: memory of the processes of this program, and of all others. `lost`: it was there and has disappeared;
+    its figures are unknown.
+    """
 
     index: int
     name: str | None = None
@@ -26,6 +32,9 @@ class Gpu:
     utilisation: float | None = None
     temperature: float | None = None
     power: float | None = None
+    own: int | None = None
+    others: int | None = None
+    lost: bool = False
 
 
 def normal_pci(address: str | None) -> str | None:
@@ -43,12 +52,20 @@ def find_gpu(gpus: Iterable[Gpu], device_id: str | None) -> Gpu | None:
     return next((gpu for gpu in gpus if gpu.pci == address), None) if address else None
 
 
+def joules_per_token(gpus: Iterable[Gpu | None], speed: float | None) -> float | None:
+    """Energy of a token in joules: watts of these GPUs / tokens per second. None if the power of one of them is unknown."""
+    powers = [gpu.power if gpu is not None else None for gpu in gpus]
+    known = [power for power in powers if power is not None]
+    return sum(known) / speed if speed and known and len(known) == len(powers) else None
+
+
 class Nvml:
     """A connection to NVML. `reason` says in a few words why there are no GPUs; it is empty if there may be some."""
 
     def __init__(self) -> None:
         self.reason = ""
         self._nvml: ModuleType | None = None
+        self._own: Container[int] = ()
         try:
             import pynvml
         except ImportError:
@@ -61,8 +78,9 @@ class Nvml:
             return
         self._nvml = pynvml
 
-    def read(self) -> tuple[Gpu, ...]:
-        """Every GPU as it is now."""
+    def read(self, processes: Container[int] = ()) -> tuple[Gpu, ...]:
+        """Every GPU as it is now. `processes`: the ids of those whose memory is this program's own."""
+        self._own = processes
         count = self._ask("nvmlDeviceGetCount") or 0
         return tuple(self._read_one(index) for index in range(count))
 
@@ -78,6 +96,7 @@ class Nvml:
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
         # With unified memory (GB10, Jetson) the total is reported as 0: it is unknown.
         known = memory is not None and memory.total > 0
+        own, others = self._memory_of_processes(handle)
         return Gpu(
             index,
             name=self._ask("nvmlDeviceGetName", handle, then=_text),
@@ -87,7 +106,23 @@ class Nvml:
             utilisation=self._ask("nvmlDeviceGetUtilizationRates", handle, then=lambda rates: rates.gpu / 100),
             temperature=self._ask("nvmlDeviceGetTemperature", handle, self._nvml.NVML_TEMPERATURE_GPU, then=float),
             power=self._ask("nvmlDeviceGetPowerUsage", handle, then=lambda milliwatts: milliwatts / 1000),
+            own=own,
+            others=others,
         )
+
+    def _memory_of_processes(self, handle: Any) -> tuple[int | None, int | None]:
+        """Bytes of this program's processes and of all others; None if the driver does not say it, as in some containers."""
+        found: dict[int, int] = {}
+        known = False
+        for kind in ("Compute", "Graphics"):
+            for process in self._ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) or ():
+                if process.usedGpuMemory is not None:
+                    known = True
+                    found[process.pid] = max(found.get(process.pid, 0), process.usedGpuMemory)
+        if not known:
+            return None, None
+        own = sum(bytes for pid, bytes in found.items() if pid in self._own)
+        return own, sum(found.values()) - own
 
     def _ask(self, function: str, *arguments: Any, then: Callable[[Any], Any] | None = None) -> Any:
         """The answer of one NVML query, or None: any of them may be unsupported on a given GPU or driver."""
@@ -95,7 +130,7 @@ class Nvml:
             return None
         try:
             answer = getattr(self._nvml, function)(*arguments)
-        except self._nvml.NVMLError:
+        except (self._nvml.NVMLError, AttributeError):  # an old module lacks newer functions
             return None
         return then(answer) if then else answer
 

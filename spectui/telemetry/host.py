@@ -25,6 +25,14 @@ class HostProbe:
         self._process = psutil.Process()
         self._read_before = False
 
+    def processes(self) -> frozenset[int]:
+        """The ids of this process and of those that it started: the engine may have one of its own."""
+        try:
+            children = self._process.children(recursive=True)
+        except (self._psutil.Error, OSError):
+            children = []
+        return frozenset((self._process.pid, *(child.pid for child in children)))
+
     def read(self) -> Host:
         """The host as it is now; what the system does not report is None."""
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spectui.telemetry.gpus import Gpu, Nvml
 from spectui.telemetry.host import Host, HostProbe
+from spectui.telemetry.sysfs import SysfsGpus
 
 
 class Snapshot(NamedTuple):
@@ -15,6 +18,21 @@ class Snapshot(NamedTuple):
     host: Host = Host()
     gpus: tuple[Gpu, ...] = ()
     gpu_reason: str = ""
+
+
+@dataclass
+class SeenGpus:
+    """The GPUs seen so far: one that is missing, or whose driver gives no answer, is lost."""
+
+    _names: dict[str, Gpu] = field(default_factory=dict)
+
+    def update(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
+        """These GPUs, and those that are lost."""
+        found = [gpu for gpu in gpus if gpu != Gpu(gpu.index)]  # NVML has an index for a lost card, and nothing else
+        now = {gpu.pci for gpu in found}
+        lost = [gpu for pci, gpu in self._names.items() if pci not in now]
+        self._names.update({gpu.pci: Gpu(gpu.index, gpu.name, gpu.pci, lost=True) for gpu in found if gpu.pci})
+        return (*found, *lost)
 
 
 class Monitor:
@@ -40,9 +58,12 @@ class Monitor:
         self._stopped.set()
 
     def _poll(self) -> None:
-        nvml, host = Nvml(), HostProbe()
+        nvml, sysfs, host, seen = Nvml(), SysfsGpus(), HostProbe(), SeenGpus()
         while True:
-            self.snapshot = Snapshot(host.read(), nvml.read(), nvml.reason)
+            # To list processes takes milliseconds; without a GPU nobody asks.
+            processes = host.processes() if self.snapshot.gpus else frozenset()
+            gpus = (*nvml.read(processes), *sysfs.read(processes))
+            self.snapshot = Snapshot(host.read(), seen.update(gpus), nvml.reason)
             if self._stopped.wait(self._interval):
                 break
         nvml.close()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from spectui.telemetry import monitor as module
 from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host, HostProbe
-from spectui.telemetry.monitor import Monitor
+from spectui.telemetry.monitor import Monitor, SeenGpus
 
 
 def test_the_host_has_memory_and_this_process_takes_some() -> None:
@@ -35,7 +38,7 @@ class Probe:
         self.twice = threading.Event()
         self.closed = threading.Event()
 
-    def read(self) -> tuple[Gpu, ...]:
+    def read(self, processes: object = ()) -> tuple[Gpu, ...]:
         self.readings += 1
         if self.readings == 2:
             self.twice.set()
@@ -49,6 +52,9 @@ def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPat
     probe = Probe()
 
     class Quiet:
+        def processes(self) -> frozenset[int]:
+            return frozenset()
+
         def read(self) -> Host:
             return Host(memory_total=7)
 
@@ -68,8 +74,26 @@ def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPat
 
 def test_telemetry_is_imported_without_its_libraries() -> None:
     """`spectui --help` must not pay for NVML or psutil."""
-    import subprocess
-
     code = "import sys, spectui.telemetry.monitor; print('pynvml' in sys.modules or 'psutil' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_card_that_disappears_is_lost_and_may_come_back() -> None:
+    """NVML keeps the index of a card that fell off the bus, and answers nothing else."""
+    seen = SeenGpus()
+    card, other = Gpu(0, "H100", "0000:01:00.0", 3, 80), Gpu(1, "H100", "0000:02:00.0", 5, 80)
+    assert seen.update((card, other)) == (card, other)
+    lost = Gpu(0, "H100", "0000:01:00.0", lost=True)
+    assert seen.update((Gpu(0), other)) == (other, lost)
+    assert seen.update(()) == (lost, replace(lost, index=1, pci="0000:02:00.0"))
+    assert seen.update((card, other)) == (card, other)
+
+
+def test_the_engines_process_is_this_programs() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert HostProbe().processes() >= {os.getpid(), child.pid}
+    finally:
+        child.communicate(b"\n")
+    assert child.pid not in HostProbe().processes()

@@ -12,9 +12,10 @@ from spectui.chat.figures import Figures
 from spectui.chat.no_drafts import why_no_drafts
 from spectui.chat.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
+from spectui.llama.records import MemoryUse, ModelInfo
 from spectui.speculation.records import Reason, ReasonKind, Round
 from spectui.speculation.statistics import Statistics
-from spectui.telemetry.gpus import Gpu
+from spectui.telemetry.gpus import Gpu, joules_per_token
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
 from spectui.ui.dashboard.dashboard import lines
@@ -274,6 +275,40 @@ async def test_the_machine_page_shows_each_gpu_and_the_host(make_app: Make, engi
         assert app.screen.query_one(MachinePage).display
         for said in ("fake 1.5B Q8_0, 1.9 GB", "passes of up to 16 tokens round"):
             assert said in seen
+
+
+async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    engine.devices = (CPU, GPU)
+    async with app.run_test(size=(120, 40)) as pilot:
+        panel = await streaming(pilot, engine)
+        panel.show_page("machine")
+        use = MemoryUse("CUDA0", 3 * 10**9, 10**9, 2 * 10**8)
+        panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=(use,))])
+        panel.update_figures(Figures(speed=100.0, live=True))
+        gpu = Gpu(0, "RTX", "0000:c1:00.0", 6 * 10**9, 24 * 10**9, 0.87, 61.0, 210.0, 4 * 10**9, 2 * 10**9)
+        panel.update_telemetry(Snapshot(Host(), (gpu,)))
+        await wait_until(pilot, lambda: panel.machine.size.height > 10)
+        seen = " ".join(text for line in panel.machine.build_lines() for text, _ in line)
+        for said in (
+            "spectui 4.0 GB, others 2.0 GB",
+            "CUDA0: weights 3.0 GB, cells 1.0 GB, compute 0.2 GB",
+            "2.1 J a token",
+        ):
+            assert said in " ".join(seen.split())
+        panel.update_telemetry(Snapshot(Host(), (Gpu(0, "RTX", "0000:c1:00.0", lost=True),)))
+        await wait_until(pilot, lambda: screen_text(app).count("lost") == 2)  # on the page and in the list of devices
+        assert "J a token" not in " ".join(text for line in panel.machine.build_lines() for text, _ in line)
+
+
+def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:
+    card = Gpu(0, power=200.0)
+    assert joules_per_token([card, Gpu(1, power=100.0)], 50.0) == 6.0
+    assert joules_per_token([card, Gpu(1)], 50.0) is None
+    assert joules_per_token([card, None], 50.0) is None
+    assert joules_per_token([], 50.0) is joules_per_token([card], None) is joules_per_token([card], 0.0) is None
 
 
 def looked(used: int, gpus: int = 0, reason: str = "") -> Snapshot:

@@ -144,6 +144,9 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         device = self._devices[row]
         width, bar_width = self._widths()
         name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
+        gpu = find_gpu(self._snapshot.gpus, device.id) if self._snapshot is not None else None
+        if gpu is not None and gpu.lost:
+            return Content.assemble(set_cell_size(name, width), ("   lost", "$error")).truncate(self.size.width)
         used, total, busy = self._memory(device)
         share = used / total if used is not None and total else None
         memory = UNKNOWN if used is None or not total else f"{decimal(used / 1e9)}/{total / 1e9:.0f}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from spectui.chat.figures import UNKNOWN, count, percent
 from spectui.engine.events import Device, ModelInfo
-from spectui.telemetry.gpus import find_gpu
+from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Snapshot
 from spectui.text import printable
 from spectui.ui.dashboard.page import Page
@@ -84,12 +84,37 @@ devices: **{devices}**, arrows and Space move a model to another one.
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
             about = f"{model.description}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
-            lines += [[], *wrapped(role, about, width), *wrapped("", model.remark, width, "label")]
-        return lines
+            lines += [[], *wrapped(role, about, width)]
+            for use in model.memory:
+                parts = (("weights", use.weights), ("cells", use.cells), ("compute", use.compute))
+                sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)
+                lines += wrapped("", f"{use.device}: {sizes}", width, "label")
+            lines += wrapped("", model.remark, width, "label")
+        joules = self._joules()
+        return (
+            lines
+            if joules is None
+            else [*lines, [], labelled("energy", (f"{joules:.1f} J a token, of GPUs alone", "value"))]
+        )
+
+    def _joules(self) -> float | None:
+        """Energy of a token while a reply is written, of the GPUs that models are on; None if it is unknown."""
+        if not self._past or not self.figures.live:
+            return None
+        names = {use.device for model in self._models for use in model.memory}
+        on = [device for device in self._devices if device.name in names and device.kind in ("gpu", "igpu")]
+        return joules_per_token((find_gpu(self._past[-1].gpus, device.id) for device in on), self.figures.speed)
 
     def _gpu(self, device: Device, width: int, rows: int) -> list[Line]:
         gpus = [find_gpu(each.gpus, device.id) for each in self._past]
         now = gpus[-1] if gpus else None
+        if now is not None and now.lost:
+            return [
+                [
+                    (printable(f"{device.name}  {device.description}").replace("\n", " ")[: width - 8], "value"),
+                    ("  lost", "rejected"),
+                ]
+            ]
         used = now.memory_used if now and now.memory_used is not None else device.total - device.free
         total = now.memory_total if now and now.memory_total else device.total
         warm = [f"{now.temperature:.0f} °C" if now and now.temperature is not None else "",
@@ -101,7 +126,8 @@ devices: **{devices}**, arrows and Space move a model to another one.
         name = printable(f"{device.name}  {device.description}").replace("\n", " ")
         return [
             [(name[: width - 14], "value"), ("  " + " ".join(filter(None, warm)), "label")],
-            *_measured("VRAM", used, total, past, width, rows),
+            *_measured("shared" if device.unified else "VRAM", used, total, past, width, rows),
+            *_owners(now),
             *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
         ]  # fmt: skip
 
@@ -119,6 +145,13 @@ devices: **{devices}**, arrows and Space move a model to another one.
                        _shares((host.memory_used, host.memory_total) for host in hosts), width, rows),
             *_used("processor", now.cpu, [host.cpu for host in hosts], width, rows),
         ]  # fmt: skip
+
+
+def _owners(gpu: Gpu | None) -> list[Line]:
+    """Whose memory it is, if the driver says it."""
+    if gpu is None or gpu.own is None:
+        return []
+    return [labelled("", (f"spectui {_gigabytes(gpu.own)}, others {_gigabytes(gpu.others)}", "label"))]
 
 
 def _measured(
