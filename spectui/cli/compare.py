@@ -70,7 +70,7 @@ def command(
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
     named = [str(Path(draft).expanduser()) for draft in drafts]
     knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
-    line = ProgressLine()
+    line = ProgressLine(60 * minutes)
     worker = Worker()
     try:
         other = busy()

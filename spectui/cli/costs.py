@@ -75,7 +75,7 @@ def command(
         raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     setup = default_setup(fetched(settings, hub_target, hub_draft))
-    printer, line = Printer(text=False, colours=False), ProgressLine()
+    printer, line = Printer(text=False, colours=False), ProgressLine(60 * minutes)
     worker = Worker()
     try:
         with stopping(worker.stop) as stopped:

@@ -18,7 +18,7 @@ import numpy as np
 from spectui.engine.events import Message
 from spectui.measure.prompts import PAGE
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, DraftCost, VerifyCost
 from spectui.speculation.policies.value import expected_tokens
 
 if TYPE_CHECKING:
@@ -102,10 +102,13 @@ class Measurement:
         """The passes of a model at this context length, or at the shortest that was measured."""
         return next((each for each in self.cells if each.model == model and context in (None, each.context)), None)
 
-    def costs(self) -> CostModel:
-        """The same in the policies' terms, for the shortest context."""
+    def costs(self, at_load: CostSnapshot | None = None) -> CostModel:
+        """The same in the policies' terms, for the shortest context.
+
+        `at_load`: what was measured while the pair was loaded, for a draft of which nothing else is known.
+        """
         target, draft = self.of("target"), self.of("draft")
-        drafting = DraftCost()
+        drafting = DraftCost(at_load.first * at_load.drift, at_load.next * at_load.drift) if at_load else DraftCost()
         if draft is not None:
             single, double = draft.medians[1], draft.medians.get(2, draft.medians[1])
             # After a draft that was accepted whole, a round begins with two tokens, else with one.
@@ -141,7 +144,7 @@ def measure(
             found.cells.append(cell)
             left = begun + seconds - perf_counter()
             share = _SHARES[role] / sum(_SHARES[later] for later, _ in plan[at:])
-            what = f"the {role} behind {length} tokens"
+            what = f"the {role} behind {length} tokens" if length else f"the {role}, empty context"
 
             def told(done: float, at: int = at, what: str = what) -> None:
                 progress((at + done) / len(plan), what)

@@ -9,7 +9,9 @@ from time import perf_counter
 class ProgressLine:
     """Call it with the share that is done, 0..1, and what is measured now. It prints at each new percent."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = float("inf")) -> None:
+        """`most`: seconds after which the measurement ends in any case."""
+        self._most = most
         self._shown = sys.stderr is not None and sys.stderr.isatty()
         self._last = ""
         self._begun = perf_counter()
@@ -20,7 +22,7 @@ class ProgressLine:
             return
         self._last = text
         used = perf_counter() - self._begun
-        left = f", {duration(used / done - used)} left" if done > 0.02 else ""
+        left = f", {duration(min(used / done, self._most) - used)} left" if done > 0.02 else ""
         sys.stderr.write(f"\r\x1b[K{text}{left}")
         sys.stderr.flush()
 

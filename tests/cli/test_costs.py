@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+from io import StringIO
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from spectui.cli import root
 from spectui.measure import progress, quiet
 from spectui.measure.costs import SIZES, Measurement, Passes
 from spectui.measure.report import costs as report
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, DraftCost, VerifyCost
 from spectui.speculation.policies.value import expected_tokens
 from tests.cli.programs import one_sentence, spectui
 from tests.measure.models import tiny_setup
@@ -61,9 +63,37 @@ def made_up(steps_at: int = 5) -> Measurement:
     return Measurement([Passes("target", 0, seconds), Passes("draft", 0, {1: [0.02] * 3})])
 
 
-def text(found: Measurement) -> str:
-    loaded: Any = SimpleNamespace(target=MODEL, draft=MODEL)
+AT_LOAD = CostSnapshot(drift=2.0, first=0.015, next=0.01)
+
+
+def text(found: Measurement, at_load: CostSnapshot | None = AT_LOAD) -> str:
+    loaded: Any = SimpleNamespace(target=MODEL, draft=MODEL, costs=at_load)
     return "\n".join(report.text_lines(loaded, found))
+
+
+def test_a_draft_that_was_not_reached_has_its_costs_from_loading() -> None:
+    partly = made_up()
+    assert "as measured while it was loaded" not in text(partly)
+    partly.cells.pop()
+    assert "20.0 ms a token" in text(partly) and "30.0 ms" in text(partly)
+    assert "as measured while it was loaded" in text(partly)
+    unknown = text(partly, CostSnapshot())
+    assert "it is not known what pays" in unknown and "pays from" not in unknown
+
+
+def test_the_time_left_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "perf_counter", iter([0.0, 30.0, 60.0]).__next__)
+    line = progress.ProgressLine(100.0)
+    line(0.1, "the draft")
+    line(0.9, "the draft")
+    assert " 10% the draft, 1 min 10 s left" in terminal.getvalue()
+    assert " 90% the draft, 7 s left" in terminal.getvalue()
 
 
 def test_steps_are_marked_and_the_rule_is_stated() -> None:

@@ -57,8 +57,10 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
     if target is None:
         yield "Nothing was measured."
         return
-    costs = found.costs()
+    costs = found.costs(loaded.costs)
     yield from model_lines(loaded, costs)
+    if loaded.draft is not None and found.of("draft") is None and costs.draft.next:
+        yield "        (the draft as measured while it was loaded: the time did not suffice)"
     for role in ("target", "draft"):
         cells = [cell for cell in found.cells if cell.model == role]
         if cells:
@@ -68,8 +70,11 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
         yield STEP_RULE
     yield from remarks(found)
     yield ""
-    yield from payoff_lines(loaded, costs, target.context)
-    yield f"As a fixed length: {advise(costs, target.steps).sentence}"
+    if loaded.draft is None or costs.draft.next:
+        yield from payoff_lines(loaded, costs, target.context)
+        yield f"As a fixed length: {advise(costs, target.steps).sentence}"
+    else:
+        yield "The draft was not measured, so it is not known what pays."
     if loaded.target.remark:
         yield f"Of the target: {loaded.target.remark}."
     constants = list(cpp_lines(found))
@@ -184,7 +189,7 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
 
     `busy`: the process that used the machine, "" for none. `stolen`: share of the cores that a shared host gave others. 0..1
     """
-    costs, target = found.costs(), found.of("target")
+    costs, target = found.costs(loaded.costs), found.of("target")
     whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
