@@ -21,6 +21,12 @@ from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, im
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""
 
+PARAMETERS = {
+    "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "repeat_penalty": "--repeat-penalty",
+    "seed": "--seed", "max_tokens": "--predict", "n_predict": "--predict",
+}  # fmt: skip
+"""Flags for the parameters of requests that `filters: setParams:` sets, whatever a client asks for."""
+
 OF_LLAMA_SWAP = "These keys of llama-swap are for its own use"
 
 _MACRO = re.compile(r"\$\{([\w.-]+)\}")
@@ -106,9 +112,17 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
         for line in (model.get("env") if isinstance(model.get("env"), list) else [])
         if "=" in str(line)
     )
+    filters = model.get("filters")
+    enforced = filters.get("setParams") if isinstance(filters, dict) else None
+    others = [str(key) for key in model if key not in ("cmd", "env", "macros", "filters")]
+    others += [f"filters.{key}" for key in filters if key != "setParams"] if isinstance(filters, dict) else []
+    for key, value in enforced.items() if isinstance(enforced, dict) else ():
+        if key in PARAMETERS and isinstance(value, str):
+            words += [PARAMETERS[key], _expanded(value, macros)]
+        else:
+            others.append(f"filters.setParams.{key}")
     found = imported(words, name=name, comments=command, variables=variables)
-    others = [LeftOut(OF_LLAMA_SWAP, str(key)) for key in model if key not in ("cmd", "env", "macros")]
-    return found._replace(left_out=(*found.left_out, *others))
+    return found._replace(left_out=(*found.left_out, *(LeftOut(OF_LLAMA_SWAP, key) for key in others)))
 
 
 def _uncommented(command: str) -> str:

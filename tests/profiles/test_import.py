@@ -121,6 +121,17 @@ def test_macros_environment_and_what_is_no_llama_server(monkeypatch: pytest.Monk
     assert found.refused["six"] == "it uses the macro ${nothing}, which the file does not define."
 
 
+def test_parameters_that_llama_swap_sets_are_settings() -> None:
+    found = llama_swap.read(
+        "models:\n  a:\n    cmd: llama-server -m /x --temp 0.9\n    macros: {t: 0.7}\n    filters:\n      stripParams: top_p\n"
+        "      setParams: {temperature: '${t}', max_tokens: 50, top_k: many, chat_template_kwargs: {a: b}}\n"
+    )
+    assert found.profiles[0].settings == {"model": "/x", "temperature": 0.7, "predict": 50}
+    reasons = left_out(found)
+    assert reasons[llama_swap.OF_LLAMA_SWAP] == ["filters.stripParams", "filters.setParams.chat_template_kwargs"]
+    assert reasons[""] == ["top-k is left out: --top-k many: top-k must be a whole number, not 'many'."]
+
+
 def test_a_value_of_yaml_stays_as_it_is_written() -> None:
     found = llama_swap.read("macros: {fa: on, t: 0.70}\nmodels:\n  on:\n    cmd: llama-server -fa ${fa} --temp ${t}\n")
     assert found.profiles[0].name == "on"
