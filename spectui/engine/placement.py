@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spectui.engine.events import Message
+from spectui.engine.loading.cores import performance_cores
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama import reference_path
@@ -185,10 +186,11 @@ def shares(text: str) -> list[float]:
 
 
 def threads(wanted: int) -> int:
-    """The number of threads: `wanted`, or, if that is not positive, the cores that this process may use."""
+    """The number of threads: `wanted`, or, if that is not positive, the fast cores that this process may use."""
     if wanted > 0:
         return wanted
     import psutil
 
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(psutil.cpu_count(logical=False) or allowed, allowed))
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = performance_cores(allowed) or psutil.cpu_count(logical=False) or len(allowed)
+    return max(1, min(cores, len(allowed)))

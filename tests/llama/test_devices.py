@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+from types import SimpleNamespace
+
 import pytest
 
 from spectui.errors import UsageError
+from spectui.llama import devices, library
 from spectui.llama.devices import handles, list_devices, selected
 from spectui.llama.records import Device
 
@@ -67,3 +71,71 @@ def test_handles_end_with_null():
     assert array[0]
     assert not array[1]
     assert list(handles([])) == [None]
+
+
+def test_functions_are_found_in_ggmls_libraries_where_libllamas_handle_has_them_not(monkeypatch: pytest.MonkeyPatch):
+    """Windows looks in one library alone, and the functions of devices are in ggml-base."""
+    monkeypatch.setattr(library.llama, "_lib", SimpleNamespace(_name=library.llama._lib._name))
+    count = library.symbol("ggml_backend_dev_count", ctypes.c_size_t)
+    kind = library.symbol("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
+    assert count() == len(list_devices())
+    assert callable(kind)
+    with pytest.raises(AttributeError):
+        library.symbol("no_such_function", None)
+
+
+class Cards:
+    """Two cards of CUDA and a CPU, as ggml answers; asking a card for its memory opens it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened: list[str] = []
+        names = ("CUDA0", "CUDA1", "CPU")
+
+        def properties(handle: int, found: object) -> None:
+            self.opened.append(names[handle])
+            target = found._obj  # type: ignore[attr-defined]
+            target.name, target.description, target.type = names[handle].encode(), b"now", 0 if handle == 2 else 1
+            target.memory_free, target.memory_total = 1, 2
+
+        answers = {
+            "_count": lambda: 3, "_get": lambda index: index, "_name": lambda handle: names[handle].encode(),
+            "_description": lambda handle: b"a card", "_type": lambda handle: 0 if handle == 2 else 1,
+            "_properties": properties,
+        }  # fmt: skip
+        for name, answer in answers.items():
+            monkeypatch.setattr(devices, name, answer)
+        monkeypatch.setattr(devices, "_in_use", set())
+
+
+def test_listing_opens_no_card_but_those_in_use(monkeypatch: pytest.MonkeyPatch):
+    cards = Cards(monkeypatch)
+    found = (Device("CUDA0", "then", "gpu", 5, 8, "0000:01:00.0"), Device("CUDA1", "then", "gpu", 6, 8), CPU)
+    monkeypatch.setattr(devices, "_survey", lambda: found)
+    assert [device.free for device in list_devices()] == [5, 6, 1]
+    assert cards.opened == ["CPU"]
+    handles([FIRST])
+    assert [device.free for device in list_devices()] == [1, 6, 1]
+    assert cards.opened == ["CPU", "CUDA0", "CPU"]
+
+
+def test_cards_that_cannot_be_surveyed_are_listed_without_memory(monkeypatch: pytest.MonkeyPatch):
+    cards = Cards(monkeypatch)
+    monkeypatch.setattr(devices, "_survey", lambda: ())
+    assert list_devices()[:2] == (Device("CUDA0", "a card", "gpu", 0, 0), Device("CUDA1", "a card", "gpu", 0, 0))
+    assert cards.opened == ["CPU"]
+
+
+def test_a_short_process_surveys_the_devices():
+    assert [device.name for device in devices._survey()] == [device.name for device in list_devices()]
+    assert devices._survey()[0].total > 0
+
+
+@pytest.mark.parametrize(
+    ("platform", "device", "unified"),
+    [("darwin", "MTL0", True), ("darwin", "RPC0", False), ("linux", "CUDA0", False)],
+)
+def test_apples_gpus_share_the_hosts_memory(monkeypatch: pytest.MonkeyPatch, platform: str, device: str, unified: bool):
+    monkeypatch.setattr("spectui.llama.records.sys.platform", platform)
+    monkeypatch.setattr("spectui.llama.records.platform.machine", lambda: "arm64")
+    assert Device(device, "", "gpu", 1, 2).unified is unified
+    assert Device("Vulkan0", "", "igpu", 1, 2).unified
