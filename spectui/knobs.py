@@ -190,6 +190,10 @@ class Setup:
         "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes it)",
         "--requantise-draft", "--requantize-draft", choices=("auto", "off"), section="speculation",
     )  # fmt: skip
+    async_draft: str = setting(
+        "auto", "while the target computes, let the draft go on from its own guess; auto: where it has a device of its own",
+        "--async-draft", choices=("auto", "on", "off"), bare="on", section="speculation",
+    )  # fmt: skip
     strict: str = setting(
         "off", "make the text plain decoding's bit for bit: use only passes whose logits do not depend on their size",
         "--strict", choices=("off", "on"), bare="on", section="speculation",

@@ -49,6 +49,8 @@ def summary(finished: Finished) -> str:
     if figures.ignored:
         # llama.cpp does not count these. Without this line n_accept / n_drafted would not match the acceptance.
         lines.insert(-2, f"n_ignored = {figures.ignored}")
+    if figures.guesses:
+        lines.append(f"ahead     = {figures.right_guesses} of {figures.guesses} right, {figures.saved_s:.3f} s saved")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.estimates import advice, payoff
-from spectui.chat.figures import UNKNOWN, Figures, count, decimal, milliseconds, percent, size
+from spectui.chat.figures import UNKNOWN, Figures, count, decimal, duration, milliseconds, percent, size
 from spectui.chat.no_drafts import why_no_drafts
 from spectui.gguf_files.compatibility import match
 from spectui.gguf_files.header import GgufHeader
@@ -18,10 +18,15 @@ from spectui.text import printable
 
 def summary_line(statistics: Statistics) -> str:
     """How fast it was, and the share of drafted tokens that was accepted."""
+    ahead = ""
+    if statistics.guesses:
+        ahead = (
+            f", {percent(statistics.guessed)} of its guesses ahead right, which saved {duration(statistics.saved_s)}"
+        )
     return (
         f"{count(statistics.emitted)} tokens at {decimal(statistics.tokens_per_s)} a second, "
         f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
-        f"{count(statistics.drafted)} drafted tokens accepted"
+        f"{count(statistics.drafted)} drafted tokens accepted{ahead}"
     )
 
 

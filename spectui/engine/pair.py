@@ -26,6 +26,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.records import MemoryUse
 from spectui.llama.vocabulary import VocabularyError
+from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.cost_model import CostModel
@@ -203,8 +204,13 @@ class Pair:
                     "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
-            self.draft_context = models.draft_context(setup, self.draft, self._interrupt, self.context.n_ctx)
+            ahead = models.drafts_ahead(setup, self.draft)
+            if setup.async_draft == "on" and not ahead:
+                self._emit(Notice(models.NOT_AHEAD))
+            self.draft_context = models.draft_context(setup, self.draft, self._interrupt, self.context.n_ctx, ahead)
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_context)
+            if ahead:
+                self.drafter = AheadDrafter(self.drafter)
             self._translated = bool(sentence)
             self.remarks["draft"] = sentence or self._copy_remark(setup)
             if sentence:
@@ -296,6 +302,8 @@ class Pair:
 
     def clear_caches(self) -> None:
         """Empty both contexts after a failure, because their content may be its cause."""
+        if isinstance(self.drafter, AheadDrafter):
+            self.drafter.drop()
         if self.context is not None:
             self.context.clear()
         if self.draft_context is not None:
@@ -312,6 +320,8 @@ class Pair:
         self._loaded.clear()
 
     def _close_draft(self) -> None:
+        if isinstance(self.drafter, AheadDrafter):
+            self.drafter.close()
         if self.draft_context is not None:
             self.draft_context.close()
         if self.draft is not None:

@@ -124,6 +124,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
         *size,
         *cells,
         setup.requantise_draft,
+        setup.async_draft,
         extra_buffers,
     )
 

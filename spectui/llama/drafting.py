@@ -1,8 +1,11 @@
-"""Choose the drafter for two loaded models: direct for one vocabulary, translating for two."""
+"""Choose the drafter for two loaded models: direct for one vocabulary, translating for two, ahead on a device of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spectui.llama.model import Model
+from spectui.llama.records import Device
 from spectui.llama.token_bytes import TokenBytes
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
 from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
@@ -28,3 +31,15 @@ def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftM
         except TranslationError as error:
             raise VocabularyError(f"{difference} {error}") from error
     return ModelDrafter(context, target.n_vocab), ""
+
+
+def has_own_devices(target: Sequence[Device], draft: Sequence[Device]) -> bool:
+    """Whether the draft computes where the target does not; [] is the CPU.
+
+    An RPC server answers one question after the other, so two of its devices count as one. Their description is its address.
+    """
+
+    def places(devices: Sequence[Device]) -> set[str]:
+        return {device.description if device.name.startswith("RPC") else device.name for device in devices}
+
+    return bool(draft) and not places(draft) & places(target)

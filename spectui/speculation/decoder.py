@@ -97,7 +97,9 @@ class Decoder:
         drafted_at = self._clock()
 
         pending = self.tokens[len(self.target.tokens) :]
-        batch = pending + [candidate.id for candidate in drafted[:sent]]
+        ids = [candidate.id for candidate in drafted[:sent]]
+        batch = pending + ids
+        self.strategy.go_on(self.tokens + ids, knobs)
         unread = self.strategy.unread_rows(len(batch), position, self.target.n_ctx - position - sent)
         rows = self.target.evaluate(batch + batch[-1:] * unread, rows=sent + 1 + unread)[: sent + 1]
         verified_at = self._clock()
@@ -124,6 +126,8 @@ class Decoder:
             reason=reason,
             likeliest=likeliest,
             plain_s=verify(1, position) if verify.known else None,
+            guessed=self.strategy.guessed,
+            saved_s=sum((candidate.seconds for candidate in drafted if candidate.ahead), 0.0),
         )
         self.strategy.learn(round, drafted)
         return round

@@ -71,7 +71,8 @@ class Candidate(NamedTuple):
 
     `p` is the drafter's confidence in 0..1: for a draft model the token's share among the 10 likeliest at temperature 1
     (llama.cpp's p-min meaning); for a suffix match the share of the times that the token followed, less for short matches.
-    `match` is the length of that match in tokens, `seconds` what it took to draft this token.
+    `match` is the length of that match in tokens, `seconds` what it took to draft this token. `ahead`: it was drafted while
+    the target computed.
     """
 
     id: int
@@ -79,6 +80,12 @@ class Candidate(NamedTuple):
     source: str
     match: int = 0
     seconds: float = 0.0
+    ahead: bool = False
+
+    @property
+    def paid(self) -> bool:
+        """Whether its round waited for the draft model to draft it."""
+        return self.source == "model" and not self.ahead
 
 
 class DraftToken(NamedTuple):
@@ -156,6 +163,13 @@ class Round:
     """A place for each of `tokens`."""
     plain_s: float | None = None
     """Seconds that a target pass over one token would have taken here, from what was measured so far; None: unknown."""
+    guessed: bool | None = None
+    """Did the draft model go on while the target computed, from an accepted draft and the right guess of the token behind it?
+
+    None: it did not go on.
+    """
+    saved_s: float = 0.0
+    """Seconds of drafting that were over for that when the round began."""
 
     @classmethod
     def of(

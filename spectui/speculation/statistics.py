@@ -30,6 +30,11 @@ class Statistics:
     """Per place in the draft: rounds in which the target came to judge it."""
     kept: list[int] = field(default_factory=list)
     """Per place in the draft: rounds in which it was accepted."""
+    guesses: int = 0
+    """Rounds before which the draft model had gone on from its own guess of the target's token."""
+    right_guesses: int = 0
+    saved_s: float = 0.0
+    """Seconds of drafting that this saved."""
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Statistics:
@@ -47,6 +52,9 @@ class Statistics:
         self.verify_s += round.verify_s
         self.choose_s += round.choose_s
         self.decode_s += round.seconds
+        self.guesses += round.guessed is not None
+        self.right_guesses += round.guessed is True
+        self.saved_s += round.saved_s
         for place, token in enumerate(round.drafted):
             if token.fate == "ignored":
                 self.ignored += 1
@@ -72,6 +80,11 @@ class Statistics:
     def acceptance(self) -> float | None:
         """accepted / (accepted + rejected)."""
         return ratio(self.accepted, self.accepted + self.rejected)
+
+    @property
+    def guessed(self) -> float | None:
+        """Share of the guesses of the target's token that were right."""
+        return ratio(self.right_guesses, self.guesses)
 
     @property
     def tokens_per_pass(self) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from spectui.knobs import Knobs
+from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import Drafter, DraftModel
 from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
@@ -42,6 +43,9 @@ class Strategy:
         self._model = model  # None too after it failed in this reply
         self.suffix = SuffixDrafter(past)
         """Proposes repetitions."""
+        self._drafts = False  # in this round
+        self.guessed: bool | None = None
+        """`Round.guessed` of the round that began last."""
         self._policies: dict[str, Policy] = {"auto": self.auto, "fixed": FixedPolicy(), "profile": ProfilePolicy(costs)}
 
     def begin_conversation(self) -> None:
@@ -54,6 +58,8 @@ class Strategy:
         Raises what the draft model raises.
         """
         self._model = self.model
+        if isinstance(self.model, AheadDrafter):
+            self.model.drop()
         self.auto.begin_reply()
         self.prefill.begin_reply(read, seconds)
         self.suffix.prepare(tokens, cancelled)
@@ -68,12 +74,19 @@ class Strategy:
         policy = self._policies[knobs.policy]
         if not self.costs.verify.known and knobs.policy != "fixed":
             policy = self.auto  # it begins with a plain round, which the others' rules need too
+        self.guessed = self._model.take(tokens, knobs) if isinstance(self._model, AheadDrafter) else None
         model = self._reading_model(knobs, tokens)
+        self._drafts = model is not None and limit > 0
         value = self.auto.value(len(tokens), limit)
         if knobs.drafter == "auto":
             return MixedDrafter(self.suffix, model, value), policy, value
         drafters: dict[str, Drafter | None] = {"model": model, "suffix": self.suffix}
         return drafters.get(knobs.drafter), policy, value
+
+    def go_on(self, tokens: Sequence[int], knobs: Knobs) -> None:
+        """The target begins to compute the last of these tokens: let the draft model go on meanwhile, if it can."""
+        if self._drafts and isinstance(self._model, AheadDrafter):
+            self._model.go_on(tokens, knobs, knobs.draft_max + 1)
 
     def unread_rows(self, rows: int, context: int, room: int) -> int:
         """Rows to add to a pass over so many, because kernels take the larger pass for less time; at most `room`."""

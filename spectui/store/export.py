@@ -69,7 +69,8 @@ def document(conversation: Conversation) -> str:
 def statistics_table(figures: Statistics) -> dict[str, Any]:
     """A reply's figures by name."""
     names = ("emitted", "rounds", "drafted", "accepted", "rejected", "ignored", "acceptance", "tokens_per_pass",
-             "per_position", "decode_s", "tokens_per_s", "draft_s", "verify_s", "choose_s")  # fmt: skip
+             "per_position", "decode_s", "tokens_per_s", "draft_s", "verify_s", "choose_s",
+             "guesses", "right_guesses", "saved_s")  # fmt: skip
     return {name: getattr(figures, name) for name in names}
 
 

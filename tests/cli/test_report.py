@@ -7,6 +7,7 @@ import json
 import math
 
 from spectui.cli.report import report, summary
+from spectui.cli.text_report import summary_line
 from spectui.engine.events import Finished, Loaded, ModelInfo
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Round, StopReason, Token
@@ -57,6 +58,7 @@ def test_the_object() -> None:
         "emitted": 2, "rounds": 1, "drafted": 3, "accepted": 1, "rejected": 1, "ignored": 1, "acceptance": 0.5,
         "tokens_per_pass": 2.0, "per_position": [1.0, 0.0], "prompt_s": 0.5, "time_to_first_token_s": None,
         "decode_s": 0.5, "tokens_per_s": 4.0, "draft_s": 0.1, "verify_s": 0.2, "choose_s": 0.05,
+        "guesses": 0, "right_guesses": 0, "saved_s": 0.0,
     }  # fmt: skip
 
 
@@ -79,3 +81,12 @@ def test_the_lines_are_llama_speculatives() -> None:
         "n_accept  = 1",
         "accept    = 50.000%",
     ]
+
+
+def test_a_draft_that_goes_ahead_has_a_line() -> None:
+    right = dataclasses.replace(a_round(), guessed=True, saved_s=0.25)
+    found = finished(a_round(), dataclasses.replace(a_round(), guessed=False), right)
+    assert summary(found).splitlines()[-1] == "ahead     = 1 of 2 right, 0.250 s saved"
+    stats = report(LOADED, [], found)["stats"]
+    assert (stats["guesses"], stats["right_guesses"], stats["saved_s"]) == (2, 1, 0.25)
+    assert summary_line(found.statistics).endswith("50 % of its guesses ahead right, which saved 0.25 s")

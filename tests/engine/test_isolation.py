@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone
 from spectui.engine.isolation.engine import ChatEngine
 from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.loading.models import NOT_AHEAD
 from spectui.engine.session import Session
 from spectui.engine.verify import verify
 from spectui.errors import SpectuiError
@@ -109,6 +110,26 @@ def test_killed_in_the_middle_of_a_reply(server: Server, engine: ChatEngine, set
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
     assert heard[-len(events) :] == list(events), "a trace has all of it"
+
+
+@needs_server
+def test_a_draft_on_a_server_of_its_own_goes_ahead(server: Server, engine: ChatEngine, setup: Setup):
+    """And not one that shares the server, or is told not to; the text is the same."""
+    events = events_of(engine)
+    ways = [("none", "RPC0", "auto"), ("none", "RPC0", "off"), ("RPC0", "RPC0", "on"), ("RPC0", "none", "on")]
+    texts, guesses = set(), []
+    for number, (target, draft, ahead) in enumerate(ways, 1):
+        engine.load(replace(setup, rpc=server.address, device=target, device_draft=draft, async_draft=ahead))
+        events.wait(Loaded, number)
+        engine.generate(QUESTION)
+        finished = events.wait(Finished, number)
+        if target == "none":
+            texts.add(finished.text)
+        guesses.append(finished.statistics.guesses)
+    assert len(texts) == 1
+    assert guesses[0] > 20
+    assert guesses[1:] == [0, 0, 0]
+    assert [event.message for event in events.of(Notice)].count(NOT_AHEAD) == 2
 
 
 @needs_server

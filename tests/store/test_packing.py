@@ -53,6 +53,7 @@ def positioned(round: Round) -> Round:
 rounds = st.builds(
     Round, whole, whole, knobs, st.lists(drafts, max_size=4).map(tuple), st.lists(tokens, max_size=4).map(tuple),
     seconds, seconds, seconds, seconds, whole, st.none() | reasons, st.none() | likeliest, st.none() | seconds,
+    st.none() | st.booleans(), seconds,
 ).map(positioned)  # fmt: skip
 
 

@@ -63,8 +63,9 @@ class ChatEngine:
 
     def _load(self, setup: Setup) -> None:
         before, isolated = self._process, needs_process(setup)
-        if before is not None and (not isolated or setup.rpc != self._setup.rpc):
-            # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone.
+        if before is not None and (not isolated or setup.rpc or self._setup.rpc):
+            # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone. And a
+            # server forgets the graphs of all models when one is freed, but the client has the next one computed again.
             self._process = None
             before.kill()
         if isolated and self._process is None:

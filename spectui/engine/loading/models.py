@@ -10,6 +10,7 @@ from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
+from spectui.llama.drafting import has_own_devices
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 
@@ -83,8 +84,31 @@ def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress
     return load(None)
 
 
-def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int) -> Context:
-    """The context of the set-up's draft, beside a target's of `n_ctx` tokens. Raises SpectuiError."""
+NOT_AHEAD = (
+    "The draft has no device of its own, so drafting ahead would slow the target down: it waits for its turn. "
+    "-devd names a device that the target does not use."
+)
+
+
+def drafts_ahead(setup: Setup, draft: Model) -> bool:
+    """Whether the draft goes on while the target computes: where each has devices of its own.
+
+    Never on the CPU: the threads of two passes wait for each other's there.
+    """
+    layers = int(draft.metadata(f"{draft.metadata('general.architecture')}.block_count") or 0)
+    on_cpu = 0 <= setup.gpu_layers_draft <= layers  # llama.cpp counts the output as a layer
+    if setup.async_draft == "off" or on_cpu:
+        return False
+    target = placement.target_devices(setup) if setup.gpu_layers else []
+    return has_own_devices(target, placement.draft_devices(setup))
+
+
+def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, ahead: bool = False) -> Context:
+    """The context of the set-up's draft, beside a target's of `n_ctx` tokens. Raises SpectuiError.
+
+    `ahead`: it computes while the target does. Two threads that compute with OpenMP would slow each other down, and one thread
+    does without it.
+    """
     flash_attn = placement.draft_flash(setup)
     return Context(
         model,
@@ -93,7 +117,7 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int) 
         rows=1,
         batch=setup.batch,
         ubatch=placement.chunk_of(setup, flash_attn),
-        threads=placement.threads(setup.threads_draft or setup.threads),
+        threads=1 if ahead else placement.threads(setup.threads_draft or setup.threads),
         flash_attn=flash_attn,
         type_k=setup.cache_type_k_draft,
         type_v=setup.cache_type_v_draft,

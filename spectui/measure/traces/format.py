@@ -151,6 +151,8 @@ class Encoder:
             for each in done.tokens
         ]  # fmt: skip
         times = {name: value and round(value, 6) for name in _TIMES if (value := getattr(done, name)) is not None}
+        if done.guessed is not None:
+            times.update(guessed=done.guessed, saved_s=round(done.saved_s, 6))
         likeliest = None if done.likeliest is None else _likeliest_rows(done.likeliest)
         there = {"drafted": drafted, "reason": reason_row(done.reason), "likeliest": likeliest}
         return _line("round", index=done.index, position=done.position, context=context, pass_size=done.pass_size,

@@ -31,7 +31,7 @@ class MixedDrafter:
         cursor = self._suffix.cursor(tokens)
         repeated = self._repeated(cursor, ())
         # Known before the first candidate is asked for, because the policy asks who would speak.
-        self.upcoming = "suffix" if repeated or self._model is None else "model"
+        self.upcoming = self._next(repeated)
         return self._candidates(tokens, cursor, repeated, knobs)
 
     def _candidates(
@@ -53,8 +53,11 @@ class MixedDrafter:
             drafted.append(candidate)
             cursor.advance(candidate.id)
             repeated = repeated or self._repeated(cursor, drafted)
-            self.upcoming = "suffix" if repeated or self._model is None else "model"
+            self.upcoming = self._next(repeated)
             yield candidate
+
+    def _next(self, repeated: Sequence[Candidate]) -> str:
+        return "suffix" if repeated or self._model is None else self._model.upcoming
 
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate]) -> Sequence[Candidate]:
         """What the suffix proposes next, as far as that is worth more than what the model would propose."""

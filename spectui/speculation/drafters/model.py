@@ -16,8 +16,9 @@ from spectui.speculation.sampling import Row, confidence
 class Drafter(Protocol):
     """Proposes a continuation, one candidate at a time, so that the caller can stop before the next one is paid for."""
 
-    upcoming: str
-    """The source of the candidate that would come next."""
+    @property
+    def upcoming(self) -> str:
+        """The source of the candidate that would come next; "ready" if the model has drafted that already."""
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         """A reply to this prompt begins."""
@@ -29,7 +30,8 @@ class Drafter(Protocol):
 class DraftModel(Drafter, Protocol):
     """A drafter with a model of its own, whatever its vocabulary."""
 
-    model: Evaluator
+    @property
+    def model(self) -> Evaluator: ...
 
     def lag(self, tokens: Sequence[int]) -> int:
         """How many tokens of this text, in the model's own, its memory lacks."""

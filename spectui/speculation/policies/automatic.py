@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.acceptance import Acceptance
-from spectui.speculation.policies.cost_model import CostModel, by_model
+from spectui.speculation.policies.cost_model import CostModel, paid_for
 from spectui.speculation.policies.loss_budget import LossBudget
 from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Candidate, Reason, Round
@@ -64,10 +64,10 @@ class AutoPolicy:
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if len(drafted) >= self._limit:
             return False
-        if upcoming == "suffix":
+        if upcoming != "model":
             return True  # its tokens cost nothing before they are sent
         value = self._value.follow(drafted)
-        if not self._bears(len(drafted) + 1, by_model(drafted) + 1):
+        if not self._bears(len(drafted) + 1, paid_for(drafted) + 1):
             self._over_budget = not drafted
             return False
         if not self.costs.draft.next:
@@ -75,14 +75,14 @@ class AutoPolicy:
         elif value.extension() > value.stop(len(drafted)).value:
             self._asked = True
         else:
-            self._asked = self._idle >= _LOOK_AGAIN and by_model(drafted) == len(drafted) < _LOOK_LENGTH
+            self._asked = self._idle >= _LOOK_AGAIN and paid_for(drafted) == len(drafted) < _LOOK_LENGTH
         return self._asked
 
     def takes(self, candidate: Candidate) -> bool:
         return True
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
-        most, models = len(drafted), by_model(drafted)
+        most, models = len(drafted), paid_for(drafted)
         while most and not self._bears(most, models):
             most -= 1
         value = self._value.follow(drafted)
@@ -116,7 +116,7 @@ class AutoPolicy:
         self.acceptance.observe(drafted, [token.id for token in round.tokens], round.sure)
         verify, context, emitted = self.costs.verify, round.position, len(round.tokens)
         plain_s = verify(1, context)
-        models = by_model(drafted)
+        models = paid_for(drafted)
         # What the cost model says, because a hiccup is not the draft's doing.
         most_s = 2 * self.costs.drafting(models) if models else 0.05 * plain_s
         seconds = verify(round.pass_size, context) + min(round.draft_s, most_s)

@@ -245,7 +245,7 @@ class CostModel:
         self.verify.observe(round.pass_size, round.position, round.verify_s)
         index = 0  # within a run of the model's tokens
         for candidate in drafted:
-            if candidate.source == "model":
+            if candidate.paid:
                 self.draft.observe(index, candidate.seconds / self.verify.drift)
             index = index + 1 if candidate.source == "model" else 0
 
@@ -253,3 +253,8 @@ class CostModel:
 def by_model(drafted: Sequence[Candidate | DraftToken]) -> int:
     """How many of these tokens the draft model has drafted."""
     return sum(token.source == "model" for token in drafted)
+
+
+def paid_for(drafted: Sequence[Candidate]) -> int:
+    """For how many of these tokens the round waited while the draft model drafted them."""
+    return sum(candidate.paid for candidate in drafted)

@@ -55,7 +55,7 @@ class DraftValue:
         for candidate in drafted[len(self._survival) - 1 : len(self.passes) - 1]:
             self._survival.append(self._survival[-1] * self.chance(candidate))
             self._tokens.append(self._tokens[-1] + self._survival[-1])
-            self._models.append(self._models[-1] + (candidate.source == "model"))
+            self._models.append(self._models[-1] + candidate.paid)
             if candidate.source == "suffix":
                 # What is cut off a repetition can be drafted again in the next round: its own rate is the one to beat.
                 self.rate = max(self.rate, self._tokens[-1] / self.time(len(self._survival) - 1))

@@ -50,6 +50,9 @@ class Dashboard(Page):
 **drafted**: all drafted tokens. **accepted**: the target wrote the same. **rejected**: the target wrote something else.
 **ignored**: the draft was shorter than draft-min. **rounds**: passes of the target. **tokens**: the reply's.
 
+**ahead**: how often the draft, which goes on while the target computes, had guessed what the target wrote. **saved**: seconds
+of drafting that were over when a round began.
+
 **kept from**: accepted tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
 
 **a round**: milliseconds of an average round: drafting, verifying, sampling, and other work.
@@ -88,6 +91,8 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
         _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
     ]
+    if reply.guesses:
+        counts.append(_pair("ahead", f"{percent(reply.guessed)} right", "saved", duration(reply.saved_s)))
     cost = _cost(figures, graph)
     now = _now(figures, graph)
     prompt: list[Line] = [

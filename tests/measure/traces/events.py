@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 from spectui.engine.events import (
@@ -45,6 +46,7 @@ def reply(messages: list[Message], prompt: list[int], knobs: Knobs = KNOBS) -> I
     yield Prompt(len(prompt), len(prompt), 0, 0.2, thinking=True)
     _, rounds, _ = decode(ToyModel(ends=False), prompt, knobs, toy_drafter(0, 0.5))
     for each in rounds:
+        each = replace(each, guessed=(None, True, False)[each.index % 3], saved_s=0.25 * (each.index % 3 == 1))
         yield RoundDone(each, each.position + len(each.tokens))
     text = "".join(token.text for each in rounds for token in each.tokens)
     yield Finished(StopReason.LIMIT, text, Statistics.of(rounds), knobs, len(prompt), 0.2, 0.3)

@@ -1,0 +1,187 @@
+"""Drafting ahead: the text is plain decoding's however the two threads run, and work that proves stale is dropped."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.speculation.drafters.ahead import AheadDrafter
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+from spectui.speculation.strategy import Strategy
+from tests.toys import ToyModel, decode, emitted
+
+PROMPT = [1, 2, 3]
+FIXED = Knobs(policy="fixed", drafter="model", draft_max=4, p_min=0.0, predict=40, temperature=0.0, seed=1)
+PATIENCE = 60.0
+
+
+class Waiting(ToyModel):
+    """A toy that calls `before` before it computes, and fails if two threads are in it."""
+
+    before: Callable[[], None] = staticmethod(lambda: None)
+    _used = False
+
+    def __init__(self, *arguments: object, **named: object) -> None:
+        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+        self.threads: list[str] = []
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
+        assert not self._used
+        self._used = True
+        try:
+            self.before()
+            self.threads.append(threading.current_thread().name)
+            return super().evaluate(tokens, rows)
+        finally:
+            self._used = False
+
+    def truncate(self, length: int) -> None:
+        assert not self._used
+        super().truncate(length)
+
+
+@pytest.fixture
+def ahead() -> Iterator[Callable[[ToyModel], AheadDrafter]]:
+    made: list[AheadDrafter] = []
+
+    def make(model: ToyModel) -> AheadDrafter:
+        made.append(AheadDrafter(ModelDrafter(model, n_vocab=12)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def until_it_has(drafter: AheadDrafter, length: int) -> Callable[[], None]:
+    """Hold the target until so much is drafted, or nothing is being drafted."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + PATIENCE
+        while len(drafter._found) < length and not drafter._idle.wait(0.001):
+            assert time.monotonic() < deadline
+
+    return wait
+
+
+@pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
+@pytest.mark.parametrize("drafter", ["model", "auto"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_text_does_not_depend_on_delays(ahead, policy: str, drafter: str, temperature: float, seed: int):
+    knobs = Knobs(
+        policy=policy, drafter=drafter, draft_max=4, p_min=0.0, predict=60, temperature=temperature, seed=seed
+    )
+    plain = emitted(decode(ToyModel(seed), PROMPT, knobs)[1])
+    delays = random.Random(seed)
+    target, draft = Waiting(seed), Waiting(seed, noise=0.7)
+    target.before = draft.before = lambda: time.sleep(delays.choice((0.0, 0.0, 0.0003, 0.001)))
+    rounds = decode(target, PROMPT, knobs, ahead(draft))[1]
+    assert emitted(rounds) == plain
+    assert len(set(draft.threads)) == 2 or policy == "auto", "one drafts, the other goes on"
+
+
+def test_a_right_guess_begins_the_next_draft(ahead):
+    """With a draft that is always right, nothing but the first draft is waited for."""
+    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
+    drafter = ahead(draft)
+    target.before = until_it_has(drafter, FIXED.draft_max + 1)
+    _, rounds, _ = decode(target, PROMPT, FIXED, drafter)
+    assert [each.guessed for each in rounds] == [None] + [True] * (len(rounds) - 1)
+    assert [token.fate for each in rounds for token in each.drafted].count("accepted") == 32
+    assert draft.threads.count("MainThread") == FIXED.draft_max + 1, "the prompt and the first draft"
+    assert rounds[0].saved_s == 0.0
+    assert all(each.saved_s > 0.0 for each in rounds[1:])
+    statistics = Statistics.of(rounds)
+    assert (statistics.guesses, statistics.right_guesses) == (len(rounds) - 1, len(rounds) - 1)
+    assert statistics.saved_s == pytest.approx(sum(each.saved_s for each in rounds))
+    assert statistics.guessed == 1.0
+
+
+def test_stale_work_is_dropped(ahead):
+    """A draft of another mind is always wrong: its guesses are dropped, and each draft begins anew."""
+    target, draft = Waiting(4, ends=False), Waiting(9, ends=False)
+    drafter = ahead(draft)
+    target.before = until_it_has(drafter, 3)
+    _, rounds, _ = decode(target, PROMPT, FIXED, drafter)
+    assert emitted(rounds) == emitted(decode(ToyModel(4, ends=False), PROMPT, FIXED)[1])
+    wrong = [each for each in rounds if each.guessed is False]
+    assert len(wrong) > len(rounds) / 2
+    assert all(each.saved_s == 0.0 for each in wrong)
+    for each in wrong:  # they draft what the model says behind the text
+        assert each.drafted == () or each.drafted[0].id == next(propose(ToyModel(9, ends=False), rounds, each)).id
+
+
+def propose(model: ToyModel, rounds: Sequence[Round], before: Round):
+    text = PROMPT + [token.id for each in rounds if each.index < before.index for token in each.tokens]
+    return ModelDrafter(model, n_vocab=12).propose(text, before.knobs)
+
+
+def test_plain_rounds_are_guessed_too(ahead):
+    """A round that sends nothing leaves the model time to go on from its guess of the one token."""
+    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
+    drafter = ahead(draft)
+    target.before = until_it_has(drafter, 2)
+    knobs = [Knobs(policy="fixed", drafter="model", draft_max=4, draft_min=4, p_min=1.0, predict=9, temperature=0.0)]
+    _, rounds, _ = decode(target, PROMPT, knobs, drafter)
+    assert all(not each.drafted for each in rounds)
+    assert [each.guessed for each in rounds[1:]] == [True] * 8
+
+
+def test_a_draft_that_fails_in_its_thread(ahead):
+    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
+    drafter = ahead(draft)
+    target.before = until_it_has(drafter, 3)
+
+    def fail() -> None:
+        if threading.current_thread().name == "spectui-draft" and len(draft.passes) > 8:
+            raise SpectuiError("the device is lost")
+
+    draft.before = fail
+    _, rounds, notices = decode(target, PROMPT, FIXED, drafter)
+    assert notices == ["The draft failed, so the reply goes on without it: the device is lost"]
+    assert emitted(rounds) == emitted(decode(ToyModel(3, ends=False), PROMPT, FIXED)[1])
+    assert draft.tokens == []
+
+
+def test_turned_knobs_and_another_reply_drop_it(ahead):
+    drafter = ahead(Waiting(3, ends=False))
+    drafter.go_on(PROMPT, FIXED, 3)
+    until_it_has(drafter, 3)()
+    guess = drafter._found[0].id
+    assert drafter.take([*PROMPT, guess], FIXED) is True
+    assert drafter.upcoming == "ready"
+    assert drafter.take([*PROMPT, guess], Knobs(seed=5)) is None
+    assert drafter.upcoming == "model"
+    strategy = Strategy(drafter, CostModel())
+    strategy.prepare(PROMPT, FIXED, 0, 0.0, lambda: False)
+    assert drafter.take([*PROMPT, guess], FIXED) is None
+
+
+def test_the_model_is_free_when_it_is_asked_for(ahead):
+    """Such as to close it."""
+    draft = Waiting(3, ends=False)
+    drafter, entered, go = ahead(draft), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        assert go.wait(PATIENCE)
+
+    draft.before = hold
+    drafter.go_on(PROMPT, FIXED, 100)
+    assert entered.wait(PATIENCE)
+    threading.Timer(0.01, go.set).start()
+    assert drafter.model is draft
+    assert not draft._used
+    assert len(draft.passes) < 3, "it does not go on to the end"
