@@ -17,7 +17,7 @@ from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import one_line
 
-COMMANDS = ("chat", "compare", "config", "costs", "devices", "doctor", "draft", "forget", "history", "run")
+COMMANDS = ("chat", "compare", "config", "costs", "devices", "doctor", "draft", "forget", "history", "replay", "run")
 """Each has a module of this name here."""
 
 BROKEN_PIPE = 141

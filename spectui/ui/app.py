@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -82,7 +82,9 @@ class SpectuiApp(TerminalApp):
         offer: Conversation | None = None,
         profiles: ProfileFile | None = None,
         shelf: ModelCatalogue | None = None,
+        make_screen: Callable[..., ChatScreen] = ChatScreen,
     ) -> None:
+        """`make_screen` makes the first screen, with the parameters of `ChatScreen`."""
         super().__init__()
         engine.knobs = knobs
         self._engine = engine
@@ -92,6 +94,7 @@ class SpectuiApp(TerminalApp):
         self._journal = journal or Journal(None)
         self._conversation = conversation
         self._crash = crash
+        self._make_screen = make_screen
         self._offer = offer
         self._profiles = profiles
         self._shelf = shelf or ModelCatalogue()
@@ -119,9 +122,10 @@ class SpectuiApp(TerminalApp):
             self.stylesheet.update(self, animate=animate)
 
     def get_default_screen(self) -> Screen[None]:
-        """The chat."""
-        screen = ChatScreen(
-            ChatSession(self._engine, self._setup, self._journal, crash=self._crash, offer=self._offer),
+        """The chat, or the replay of one."""
+        session = ChatSession(self._engine, self._setup, self._journal, crash=self._crash, offer=self._offer)
+        screen = self._make_screen(
+            session,
             conversation=self._conversation,
             monitor=self._monitor,
             notices=self._notices,

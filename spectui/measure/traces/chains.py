@@ -7,7 +7,7 @@ one of the recorded ones at positions where the target was about as confident, w
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -133,10 +133,10 @@ class Draws:
     def _first(self, sure: float, p: float | None, chance: Random) -> tuple[float, bool]:
         """The confidence of a token that was not recorded, or of one that was refused with confidence `p`; is it right?"""
         if p is None:
-            _, p, right = chance.choice(_nearest(self._at, (sure,), _NEAR))
+            _, p, right = chance.choice(_nearest(self._at, sure, _NEAR))
             if right is not None:
                 return p, right
-        close = [right for other, right in _nearest(self._by_p, (p,), _NEAR) if abs(other - p) < _CLOSE]
+        close = [right for other, right in _nearest(self._by_p, p, _NEAR) if abs(other - p) < _CLOSE]
         # What is known of such confidences, and as much of what both confidences promise: measured with the pairs of
         # tests/speculation/recorded, a token of confidence .3 to .75 is right as often as their mean says.
         share = (sum(close) + _NEAR / 2 * (p + sure) / 2) / (len(close) + _NEAR / 2)
@@ -153,8 +153,15 @@ def _right(chain: Chain, text: Sequence[int], position: int) -> int:
     return next((n for n, (token, _) in pairs if text[position + n : position + n + 1] != [token]), len(chain))
 
 
-def _nearest(rows: Sequence[Row], key: tuple[float], count: int) -> Sequence[Row]:
-    """The rows around the place where this key would stand."""
-    at = bisect_left(rows, key)
-    start = max(0, min(at - count // 2, len(rows) - count))
+def _nearest(rows: Sequence[Row], key: float, count: int) -> Sequence[Row]:
+    """The rows whose first values are nearest to the key; all of those that have just this one, if they are more."""
+    first, last = bisect_left(rows, key, key=_first_value), bisect_right(rows, key, key=_first_value)
+    if last - first >= count:
+        return rows[first:last]
+    start = max(0, min((first + last - count) // 2, len(rows) - count))
     return rows[start : start + count]
+
+
+def _first_value(row: tuple[Any, ...]) -> float:
+    value: float = row[0]
+    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar, Literal
 
@@ -81,7 +81,7 @@ class ChatScreen(DirectScreen):
 
     AUTO_FOCUS = "#prompt"
     BINDING_GROUP_TITLE = "chat"
-    BINDING_GROUPS = GROUPS
+    BINDING_GROUPS: ClassVar[Mapping[str, list[BindingType]]] = GROUPS
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     action_panel = _by("pages", "toggle")

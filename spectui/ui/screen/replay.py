@@ -1,0 +1,172 @@
+"""The chat screen of a replay: it sends the recorded prompts by itself, and nothing of a person's to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Any, ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from spectui.chat.messages import ChatMessage
+from spectui.chat.session import ChatSession
+from spectui.engine.events import Asked
+from spectui.knobs import Knobs, Setup
+from spectui.measure.traces.player import TracePlayer
+from spectui.text import one_line
+from spectui.ui.screen.bindings import GROUPS
+from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.screen.levers import Levers
+from spectui.ui.screen.replies import Replies
+
+NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
+
+_NEED_A_MODEL = (
+    "again", "continue", "compare", "edit", "messages", "system_prompt", "new_chat", "go_on", "conversations", "models", "load",
+    "without_draft", "safe_way", "devices", "switch", "next_profile", "next_preset", "save_profile", "save_preset",
+    "reset_knobs",
+)  # fmt: skip
+"""Actions of the chat that a replay does not have."""
+
+REPLAY: list[BindingType] = [
+    Binding("space", "pause", "Pause", id="pause", tooltip="Pause the replay, or play on"),
+    Binding("plus,equals_sign", "faster(2)", "Faster", id="faster", tooltip="Play twice as fast"),
+    Binding("minus", "faster(0.5)", "Slower", id="slower", tooltip="Play half as fast"),
+    Binding("full_stop", "step", "Round", id="step", tooltip="Pause, and play one round"),
+]
+
+
+class ReplayScreen(ChatScreen):
+    """Plays a trace. The text area takes no text, so that plain keys can steer."""
+
+    AUTO_FOCUS = "#transcript"
+    BINDINGS: ClassVar[list[BindingType]] = REPLAY
+    BINDING_GROUPS: ClassVar[Mapping[str, list[BindingType]]] = {**GROUPS, "replay": REPLAY}
+
+    def __init__(self, session: ChatSession, *, player: TracePlayer, file: Path, **parts: Any) -> None:
+        super().__init__(session, **parts)
+        self.player = player
+        self._file = file
+        self.levers = _FixedLevers(self)
+        self.replies = _RecordedReplies(self)
+        self._played_until = monotonic()
+        self._shown_knobs: Knobs | None = None
+
+    def on_mount(self) -> None:
+        """Nothing can be typed."""
+        super().on_mount()
+        self.prompt.disabled = True
+        self.prompt.placeholder = "Space pauses, + and - change the speed, . plays one round"
+        self.show_state()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without the actions that need a model."""
+        return False if action in _NEED_A_MODEL else super().check_action(action, parameters)
+
+    def _tick(self) -> None:
+        now = monotonic()
+        self.player.advance(now - self._played_until)
+        self._played_until = now
+        was_over = self.player.ended
+        super()._tick()
+        if self.player.asked is not None and self.session.state == "ready" and not self.session.engine.events:
+            self._ask(self.player.asked)
+        if self.player.knobs is not self._shown_knobs:
+            self._shown_knobs = self.player.knobs
+            self.panel.show_knobs(self.player.knobs)
+        if was_over != self.player.ended:
+            self.show_state()
+
+    def _ask(self, asked: Asked) -> None:
+        """Send the recorded prompt. What the conversation had before it, and is not here, is shown first."""
+        session = self.session
+        system = next((each.content for each in asked.messages if each.role == "system"), "")
+        messages = [each for each in asked.messages if each.role != "system"]
+        if messages and messages[-1].role == "assistant" and session.can_continue:
+            self.replies.continue_last()
+            return
+        while messages and messages[-1].role != "user":
+            messages.pop()
+        here = [each.for_engine() for each in session.messages]
+        same = next((n for n, (one, other) in enumerate(zip(here, messages, strict=False)) if one != other),
+                    min(len(here), len(messages)))  # fmt: skip
+        same = min(same, max(0, len(messages) - 1))
+        if here and not same:
+            self.conversations.begin_new()
+        elif same < len(here):
+            session.go_back(same)
+            self.transcript.cut(same)
+        if system != session.setup.system:
+            session.set_system(system)
+        for place, each in enumerate(messages[same:-1], same):
+            session.messages.append(ChatMessage(each.role, each.content))
+            self.transcript.add_message(
+                each.role, each.content, session.name if each.role == "assistant" else None, place
+            )
+        session.waiting.append(messages[-1].content if messages else "")
+        self.replies.send_waiting()
+
+    def show_state(self) -> None:
+        """Say above the text area that this is a replay, and how fast."""
+        super().show_state()
+        speed = f"{self.player.speed:g}x"
+        state = "ended" if self.player.ended else f"paused, {speed}" if self.player.paused else speed
+        self.prompt.border_title = Content(f"replay of {one_line(self._file.name)}: {state}")
+        self.prompt.cursor_blink = False
+
+    # Keys
+
+    def action_pause(self) -> None:
+        """Pause, or play on."""
+        self.player.paused = not self.player.paused
+        self.show_state()
+
+    def action_faster(self, factor: float) -> None:
+        """Change the speed."""
+        self.player.faster(factor)
+        self.show_state()
+
+    def action_step(self) -> None:
+        """Pause, and play one round."""
+        self.player.paused = True
+        self.player.step()
+        self.show_state()
+
+    def on_key(self, event: events.Key) -> None:
+        """Who types wants to say something, and is told why nobody would answer."""
+        if event.is_printable and event.key not in self.active_bindings:
+            event.stop()
+            self.say(NO_MODEL)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """The same for a paste."""
+        event.stop()
+        self.say(NO_MODEL)
+
+
+class _FixedLevers(Levers):
+    """Knobs and models stay as they were recorded."""
+
+    def turn(self, key: str, value: float | str) -> None:
+        knobs = self._screen.session.knobs
+        if getattr(knobs, key) != value:
+            self._screen.panel.show_knobs(knobs)
+            self._screen.say(NO_MODEL)
+
+    def use_models(self, setup: Setup) -> None:
+        self._screen.say(NO_MODEL)
+
+    def pick_device(self, role: Any, device: str) -> None:
+        self._screen.say(NO_MODEL)
+
+
+class _RecordedReplies(Replies):
+    def submit(self, text: str) -> None:
+        self._screen.say(NO_MODEL)
+
+    def stop(self) -> None:
+        super().stop()
+        self._screen.show_state()
