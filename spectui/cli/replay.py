@@ -64,7 +64,7 @@ def command(
     from spectui.ui.app import SpectuiApp
     from spectui.ui.keys import keymap
     from spectui.ui.screen.replay import ReplayScreen
-    from spectui.ui.textual_patches.watchdog import guarded
+    from spectui.ui.textual_patches.watchdog import terminal_restored
 
     ui, player = load({}).ui, TracePlayer(trace, speed)
     keys, unmapped = keymap(ui.keys)
@@ -78,7 +78,7 @@ def command(
         notices=[*unmapped, *([CUT_OFF] if trace.cut_off else [])],
         make_screen=partial(ReplayScreen, player=player, file=file),
     )
-    with guarded("spectui died while it played a trace."):
+    with terminal_restored("spectui died while it played a trace."):
         app.run()
     ctx.exit(app.return_code or 0)
 

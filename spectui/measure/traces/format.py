@@ -30,6 +30,7 @@ from spectui.engine.events import (
 )  # fmt: skip
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
+from spectui.llama.records import MemoryUse
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import DraftToken, Likeliest, Round, StopReason, Token
@@ -49,11 +50,7 @@ TOKEN = ("id", "text", "origin", "source", "p_draft", "p_target")
 """The columns of an emitted token."""
 
 _TIMES = ("draft_s", "verify_s", "choose_s", "seconds", "plain_s")
-_PRIVATE = (
-    "model",
-    "draft",
-    "system",
-)  # of a set-up: paths tell about a person; the system prompt is among the messages
+_PRIVATE = ("model", "draft", "system", "rpc")  # of a set-up: paths and addresses; the system prompt is a message
 
 
 class TraceError(SpectuiError):
@@ -282,15 +279,20 @@ def _loaded_line(loaded: Loaded) -> bytes:
 
 
 def _model_row(info: ModelInfo) -> dict[str, Any]:
-    return {**info._asdict(), "path": Path(info.path).name}
+    return {**info._asdict(), "path": Path(info.path).name, "memory": [each._asdict() for each in info.memory]}
 
 
 def _loaded(row: dict[str, Any]) -> Loaded:
     def record(kind: type[Any], fields: dict[str, Any]) -> Any:
         return kind(**checked_fields(kind, list(fields), list(fields.values())))
 
-    target = record(ModelInfo, row["target"])
-    draft = record(ModelInfo, row["draft"]) if row["draft"] is not None else None
+    def model(fields: dict[str, Any]) -> ModelInfo:
+        memory = tuple(record(MemoryUse, each) for each in fields.pop("memory", ()))
+        found: ModelInfo = record(ModelInfo, fields)
+        return found._replace(memory=memory)
+
+    target = model(row["target"])
+    draft = model(row["draft"]) if row["draft"] is not None else None
     setup = dataclasses.replace(record(Setup, row["setup"]), model=target.path, draft=draft and draft.path)
     costs = None
     if row["costs"] is not None:

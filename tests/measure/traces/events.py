@@ -21,6 +21,7 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.knobs import Knobs, Setup
+from spectui.llama.records import MemoryUse
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
@@ -28,11 +29,23 @@ from tests.toys import ToyModel, decode, toy_drafter
 
 KNOBS = Knobs(policy="fixed", temperature=0.0, draft_max=4, p_min=0.1, predict=30, seed=3)
 
+MEMORY = (MemoryUse("CPU", 7, 8, 9),)
+
 COSTS = CostSnapshot(((1, 0.01), (2, 0.012), (5, 0.02)), 1.1, 1e-6, 0.0, 0.003, 0.002)
 
 LOADED = Loaded(
     Setup(model="/home/someone/big.gguf", draft="small.gguf", system="be brief", ctx_size=512),
-    ModelInfo("/home/someone/big.gguf", "toy 1B Q8_0", 10**9, 10**9, 12, 512, 2048, "rounds alike"),
+    ModelInfo(
+        "/home/someone/big.gguf",
+        "toy 1B Q8_0",
+        10**9,
+        10**9,
+        12,
+        512,
+        2048,
+        "rounds alike",
+        memory=(MemoryUse("CPU", 7, 8, 9),),
+    ),
     ModelInfo("small.gguf", "toy 0.1B Q4_0", 10**8, 10**8, 12, 512, 2048),
     (Device("CPU", "a processor", "cpu", 10**9, 2 * 10**9, "0000:c1:00.0"),),
     COSTS,
