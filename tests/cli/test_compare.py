@@ -9,6 +9,8 @@ import signal
 import threading
 from pathlib import Path
 from statistics import geometric_mean
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -68,6 +70,16 @@ def test_the_table_ranks_with_the_target_alone_as_a_row(arguments: list[str]) ->
     assert figures == sorted(figures, reverse=True), "the best is first, and the target alone stands where 1.00 belongs"
     assert "There is no draft model" in ranking[-1]
     assert any(line.startswith("KL: ") and "a page about the Aral Sea" in line for line in lines)
+
+
+def test_the_target_alone_stands_between_what_is_faster_and_what_is_slower() -> None:
+    found = compared(0.8, 1.5, 1.2)
+    target: Any = SimpleNamespace(description="made up")
+    found.target = target
+    lines = list(report.text_lines(found))
+    names = [line.split("  ")[0] for line in lines[3 : lines.index("", 3)]]
+    assert names == ["draft 1", "draft 2", "target alone", "draft 0"]
+    assert lines[3].endswith("1.50x best")
 
 
 def test_ctrl_c_prints_what_was_measured(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
