@@ -26,6 +26,7 @@ from spectui.knobs import Knobs
 from spectui.llama import sandbox
 from spectui.paths import shipped
 from spectui.profiles.file import ProfileFile
+from spectui.profiles.formats import FORMATS
 from spectui.store import database, export, library
 from spectui.store.crash import take_crash
 from spectui.store.database import StoreError
@@ -35,6 +36,7 @@ from spectui.store.prompts import PromptHistory
 from spectui.text import TextStream, one_line, printable, safe
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
+from tests.profiles.test_import import GUIDE, INI, SCRIPT, SWAP
 from tests.store.journal_helpers import exchange, some_rounds, written
 
 DEAD = str(2**22 + 1)
@@ -89,6 +91,17 @@ def configuration(data: bytes) -> None:
             profiles.load(name)
         profiles.save("saved", Knobs(top_k=7))
         assert profiles.load("saved")["top_k"] == 7
+
+
+def imports(data: bytes) -> None:
+    """What llama-swap or llama-server is started with, in each format: what is read can be written into a configuration."""
+    path = home() / "imported.toml"
+    for form in FORMATS.values():
+        with suppress(UsageError):
+            for profile in form.read(data.decode("utf-8", "replace")).profiles:
+                path.unlink(missing_ok=True)
+                ProfileFile(path).write({"any": profile.settings})
+                config.load(path=path, profile="any", environ={})
 
 
 def theme(data: bytes) -> None:
@@ -244,6 +257,7 @@ TARGETS = {
     "model": Target(model, _seed_model),
     "configuration": Target(configuration, lambda: [shipped("config.example.toml").read_bytes()[:4000],
                                                     b"[sampling]\ntop-k = 3\n[profiles.a]\np-min = 0.5\n"]),
+    "imports": Target(imports, lambda: [each.encode() for each in (GUIDE, SWAP, SCRIPT, INI)]),
     "theme": Target(theme, _seed_themes),
     "template": Target(template, lambda: [b"{% for m in messages %}{{ m.role ~ m['content']|trim }}{% endfor %}"]),
     "rounds": Target(rounds, lambda: [pack(some_rounds(3)), zlib.decompress(pack(some_rounds(3)))]),
