@@ -69,6 +69,8 @@ def command(
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
     named = [str(Path(draft).expanduser()) for draft in drafts]
+    if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
+        named.append(setup.draft)  # one of a profile is no part of this command
     knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
     line = ProgressLine(60 * minutes)
     worker = Worker()

@@ -72,6 +72,13 @@ def test_the_table_ranks_with_the_target_alone_as_a_row(arguments: list[str]) ->
     assert any(line.startswith("KL: ") and "a page about the Aral Sea" in line for line in lines)
 
 
+def test_a_draft_that_is_named_as_in_a_chat_is_compared_too(arguments: list[str], tmp_path: Path) -> None:
+    done = CliRunner().invoke(root, [*arguments, "-md", str(tmp_path / "other.gguf"), "--tokens", "8", "--json"])
+    assert done.exit_code == 0, done.output
+    names = {row["name"] for row in json.loads(done.stdout)["drafters"]}
+    assert names == {"draft.gguf", "none.gguf", "other.gguf", "suffix lookup"}
+
+
 def test_the_target_alone_stands_between_what_is_faster_and_what_is_slower() -> None:
     found = compared(0.8, 1.5, 1.2)
     target: Any = SimpleNamespace(description="made up")
