@@ -215,9 +215,10 @@ class _Run:
             if row.path:
                 self.step(f"{row.name}: {kind}, acceptance")
                 replies.drafted = self.reply(kind, fixed)
-        if row.path and target is not None:
-            self.step(f"{row.name}: divergence")
-            row.divergence = divergence(self.session, target, lambda: perf_counter() > self.until)
+            if row.path and row.divergence is None and target is not None:
+                # After the first prompt, because the time may be over before the last one.
+                self.step(f"{row.name}: divergence")
+                row.divergence = divergence(self.session, target, lambda: perf_counter() > self.deadline)
         row.complete = True
 
 

@@ -87,6 +87,9 @@ def test_the_target_alone_stands_between_what_is_faster_and_what_is_slower() -> 
     names = [line.split("  ")[0] for line in lines[3 : lines.index("", 3)]]
     assert names == ["draft 1", "draft 2", "target alone", "draft 0"]
     assert lines[3].endswith("1.50x best")
+    noisy = compared(1.2, 1.1, plain=(1.0, 2.0))
+    noisy.target = target
+    assert not any(line.endswith(("best", "tie")) for line in report.text_lines(noisy))
 
 
 def test_ctrl_c_prints_what_was_measured(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,7 @@ def test_what_was_measured_is_kept_when_it_is_stopped(models: Path, session: Ses
     assert [len(row.replies) for row in found.rows] == [2, 2, 0]
     assert found.rows[0].complete and not found.rows[1].complete
     assert found.rows[1].speed_up is not None
+    assert found.rows[1].divergence is not None, "it comes after the first prompt"
 
 
 def test_the_time_is_bounded_and_shared(models: Path, session: Session) -> None:

@@ -67,11 +67,16 @@ def _line(row: Row, width: int, found: Comparison) -> str:
 
 
 def _mark(row: Row, found: Comparison) -> str:
-    """ " best" or " tie" where something is faster than the target alone."""
+    """ " best" or " tie" where something is measurably faster than the target alone."""
     best = found.ranked()[0]
-    if row.speed_up is None or (best.speed_up or 0.0) <= 1.0:
+    if row.speed_up is None or not _pays(found):
         return ""
     return " best" if row is best else " tie" if found.ties(row) else ""
+
+
+def _pays(found: Comparison) -> bool:
+    """Is the best drafter faster than the target alone, by more than plain replies differ?"""
+    return (found.ranked()[0].speed_up or 0.0) > 1.0 + (found.scatter or 0.0)
 
 
 def _short(name: str, width: int) -> str:
@@ -123,7 +128,7 @@ def verdict(found: Comparison) -> str:
     best = found.ranked()[0]
     if best.speed_up is None:
         return "No drafter was measured."
-    if best.speed_up <= 1.0 + (found.scatter or 0.0):
+    if not _pays(found):
         return f"None is measurably faster than the target alone; the best is {best.name} with {best.speed_up:.2f}x."
     ties = [row.name for row in found.ranked()[1:] if row.speed_up is not None and found.ties(row)]
     tied = f"; not to be told from it: {', '.join(ties)}" if ties else ""
