@@ -182,6 +182,14 @@ class Setup:
     ubatch: int = setting(
         512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536, section="devices"
     )
+    op_offload_min_batch: int = setting(
+        0, "tokens in a pass from which a GPU computes layers whose weights are in the host's memory (0: llama.cpp's 32)",
+        "--op-offload-min-batch", low=0, high=65536, section="devices",
+    )  # fmt: skip
+    numa: str = setting(
+        "off", "how CPU threads use the memory of several sockets, as llama.cpp means it", "--numa",
+        choices=("off", "distribute", "isolate", "numactl"), section="devices",
+    )  # fmt: skip
     no_repack: str = setting(
         "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack",
         choices=("off", "on"), bare="on", section="devices",

@@ -23,6 +23,7 @@ from spectui.llama.context import Context
 from spectui.llama.context_memory import scores_bytes
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.records import MemoryUse
 from spectui.llama.vocabulary import VocabularyError
@@ -84,6 +85,7 @@ class Pair:
             except ModelFileError as error:
                 raise DraftError(str(error)) from error
         rpc.add_servers(setup.rpc)
+        use_numa(setup.numa)
         extra_buffers = self._verdict().extra_buffers and setup.no_repack == "off"
         setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
         self._make_room(setup, extra_buffers)

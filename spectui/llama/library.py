@@ -121,6 +121,15 @@ def on_abort(listener: Callable[[str], None]) -> None:
     symbol("ggml_set_abort_callback", ctypes.c_void_p, ctypes.c_void_p)(callback)
 
 
+_NUMA = ("off", "distribute", "isolate", "numactl")  # ggml_numa_strategy (ggml.h)
+
+
+@cache
+def use_numa(strategy: str) -> None:
+    """Let CPU threads use the memory of several sockets like this. The first strategy but "off" holds for the process."""
+    llama.llama_numa_init(_NUMA.index(strategy))
+
+
 def directory() -> Path:
     """The directory of the shared libraries."""
     return Path(llama._lib._name).resolve().parent

@@ -37,8 +37,8 @@ VALUES = """
     --lookup-cache-dynamic --lookup-cache-static --lora --lora-scaled -lv -lzm --mcp-servers-config --mcp-servers-json
     --media-path --mirostat --mirostat-ent --mirostat-lr -mm -mmdev --mmproj --mmproj-device --mmproj-url -mmu
     --models-dir --models-max --models-preset --mtmd-batch-max-tokens --n-cpu-ffn --n-cpu-moe --n-cpu-moe-draft -ncffn
-    -ncmoe -ncmoed -np --numa -ot -otd --override-kv --override-tensor --override-tensor-draft --parallel --path
-    --poll --poll-batch --poll-batch-draft --poll-draft --pooling --port --presence-penalty --prio --prio-batch
+    -ncmoe -ncmoed -np -ot -otd --override-kv --override-tensor --override-tensor-draft --parallel --path --poll
+    --poll-batch --poll-batch-draft --poll-draft --pooling --port --presence-penalty --prio --prio-batch
     --prio-batch-draft --prio-draft -r -rea --reasoning --reasoning-budget --reasoning-budget-message
     --reasoning-effort --reasoning-format --repeat-last-n --reverse-prompt --rope-freq-base --rope-freq-scale
     --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq --sleep-idle-seconds --slot-prompt-similarity
