@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from spectui.engine.events import Device
+from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 
 Role = Literal["device", "device_draft"]
@@ -18,33 +18,48 @@ def selectable(device: Device) -> bool:
     return device.kind in ("cpu", "gpu", "igpu")
 
 
-def chosen(setup: Setup, role: Role, devices: Sequence[Device]) -> frozenset[str]:
-    """The names of the devices that a role uses: an empty flag means all GPUs, and the CPU where there is none."""
+def chosen(setup: Setup, role: Role, devices: Sequence[Device], model: ModelInfo | None = None) -> frozenset[str]:
+    """The names of the devices that a role uses.
+
+    An empty flag means all GPUs for the target, one for the draft, and the CPU where there is none. `model`: the role's loaded
+    model, which tells which one.
+    """
     cpus = frozenset(device.name for device in devices if device.kind == "cpu")
     flag = getattr(setup, role)
     if flag == "none" or getattr(setup, _LAYERS[role]) == 0:
         return cpus
     if flag:
-        return frozenset(name.strip() for name in flag.split(","))
+        return frozenset(flag_names(flag))
+    weights = frozenset(use.device for use in model.memory if use.weights) - cpus if model is not None else None
+    if weights:
+        return weights
     gpus = frozenset(device.name for device in devices if device.kind == "gpu")
     return gpus or frozenset(device.name for device in devices if device.kind == "igpu") or cpus
 
 
 def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setup:
-    """The set-up after a device was picked: a GPU joins or leaves, the CPU takes all. Unchanged where nothing is left
-    to choose."""
+    """The set-up after a device was picked: for the target a GPU joins or leaves, for the draft it replaces the other one; the
+    CPU takes all. Unchanged where nothing is left to choose."""
     kind = next(device.kind for device in devices if device.name == name)
     now = chosen(setup, role, devices)
     if kind == "cpu":
         return setup if name in now else _changed(setup, {role: "none"})
     gpus = [device.name for device in devices if device.kind in ("gpu", "igpu")]
-    then = [other for other in gpus if (other in now) != (other == name)]
+    if role == "device_draft":
+        then = [] if flag_names(setup.device_draft) == [name] else [name]
+    else:
+        then = [other for other in gpus if (other in now) != (other == name)]
     if not then:
         return _changed(setup, {role: "none"})
     changes: dict[str, str | int] = {role: ",".join(then)}
     if getattr(setup, _LAYERS[role]) == 0:
         changes[_LAYERS[role]] = -1
     return _changed(setup, changes)
+
+
+def flag_names(flag: str) -> list[str]:
+    """The names of devices in a flag's value."""
+    return [name.strip() for name in flag.split(",") if name.strip()]
 
 
 def _changed(setup: Setup, changes: Mapping[str, Any]) -> Setup:

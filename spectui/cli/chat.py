@@ -87,6 +87,7 @@ def command(
     configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
     if not plain:  # before there is an engine, which would load its libraries at the same time
         gc.disable()  # until the window stands: nothing that its start makes is garbage
+        from spectui.engine.loading.plan import plan_in_words
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keys import keymap
@@ -121,6 +122,7 @@ def command(
             offer=offer,
             profiles=profiles,
             shelf=shelf,
+            plan=plan_in_words,
         )
         with terminal_restored("spectui died: spectui chat --continue goes on with what is kept."):
             app.run()

@@ -20,6 +20,7 @@ from textual.screen import Screen
 from textual.theme import ThemeProvider
 
 from spectui.chat.session import ChatSession
+from spectui.engine.loading.plan import PlanInWords
 from spectui.engine.protocol import Engine
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
@@ -83,6 +84,7 @@ class SpectuiApp(TerminalApp):
         profiles: ProfileFile | None = None,
         shelf: ModelCatalogue | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,
+        plan: PlanInWords | None = None,
     ) -> None:
         """`make_screen` makes the first screen, with the parameters of `ChatScreen`."""
         super().__init__()
@@ -98,6 +100,7 @@ class SpectuiApp(TerminalApp):
         self._offer = offer
         self._profiles = profiles
         self._shelf = shelf or ModelCatalogue()
+        self._plan = plan
         self._theme_files = ThemeFiles(theme_directories)
         themes, problems = self._theme_files.news()
         for each in themes:
@@ -131,6 +134,7 @@ class SpectuiApp(TerminalApp):
             notices=self._notices,
             profiles=self._profiles,
             shelf=self._shelf,
+            plan=self._plan,
         )
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spectui.chat.device_choice import chosen, pick
-from spectui.engine.events import Device
+from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
+from spectui.llama.records import MemoryUse
 from tests.fake_engine import CPU, GPU
 
 GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")
@@ -42,6 +43,19 @@ def test_the_flags_say_which_devices(setup: Setup, devices: tuple[Device, ...], 
 )
 def test_a_gpu_joins_or_leaves_and_the_cpu_takes_all(setup: Setup, picked: str, flag: str) -> None:
     assert pick(setup, "device", picked, ALL).device == flag
+
+
+def test_an_unnamed_draft_is_where_it_was_put() -> None:
+    draft = ModelInfo("d", "", 1, 1, 1, 1, 1, memory=(MemoryUse("CUDA1", 5), MemoryUse("CPU", 3)))
+    assert chosen(Setup(draft="d"), "device_draft", ALL, draft) == {"CUDA1"}
+    assert chosen(Setup(draft="d", device_draft="CUDA0"), "device_draft", ALL, draft) == {"CUDA0"}
+
+
+def test_a_draft_moves_to_the_gpu_that_is_picked_and_back_to_the_cpu() -> None:
+    moved = pick(Setup(draft="d"), "device_draft", "CUDA1", ALL)
+    assert moved.device_draft == "CUDA1"
+    assert pick(moved, "device_draft", "CUDA0", ALL).device_draft == "CUDA0"
+    assert pick(moved, "device_draft", "CUDA1", ALL).device_draft == "none"
 
 
 def test_picking_a_gpu_gives_it_layers() -> None:

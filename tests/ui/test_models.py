@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
 from spectui.knobs import Setup
+from spectui.llama.records import MemoryUse
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
@@ -229,3 +231,26 @@ async def test_any_size_of_window(app: SpectuiApp, engine: FakeEngine, size: tup
         await pilot.resize_terminal(80, 24)
         await pilot.press("down", "enter")
         assert pilot.app.screen.query_one(Input).value == ""
+
+
+async def test_what_the_models_would_take_is_said_before_they_are_chosen(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine
+):
+    """Asked in a thread, once for each pair, with what is loaded now and will be freed."""
+    asked: list[tuple[str, str | None]] = []
+
+    def plan(setup: Setup, loaded: Sequence[MemoryUse]) -> str:
+        assert threading.current_thread() is not threading.main_thread()
+        asked.append((Path(setup.model or "").stem, setup.draft and Path(setup.draft).stem))
+        assert loaded == []
+        return f"CUDA0 {len(asked)}.0 of 8.0 GB. It fits."
+
+    app = make_app(shelf=Known(HEADS), plan=plan)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine)
+        await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "CUDA0 2.0 of 8.0 GB. It fits." in screen_text(app))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
+    assert asked == [("target", None), ("target", "draft")]

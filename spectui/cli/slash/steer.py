@@ -105,8 +105,11 @@ def _devices(chat: PlainChat, rest: str) -> None:
         if setup != session.setup:
             chat.load(setup)
     for each in devices:
+        loaded = dict(zip(_ROLES, (session.models.target, session.models.draft), strict=True))
         has = [
-            word for word, role in _ROLES.items() if each.name in chosen(session.setup, role, session.models.devices)
+            word
+            for word, role in _ROLES.items()
+            if each.name in chosen(session.setup, role, session.models.devices, loaded[word])
         ]
         if session.setup.draft is None:
             has = [word for word in has if word != "draft"]

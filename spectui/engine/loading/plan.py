@@ -6,18 +6,21 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from spectui.llama.records import Device, MemoryUse
+from spectui.llama.records import Device, MemoryUse, added
 
 _BOUND_S = 120
 """Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""
 
 _MIB = 2**20
+
+PlanInWords = Callable[[Setup, Sequence[MemoryUse]], str]
+"""What a set-up would take in place of what is loaded, in a line."""
 
 
 class Plan(NamedTuple):
@@ -62,6 +65,15 @@ class Plan(NamedTuple):
             return f"It does not fit, {lacks}: choose a smaller model or quantisation."
         return f"It does not fit, {lacks}. It would with {', or with '.join(self.suggestions)}."
 
+    def brief(self) -> str:
+        """What each device needs and has free, in GB as the window has them, and whether it fits, in a line."""
+        uses = added([*self.target, *self.draft])
+        free = {device.name: device.free for device in self.devices}
+        needs = ", ".join(
+            f"{use.device} {use.total / 1e9:.1f} of {free.get(use.device, 0) / 1e9:.1f} GB" for use in uses
+        )
+        return f"{needs}. {self.sentence()}"
+
     def lines(self) -> list[str]:
         """A table of it, in MiB."""
         rows: list[tuple[str, ...]] = [("device", "model", "weights", "cells", "compute", "sum", "free")]
@@ -92,11 +104,11 @@ def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, 
     return {name: bytes - free[name] for name, bytes in taken.items() if name in free and bytes > free[name]}
 
 
-def make_plan(setup: Setup, extra_buffers: bool, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> Plan:
+def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> Plan:
     """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
 
-    `freed`: what is loaded now and will be freed before. `suggest`: if it does not fit, look for what would. Raises
-    SpectuiError.
+    `extra_buffers`: as in `Model`; None: as the self-test found. `freed`: what is loaded now and will be freed before.
+    `suggest`: if it does not fit, look for what would. Raises SpectuiError.
     """
     asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
     command = [sys.executable, "-m", "spectui.engine.loading.simulation"]
@@ -117,3 +129,11 @@ def make_plan(setup: Setup, extra_buffers: bool, freed: Iterable[MemoryUse] = ()
         tuple(layers_draft),
         tuple(suggestions),
     )
+
+
+def plan_in_words(setup: Setup, freed: Iterable[MemoryUse] = ()) -> str:
+    """The plan in a line, or why there is none. Takes a second or more, so not in the window's thread."""
+    try:
+        return make_plan(setup, None, freed).brief()
+    except SpectuiError as error:
+        return str(error)

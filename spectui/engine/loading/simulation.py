@@ -15,7 +15,7 @@ from spectui.engine.loading.plan import Plan, shortage
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import vocabulary_of
 from spectui.knobs import Setup
-from spectui.llama import rpc
+from spectui.llama import rpc, selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import list_devices
 from spectui.llama.interrupt import Interrupt
@@ -199,6 +199,8 @@ def answer(question: str) -> object:
     """The answer to `make_plan`'s question: the plan, or the sentence that says why there is none."""
     fields, extra_buffers, freed, suggest = json.loads(question)
     setup = Setup(**fields)
+    if extra_buffers is None:
+        extra_buffers = selftest.run().extra_buffers and setup.no_repack == "off"
     simulation = Simulation(extra_buffers, [MemoryUse(*use) for use in freed])
     try:
         rpc.add_servers(setup.rpc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from textual.widget import Widget
 
 from spectui.chat.device_choice import Role, chosen, selectable
 from spectui.chat.figures import UNKNOWN, decimal, percent
-from spectui.engine.events import Device
+from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Snapshot
@@ -70,6 +71,7 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         super().__init__(id=id)
         self._setup = setup
         self._devices: tuple[Device, ...] = ()
+        self._models: dict[str, ModelInfo] = {}
         self._snapshot: Snapshot | None = None
         self._row = 0
         self._role = 0
@@ -80,6 +82,11 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         self._devices, self._setup = devices, setup
         self._row = min(self._row, max(0, len(devices) - 1))
         self.refresh(layout=grown)
+
+    def update_models(self, models: Iterable[ModelInfo]) -> None:
+        """Mark where these models are: the target, and the draft if there is one."""
+        self._models = dict(zip(ROLES, models, strict=False))
+        self.refresh()
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
         """Show the monitor's latest figures."""
@@ -160,7 +167,7 @@ loaded anew and the conversation stays. Several GPUs may share a model; the CPU 
         device, role = self._devices[row], ROLES[place]
         if not selectable(device) or (role == "device_draft" and self._setup.draft is None):
             return Content.styled("·", MUTED)
-        on = device.name in chosen(self._setup, role, self._devices)
+        on = device.name in chosen(self._setup, role, self._devices, self._models.get(role))
         here = self.has_focus and (row, place) == (self._row, self._role)
         return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else MUTED)
 

@@ -189,6 +189,8 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the target, and the draft if there is one."""
+        models = tuple(models)
+        self.devices.update_models(models)
         self.machine.update_models(models)
 
     def update_telemetry(self, snapshot: Snapshot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -12,15 +13,18 @@ from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from spectui.chat.figures import UNKNOWN, count, size
+from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, match
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
+from spectui.llama.records import MemoryUse
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
@@ -30,6 +34,9 @@ MOST_SHOWN = 500
 """Models in the list at once; the filter finds the others."""
 
 REFRESH_S = 1 / 5
+PLAN_AFTER_S = 0.3
+"""Seconds that the highlight rests on a model before what it would take is asked."""
+
 NO_DRAFT = ""
 """The id of the entry without a draft model."""
 
@@ -52,8 +59,17 @@ class ModelsScreen(ListWindow[Setup]):
     }
     """
 
-    def __init__(self, shelf: ModelCatalogue, setup: Setup) -> None:
-        """`setup`: the loaded one. Its models are proposed, its other settings stay."""
+    def __init__(
+        self,
+        shelf: ModelCatalogue,
+        setup: Setup,
+        plan: PlanInWords | None = None,
+        loaded: Sequence[MemoryUse] = (),
+    ) -> None:
+        """`setup`: the loaded one. Its models are proposed, its other settings stay.
+
+        `plan`: says what other models would take in place of what is loaded, which takes `loaded`.
+        """
         super().__init__()
         self._shelf = shelf
         self._setup = setup
@@ -62,6 +78,9 @@ class ModelsScreen(ListWindow[Setup]):
         self._looking = True
         self._target: GgufHeader | None = None
         self._moved = False
+        self._plan, self._loaded = plan, loaded
+        self._planned: dict[tuple[str | None, str | None], str] = {}  # the models, and what they would take
+        self._plan_timer: Timer | None = None
 
     def on_mount(self) -> None:
         """Start the search."""
@@ -173,7 +192,17 @@ class ModelsScreen(ListWindow[Setup]):
             box.border_title = Content(f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}")
         models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
         box.border_subtitle = f"{models}, looking for more" if self._looking else models
-        self.query_one(Label).update(self._about())
+        self.query_one(Label).update("\n".join(filter(None, (self._about(), self._what_it_takes()))))
+
+    def _what_it_takes(self) -> str:
+        """The plan for the highlighted models; "" until it is made."""
+        setup = self._pointed() if self._plan is not None else None
+        if setup is None:
+            return ""
+        told = self._planned.get((setup.model, setup.draft))
+        if told is None:
+            self._plan_soon(setup)
+        return printable(told or "").replace("\n", " ")
 
     def _about(self) -> str:
         if not self._found:
@@ -206,6 +235,34 @@ class ModelsScreen(ListWindow[Setup]):
 
     @on(OptionList.OptionHighlighted)
     def _point(self) -> None:
+        self._tell()
+
+    # What the models would take
+
+    def _pointed(self) -> Setup | None:
+        """The set-up that Enter would lead to, as far as it is chosen; None where nothing would be loaded."""
+        head = self._found.get(self._chosen_id or "")
+        if self._target is None:
+            return None if head is None or head.problem else replace(self._setup, model=head.path, draft=None)
+        if head is None:
+            return replace(self._setup, model=self._target.path, draft=None) if self._chosen_id == NO_DRAFT else None
+        usable = self._match(head).how != "never"
+        return replace(self._setup, model=self._target.path, draft=head.path) if usable else None
+
+    def _plan_soon(self, setup: Setup) -> None:
+        """Make the plan when the highlight has rested for a moment."""
+        if self._plan_timer is not None:
+            self._plan_timer.stop()
+        self._plan_timer = self.set_timer(PLAN_AFTER_S, lambda: self._make_plan(setup))
+
+    @work(thread=True, group="plan", exclusive=True)
+    def _make_plan(self, setup: Setup) -> None:
+        if self._plan is not None:
+            told = self._plan(setup, self._loaded)
+            self.app.call_from_thread(self._take_plan, (setup.model, setup.draft), told)
+
+    def _take_plan(self, models: tuple[str | None, str | None], told: str) -> None:
+        self._planned[models] = told
         self._tell()
 
     def action_move(self, action: str) -> None:

@@ -28,6 +28,7 @@ from spectui.engine.events import (
     Prompt,
     RoundDone,
 )
+from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.profiles.file import ProfileFile
 from spectui.store.prompts import PromptHistory, prompts_file
@@ -124,12 +125,15 @@ class ChatScreen(DirectScreen):
         notices: Sequence[str] = (),
         profiles: ProfileFile | None = None,
         shelf: ModelCatalogue | None = None,
+        plan: PlanInWords | None = None,
     ) -> None:
-        """`conversation` is the one to go on with, and `notices` stand below it; `shelf` has the models to choose from."""
+        """`conversation` is the one to go on with, and `notices` stand below it; `shelf` has the models to choose from,
+        and `plan` says what they would take on the devices."""
         super().__init__()
         self.session = session
         self.profiles = profiles
         self.shelf = shelf or ModelCatalogue()
+        self.plan = plan
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices

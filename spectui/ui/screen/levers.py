@@ -142,7 +142,10 @@ class Levers:
             if setup is not None:
                 self.use_models(setup)
 
-        self._screen.app.push_screen(ModelsScreen(self._screen.shelf, self._screen.session.setup), chosen)
+        models = self._screen.session.models
+        memory = [use for each in (models.target, models.draft) if each is not None for use in each.memory]
+        screen = ModelsScreen(self._screen.shelf, self._screen.session.setup, self._screen.plan, memory)
+        self._screen.app.push_screen(screen, chosen)
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft. What the demo pair needed of the knobs goes with it."""
