@@ -38,6 +38,13 @@ def test_a_run_is_traced(models: tuple[str, ...], tmp_path: Path):
     assert str(tmp_path.parent) not in (tmp_path / "t").read_text()  # no directory of the person's
 
 
+def test_what_passes_cost_is_in_the_trace(models: tuple[str, ...], tmp_path: Path):
+    flags = [flag for flag in models if flag != "--no-profile"]
+    assert spectui("run", *flags, "-p", "hello", "--trace", str(tmp_path / "t")).returncode == 0
+    loaded = next(event for event in Trace(tmp_path / "t") if isinstance(event, Loaded))
+    assert loaded.costs is not None and {1, 2, 4} <= dict(loaded.costs.verify).keys() and loaded.costs.next > 0
+
+
 def test_a_chat_in_a_pipe_is_traced(models: tuple[str, ...], tmp_path: Path):
     done = spectui("chat", "--plain", *models, "--trace", str(tmp_path / "t"), input=b"hello\nand now?\n")
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ from jinja2 import TemplateError
 
 from spectui import config
 from spectui.chat.attachments import AttachmentError, PasteFolds
+from spectui.engine.events import Finished, RoundDone
 from spectui.engine.replies import Replies
 from spectui.errors import UsageError
 from spectui.gguf_files import check as files
@@ -24,6 +25,11 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader, VocabularyDigest, read_header
 from spectui.knobs import Knobs
 from spectui.llama import sandbox
+from spectui.measure.traces.format import Encoder, TraceError
+from spectui.measure.traces.player import FASTEST, TracePlayer, first_setup
+from spectui.measure.traces.reader import Trace
+from spectui.measure.traces.report import lines
+from spectui.measure.traces.what_if import WhatIfError, parse, what_if
 from spectui.paths import shipped
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS
@@ -36,6 +42,7 @@ from spectui.store.prompts import PromptHistory
 from spectui.text import TextStream, one_line, printable, safe
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
+from tests.measure.traces.events import KNOBS, chat
 from tests.profiles.test_import import GUIDE, INI, SCRIPT, SWAP
 from tests.store.journal_helpers import exchange, some_rounds, written
 
@@ -239,6 +246,38 @@ def attachment(data: bytes) -> None:
         folds.expanded(folds.fold(prompt))
 
 
+def trace(data: bytes) -> None:
+    """A trace: read, played, and asked what other settings would have given."""
+    path = home() / "trace.jsonl"
+    path.write_bytes(data)
+    try:
+        entries = list(Trace(path))
+    except TraceError:
+        return
+    player = TracePlayer(entries, FASTEST)
+    player.load(first_setup(entries))
+    while not player.ended:
+        if player.asked is not None:
+            player.generate(player.asked.messages)
+        player.step()
+    with suppress(WhatIfError):
+        for _ in lines(what_if(entries, [parse("drafter=auto,policy=fixed,draft-max=3"), parse("policy=auto")])):
+            pass
+
+
+def _seed_trace() -> list[bytes]:
+    encoder = Encoder(KNOBS)
+    rounds = 0
+    seed = encoder.header()
+    for event in chat():
+        rounds += isinstance(event, RoundDone)
+        if not isinstance(event, RoundDone) or rounds < 4:
+            seed += encoder.line(event) or b""
+        if isinstance(event, Finished):
+            break
+    return [seed]
+
+
 def _seed_model() -> list[bytes]:
     return [write_model(home() / "seed.gguf", merges=("a b",), strings={"general.size_label": "1B"}).read_bytes()]
 
@@ -266,5 +305,6 @@ TARGETS = {
     "crash": Target(crash, _seed_crash),
     "prompts": Target(prompts, lambda: [b'"one"\n"two\\u00e9"\n']),
     "shelf": Target(shelf, _seed_shelf),
+    "trace": Target(trace, _seed_trace),
     "attachment": Target(attachment, lambda: [b"see @/etc/hostname and @\"a b\" \\@", "[pasted 9 lines]ß".encode()]),
 }  # fmt: skip

@@ -250,3 +250,12 @@ def test_a_hiccup_in_the_plain_passes_at_load_is_not_believed():
     cost = VerifyCost({1: 1.0, 2: 0.15, 4: 0.2}, 1.0)
     assert cost(1, 0) == pytest.approx(0.15)
     assert cost.filled(1, 0) == 1
+
+
+def test_a_model_of_a_snapshot_knows_what_the_other_knew():
+    model = CostModel(VerifyCost({1: 1.0, 4: 1.5}, 1.1, 0.001, 0.002), DraftCost(0.3, 0.2))
+    other = CostModel.of(model.snapshot())
+    assert other.snapshot() == model.snapshot()
+    assert [other.verify(n, 50) for n in (1, 2, 4, 9)] == [model.verify(n, 50) for n in (1, 2, 4, 9)]
+    assert other.drafting(3) == model.drafting(3)
+    assert not CostModel.of(CostModel().snapshot()).verify.known

@@ -216,8 +216,8 @@ class Decoder:
             reason=None if reason is None else read_reason(reason),
             likeliest=None if likeliest is None else _likeliest(likeliest, len(tokens)),
         )  # fmt: skip
-        if min(done.draft_s, done.verify_s, done.choose_s, done.seconds) < 0:
-            raise ValueError("a negative time")
+        for time_s in (done.draft_s, done.verify_s, done.choose_s, done.seconds):
+            _seconds(time_s)
         self._text += [token.id for token in tokens]
         self._reply += [token.text for token in tokens]
         self._statistics.add(done)

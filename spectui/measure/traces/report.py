@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spectui.knobs import title
-from spectui.measure.traces.what_if import DRAWS, LITTLE, Estimate, WhatIf
+from spectui.measure.traces.what_if import LITTLE, Estimate, WhatIf
 
 SCHEMA = "spectui.what-if/1"
 
@@ -46,7 +46,7 @@ def remarks(found: WhatIf) -> Iterator[str]:
     )
     if any(each.recorded is not None for each in found.estimates):
         yield (
-            f"known: the share of the draft model's tokens that the trace tells. The others were drawn {DRAWS} times, from "
+            "known: the share of the draft model's tokens that the trace tells. The others were drawn several times, from "
             "recorded ones at positions where the target was about as confident; the range is that of the draws."
         )
     if any(each.recorded is not None and each.recorded < LITTLE for each in found.estimates):

@@ -22,8 +22,14 @@ from spectui.speculation.statistics import Statistics, ratio
 DRAWS = 9
 """How often what was not recorded is drawn: the estimate is the median, and their range is told."""
 
+_LONG = 15_000
+"""Tokens that all draws decode together."""
+
 LITTLE = 1 / 3
 """Where less than this share of the draft model's tokens was recorded, an estimate is a guess."""
+
+_MOST_ERROR = 0.9
+"""Relative error of the method from which its estimates mean nothing."""
 
 KEYS = tuple(field.name for field in fields(Knobs) if spec_of(Knobs, field.name).section == "speculation")
 """The knobs that change speed and not the text."""
@@ -113,7 +119,7 @@ def what_if(entries: Iterable[Entry], settings: Sequence[Mapping[str, Any]]) -> 
     for wanted in settings:
         for group in groups:
             group.must_know(wanted)
-    return WhatIf(
+    found = WhatIf(
         measured,
         len(chat),
         _estimate(groups, {}),
@@ -123,6 +129,9 @@ def what_if(entries: Iterable[Entry], settings: Sequence[Mapping[str, Any]]) -> 
             len(each.tokens) for group in groups if group.has_draft for reply in group.replies for each in reply.rounds
         ),
     )
+    if not -_MOST_ERROR < found.error < 1 / (1 - _MOST_ERROR) or not all(each.seconds for each in found.estimates):
+        raise WhatIfError("The times in the trace fit no machine, so nothing can be estimated from them.")
+    return found
 
 
 def without_comparisons(chat: Iterable[RecordedReply]) -> Iterable[RecordedReply]:
@@ -212,7 +221,10 @@ class _Turns:
 def _estimate(groups: Sequence[_Group], settings: Mapping[str, Any]) -> Estimate:
     """The estimate of the draw whose time is the median of all."""
     runs = []
-    for seed in range(DRAWS if any(group.has_draft and group.draws.size for group in groups) else 1):
+    # Over a long chat the draws differ less, and take longer.
+    tokens = sum(len(each.tokens) for group in groups for reply in group.replies for each in reply.rounds)
+    draws = max(3, min(DRAWS, _LONG // tokens))
+    for seed in range(draws if any(group.has_draft and group.draws.size for group in groups) else 1):
         decoded = [group.decode(settings, seed) for group in groups]
         runs.append(
             (

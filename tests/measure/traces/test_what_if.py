@@ -126,6 +126,13 @@ def test_a_setting_that_the_trace_cannot_tell_of_is_refused():
     assert found.tokens_per_s(found.estimates[0]) == pytest.approx(speed(chat(replace(USUAL, drafter="off"))), rel=0.02)
 
 
+def test_a_chat_that_was_sampled_is_estimated_as_well():
+    """The text depends on the seed alone, and the draft model draws with the same noise."""
+    warm = replace(USUAL, temperature=0.8, seed=3, repeat_penalty=1.1)
+    found = what_if(chat(replace(warm, draft_max=16)), [{"draft_max": 3}])
+    assert found.tokens_per_s(found.estimates[0]) == pytest.approx(speed(chat(replace(warm, draft_max=3))), rel=0.02)
+
+
 def test_without_a_draft_model_nothing_has_to_be_drawn():
     events = chat(replace(USUAL, drafter="suffix", draft_max=2), drafts=False)
     asked = replace(USUAL, drafter="auto", policy="auto", draft_max=16)
@@ -187,6 +194,15 @@ def test_senseless_settings_are_one_sentence(text: str, sentence: str):
 def test_settings_are_written_as_flags_are():
     expected = {"draft_max": 8, "p_min": 0.5, "policy": "auto"}
     assert parse("draft-max=8,p-min=.5,policy=auto") == parse("--draft_max = 8, p_min=0.5,policy=auto") == expected
+
+
+def test_times_that_fit_no_machine_are_one_sentence():
+    events = [
+        event._replace(round=replace(event.round, verify_s=1e6)) if isinstance(event, RoundDone) else event
+        for event in chat(replace(USUAL, draft_max=2))
+    ]
+    with pytest.raises(WhatIfError, match="fit no machine"):
+        what_if(events, [])
 
 
 def test_a_trace_without_replies_is_one_sentence():
