@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -46,6 +47,16 @@ def seen_of(page: Page) -> str:
 def rounds_of(*plays: Callable[[FakeEngine], Round], knobs: Knobs | None = None) -> list[Round]:
     engine = FakeEngine(knobs or Knobs(policy="fixed"))
     return [play(engine) for play in plays]
+
+
+def test_what_drafting_ahead_gave_has_a_line():
+    """In place of an empty one: the page's height is fixed."""
+    rounds = rounds_of(plain, plain, plain)
+    before = text_of(lines(figures_of(rounds), 46))
+    guesses = [replace(rounds[0], guessed=True, saved_s=0.25), replace(rounds[1], guessed=False), rounds[2]]
+    now = text_of(lines(figures_of(guesses), 46))
+    assert [line for line in now if line not in before] == ["ahead       50 % right saved       0.25 s"]
+    assert len(now) == len(before)
 
 
 def plain(engine: FakeEngine) -> Round:

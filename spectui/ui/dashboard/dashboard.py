@@ -91,8 +91,6 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
         _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
     ]
-    if reply.guesses:
-        counts.append(_pair("ahead", f"{percent(reply.guessed)} right", "saved", duration(reply.saved_s)))
     cost = _cost(figures, graph)
     now = _now(figures, graph)
     prompt: list[Line] = [
@@ -117,7 +115,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         [],
         *counts,
         _kept(figures),
-        [],
+        _ahead(figures),  # an empty line, mostly
         *cost,
         _pays(figures),
         *now,
@@ -180,6 +178,12 @@ def _kept(figures: Figures) -> Line:
     for source, number in sorted(figures.sources.items()):
         line += [(f"{source} ", "label"), (f"{count(number):<7}", "value")]
     return line if figures.sources else [*line, (UNKNOWN, "label")]
+
+
+def _ahead(figures: Figures) -> Line:
+    """What drafting while the target computed has given, where that is done."""
+    reply = figures.reply
+    return _pair("ahead", f"{percent(reply.guessed)} right", "saved", duration(reply.saved_s)) if reply.guesses else []
 
 
 def _now(figures: Figures, width: int) -> list[Line]:
