@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,14 +12,14 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.chat.session import ChatSession
-from spectui.engine.events import Asked, Event, Finished, RoundDone
+from spectui.engine.events import Asked, Event, Finished, Message, RoundDone
 from spectui.knobs import Knobs
 from spectui.measure.traces.player import TracePlayer, first_setup
 from spectui.measure.traces.reader import Trace
 from spectui.ui.app import SpectuiApp
 from spectui.ui.screen.replay import NO_MODEL, ReplayScreen
 from spectui.ui.widgets.slider import Slider
-from tests.measure.traces.events import LOADED, chat
+from tests.measure.traces.events import KNOBS, LOADED, chat, reply
 from tests.measure.traces.test_format import written
 from tests.ui.pilot_helpers import THEMES, paste, wait_until
 from tests.ui.screen_text import said, screen_text, shown
@@ -80,6 +81,18 @@ async def test_a_reply_that_was_asked_for_again_replaces_the_first_one(tmp_path:
         await wait_until(pilot, lambda: player.ended and session_of(app).state == "ready")
         await wait_until(pilot, lambda: len(session_of(app).messages) == 2)
         assert said(app).count("hello") == 1
+
+
+async def test_a_comparison_with_plain_decoding_is_played_as_one(tmp_path: Path) -> None:
+    system, first = Message("system", "be brief"), Message("user", "hello")
+    events = [LOADED, *reply([system, first], [1, 2, 3])]
+    events += reply([system, first], [1, 2, 3], replace(KNOBS, drafter="off"))
+    async with replay(tmp_path / "t", events) as (app, pilot, player):
+        session = session_of(app)
+        await wait_until(pilot, lambda: player.ended and session.state == "ready" and session.comparison is not None)
+        assert session.comparison is not None
+        await wait_until(pilot, lambda: session.comparison and session.comparison.identical)
+        assert session.messages[-1].figures.statistics.drafted > 0  # the reply with drafts stays
 
 
 async def test_keys_pause_step_and_change_the_speed(tmp_path: Path) -> None:

@@ -47,9 +47,12 @@ class TracePlayer:
         self.paused = False
         self.asked: Asked | None = None
         """The prompt that comes next: hand it to `generate`."""
+        self.asked_plainly = False
+        """Its reply was decoded without drafts."""
         self.ended = False
         """All has been said."""
         self._entries: Iterator[Entry] = iter(entries)
+        self._ahead: deque[Entry] = deque()  # looked at, and not taken yet
         self._next: Entry | None = next(self._entries, None)
         self._due = 0.0  # seconds until the next one, at the recorded speed
         self._writing = False
@@ -103,6 +106,7 @@ class TracePlayer:
             if self._writing:  # its end was not recorded
                 self._say(Failed(BROKEN_OFF if entry is not None else ENDED))
             self.asked, self.ended, self._due = entry, entry is None, 0.0
+            self.asked_plainly = entry is not None and self._is_plain()
             return
         if not isinstance(entry, Drafts):
             self._say(entry)
@@ -110,12 +114,22 @@ class TracePlayer:
 
     def _take(self) -> None:
         """Take the next entry out of the trace; it is due when its time has passed."""
-        self._next = next(self._entries, None)
+        self._next = self._ahead.popleft() if self._ahead else next(self._entries, None)
         match self._next:
             case RoundDone(round=done):
                 self._due += done.seconds or UNKNOWN_S
             case Prompt(seconds=seconds):
                 self._due += seconds
+
+    def _is_plain(self) -> bool:
+        """Whether the reply that comes next begins without a drafter."""
+        for entry in self._entries:
+            self._ahead.append(entry)
+            if isinstance(entry, RoundDone):
+                return entry.round.knobs.drafter == "off"
+            if isinstance(entry, Asked):
+                break
+        return False
 
     def _say(self, event: Event) -> None:
         match event:

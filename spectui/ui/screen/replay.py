@@ -54,6 +54,7 @@ class ReplayScreen(ChatScreen):
         self.replies = _RecordedReplies(self)
         self._played_until = monotonic()
         self._shown_knobs: Knobs | None = None
+        self._sent: Asked | None = None  # the last prompt
 
     def on_mount(self) -> None:
         """Nothing can be typed."""
@@ -72,11 +73,13 @@ class ReplayScreen(ChatScreen):
         self._played_until = now
         was_over = self.player.ended
         super()._tick()
-        if self.player.asked is not None and self.session.state == "ready" and not self.session.engine.events:
-            self._ask(self.player.asked)
-        if self.player.knobs is not self._shown_knobs:
-            self._shown_knobs = self.player.knobs
-            self.panel.show_knobs(self.player.knobs)
+        asked = self.player.asked
+        if asked is not None and asked is not self._sent and self.session.state == "ready" and not self.player.events:
+            self._sent = asked
+            self._ask(asked)
+        if self.session.knobs is not self._shown_knobs:
+            self._shown_knobs = self.session.knobs
+            self.panel.show_knobs(self.session.knobs)
         if was_over != self.player.ended:
             self.show_state()
 
@@ -91,6 +94,9 @@ class ReplayScreen(ChatScreen):
         while messages and messages[-1].role != "user":
             messages.pop()
         here = [each.for_engine() for each in session.messages]
+        if self.player.asked_plainly and here[:-1] == messages and not session.no_comparison and self._has_drafts():
+            self.replies.compare()
+            return
         same = next((n for n, (one, other) in enumerate(zip(here, messages, strict=False)) if one != other),
                     min(len(here), len(messages)))  # fmt: skip
         same = min(same, max(0, len(messages) - 1))
@@ -108,6 +114,10 @@ class ReplayScreen(ChatScreen):
             )
         session.waiting.append(messages[-1].content if messages else "")
         self.replies.send_waiting()
+
+    def _has_drafts(self) -> bool:
+        last = self.session.last_reply
+        return last is not None and last.figures.statistics.drafted > 0
 
     def show_state(self) -> None:
         """Say above the text area that this is a replay, and how fast."""
