@@ -86,7 +86,9 @@ class Passes:
 
     @property
     def steps(self) -> list[int]:
-        """Sizes from which a pass takes notably longer (see `steps`)."""
+        """Sizes from which a pass takes notably longer (see `steps`); none where too few passes tell how much they scatter."""
+        if self.typical_spread is None:
+            return []
         medians = self.medians
         return steps(medians, {n: (self.spread(n) or 0.0) * medians[n] for n in medians})
 

@@ -104,6 +104,14 @@ def test_steps_are_marked_and_the_rule_is_stated() -> None:
     assert "As a fixed length: draft-max 3; no more: the cost steps at 5." in lines
 
 
+def test_no_step_is_marked_before_it_is_known_how_much_passes_scatter() -> None:
+    found = made_up()
+    for cell in found.cells:
+        cell.seconds = {n: seconds[:2] for n, seconds in cell.seconds.items()}
+    assert not any("*" in line for line in text(found).splitlines())
+    assert "Medians of 2 passes each: too few to tell how much they scatter, so no steps are marked." in text(found)
+
+
 def test_the_constants_for_llama_cpp_are_tokens_per_second() -> None:
     vector, draft = report.cpp_lines(made_up())
     speeds = [float(part) for part in vector[vector.index("{") + 1 : vector.index("}")].split(",")]

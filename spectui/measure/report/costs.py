@@ -94,7 +94,7 @@ def remarks(found: Measurement) -> Iterator[str]:
         if max(spreads) > _SCATTERED:
             yield "That is much: something else used the machine, so small steps may be none."
     else:
-        yield f"Medians of {_counts(found)}: too few to tell how much they scatter."
+        yield f"Medians of {_counts(found)}: too few to tell how much they scatter, so no steps are marked."
 
 
 def _counts(found: Measurement) -> str:
