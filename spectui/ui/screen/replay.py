@@ -26,7 +26,7 @@ NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or tur
 
 _NEED_A_MODEL = (
     "again", "continue", "compare", "edit", "messages", "system_prompt", "new_chat", "go_on", "conversations", "models", "load",
-    "without_draft", "safe_way", "devices", "switch", "next_profile", "next_preset", "save_profile", "save_preset",
+    "without_draft", "safe_way", "devices", "switch", "next_profile", "save_profile",
     "reset_knobs",
 )  # fmt: skip
 """Actions of the chat that a replay does not have."""
