@@ -17,8 +17,23 @@ from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import one_line
 
-COMMANDS = ("chat", "compare", "config", "costs", "devices", "doctor", "draft", "forget", "history", "replay", "run")
-"""Each has a module of this name here."""
+COMMANDS = (
+    "bench",
+    "chat",
+    "compare",
+    "config",
+    "costs",
+    "devices",
+    "doctor",
+    "draft",
+    "forget",
+    "history",
+    "replay",
+    "run",
+)
+"""Each has a module of this name here, or in the folder that `FOLDERS` names."""
+
+FOLDERS = {"bench": "measure."}
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""
@@ -58,7 +73,7 @@ class Root(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"spectui.cli.{cmd_name}").command
+        command: click.Command = import_module(f"spectui.cli.{FOLDERS.get(cmd_name, '')}{cmd_name}").command
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ click reads an unknown `-nglx` as `-n glx`, so `Command.canonical` first rewrite
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +47,15 @@ class SettingOption(click.Option):
         )
         self.bare = spec.bare
         self.heading = HEADINGS[spec.section]
+
+
+class ListOption(click.Option):
+    """A flag of a setting that takes several values."""
+
+    def __init__(self, row: Setting) -> None:
+        help = f"{explanation(row)}; a list a,b,c{'' if row.kind is str else ' or a range FIRST:LAST:STEP'}"
+        super().__init__([*row.spec.flags, row.key], metavar="LIST", help=help)
+        self.heading = "Settings to compare"
 
 
 class Group(click.Group):
@@ -96,15 +105,23 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-def setting_options(*sections: str, profile: bool = True) -> Callable[[Decorated], Decorated]:
-    """Give a command `-P` (if `profile`), `--config` and the flags of all settings but the ui's, or of those too with "ui"."""
+def setting_options(
+    *sections: str, profile: bool = True, lists: Collection[str] = ()
+) -> Callable[[Decorated], Decorated]:
+    """Give a command `-P` (if `profile`), `--config` and the flags of all settings but the ui's, or of those too with "ui".
+
+    Those in `lists` take a list or a range of values: the command reads them, not `configuration`.
+    """
 
     def decorate(function: Decorated) -> Decorated:
         options = [
             *([click.Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file")] * profile),
             click.Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE",
                          help="read this file instead of your own configuration"),
-            *(SettingOption(row) for row in settings() if row.spec.section != "ui" or "ui" in sections),
+            *(
+                ListOption(row) if row.key in lists else SettingOption(row)
+                for row in settings() if row.spec.section != "ui" or "ui" in sections
+            ),
         ]  # fmt: skip
         # click collects parameters from the bottom of a stack of decorators to its top.
         existing: list[click.Parameter] = getattr(function, "__click_params__", [])

@@ -85,6 +85,12 @@ class Session:
             self._emit(Notice(demo.NOTICE))
         return loaded
 
+    def forget(self, setup: Setup) -> None:
+        """Empty both contexts and forget what was learned of the drafts: the next reply is as the first after loading."""
+        if self._pair is not None:
+            self._pair.clear_caches()
+            self._pair.load(setup)
+
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices import list_devices

@@ -1,0 +1,278 @@
+"""`spectui bench`: settings times prompts, measured and compared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from spectui.cli.hub import fetched, hub_options
+from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
+from spectui.errors import SpectuiError, UsageError
+from spectui.measure.bench.settings import SWEPT
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
+
+    from spectui.config import Configuration
+    from spectui.knobs import Knobs
+    from spectui.measure.bench.prompt_files import Prompt
+    from spectui.measure.bench.results import Run
+    from spectui.measure.bench.runner import Cell
+    from spectui.measure.bench.settings import Setting
+    from spectui.measure.bench.summary import Summary
+
+ASK_S = 300.0
+"""A bench that takes longer asks first."""
+
+_PROMPTS = ("python", "toaster", "table", "story")
+_PREDICT, _SEED = 128, 1
+
+
+@click.command("bench", cls=Command)
+@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {','.join(_PROMPTS)})")
+@click.option(
+    "-f",
+    "--file",
+    "prompt_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="your prompts: one a line, or a .jsonl file with conversations",
+)
+@click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="runs of each cell (default 3)")
+@click.option("--no-baselines", is_flag=True, help="leave out the target alone and the draft alone")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="keep the runs in this file (default: a new one in the state directory)",
+)
+@click.option("--resume", is_flag=True, help="go on with the runs in --results, or with the newest ones kept")
+@click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
+@click.option("--yes", is_flag=True, help="do not ask before a long bench")
+@click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
+@click.option("--json", "form", flag_value="json", help="print one JSON object: every run, and what the table says")
+@click.option("--markdown", "form", flag_value="markdown", help="print the table as Markdown")
+@click.option(
+    "--seed-table", "form", flag_value="seed", help="print the columns of llama-swap's guide, and measure its rows"
+)
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="draw the figures, as .svg or .png")
+@setting_options(lists=SWEPT)
+@hub_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    names: str | None,
+    prompt_file: Path | None,
+    runs: int,
+    no_baselines: bool,
+    results: Path | None,
+    resume: bool,
+    show: bool,
+    yes: bool,
+    form: str | None,
+    plot: Path | None,
+    profile: str | None,
+    config_path: Path | None,
+    hub_target: str | None,
+    hub_draft: str | None,
+    **values: Any,
+) -> None:
+    """Compare settings of a pair on several prompts.
+
+    Each reply begins from cold. Every run is written to a file at once, so that Ctrl+C, or an error, keeps what was measured.
+    """
+    from spectui.measure.bench import results as kept
+    from spectui.measure.bench.runner import plan
+    from spectui.measure.bench.summary import summarise
+    from spectui.measure.report.plots import check_plot
+
+    if sys.stdout is None:
+        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    if plot is not None:
+        check_plot(plot)
+    file = _file(results, resume or show)
+    if show:
+        _print(summarise(kept.read(file)), form, plot)
+        return
+    lists = {key: values.pop(key) for key in SWEPT}
+    settings = configuration(profile, config_path, values)
+    setup = _pair(settings, hub_target, hub_draft)
+    system = setup.system
+    if form == "seed" and names is None and prompt_file is None:
+        from spectui.measure.report.tables import SEED_PROMPTS, SEED_SYSTEM
+
+        names, system = ",".join(SEED_PROMPTS), system or SEED_SYSTEM
+    prompts = _prompts(names, prompt_file, system)
+    knobs = replace(
+        settings.knobs,
+        seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED,
+        predict=settings.knobs.predict if settings.knobs.predict > 0 else _PREDICT,
+    )
+    chosen = _settings(lists, settings, setup.draft is not None, form == "seed")
+    from spectui.measure.bench.settings import baselines
+
+    alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
+    cells = plan(alone, chosen, prompts, runs)
+    done = kept.read(file) if resume else []
+    stopped, problem, found = _measure(setup, knobs, cells, done, file, yes)
+    _print(summarise(found), form, plot)
+    click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
+    if problem is not None:
+        raise problem
+    if stopped:
+        ctx.exit(INTERRUPTED)
+
+
+def _file(results: Path | None, old: bool) -> Path:
+    """The file of the runs. Raises UsageError where an old one is wanted and missing, or a new one exists."""
+    from spectui import paths
+
+    directory = paths.state_directory() / "bench"
+    if results is None and old:
+        newest = max(directory.glob("*.jsonl"), default=None)
+        if newest is None:
+            raise UsageError("No bench was kept yet: run spectui bench first, or name a file with --results.")
+        return newest
+    if results is None:
+        return directory / f"{datetime.now():%Y%m%d-%H%M%S-%f}.jsonl"
+    if not old and results.exists():
+        raise UsageError(f"{results} exists: --resume goes on with it, --show prints it, or name another file.")
+    return results
+
+
+def _pair(settings: Configuration, hub_target: str | None, hub_draft: str | None) -> Any:
+    from spectui.engine.demo import default_setup
+    from spectui.gguf_files.check import check_file
+
+    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    check_file(setup.model or "", "target")
+    return setup
+
+
+def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
+    from spectui.measure.bench import prompt_files
+
+    if file is not None:
+        if names is not None:
+            raise UsageError("Give the prompts with --prompts or with -f, not with both.")
+        return prompt_files.read(file, system)
+    chosen = list(_PROMPTS) if names is None else [name.strip() for name in names.split(",")]
+    return prompt_files.built_in(chosen, system)
+
+
+def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: bool, seed: bool) -> list[Setting]:
+    """The settings to compare. What is swept without a policy is swept under the policy fixed. Raises UsageError."""
+    from spectui.measure.bench.settings import sweep, usual, values
+    from spectui.measure.report.tables import SEED_SETTINGS
+
+    spelled = click.get_current_context().meta[SPELLED]
+    given = {key: values(key, text, f"flag {spelled[key]}") for key, text in lists.items() if text is not None}
+    own = settings.origins["temperature"] != "default"
+    temperature = given.get("temperature", [settings.knobs.temperature if own else 0.0])
+    if not given.keys() - {"temperature"}:
+        if seed:
+            return [replace(each, temperature=temperature[0]) if given or own else each for each in SEED_SETTINGS]
+        return usual(drafts, temperature)
+    fixed = bool(given.keys() & {"draft_max", "draft_min", "p_min"})
+    if fixed:
+        given.setdefault("policy", ["fixed"])
+        given.setdefault("drafter", ["model" if drafts else "suffix"])
+    knobs = settings.knobs
+    given.setdefault("temperature", temperature)
+    chosen, dropped = sweep({key: given.get(key, [getattr(knobs, key)]) for key in SWEPT})
+    if not chosen:
+        raise UsageError("In every combination draft-min is above draft-max: lower draft-min or raise draft-max.")
+    if dropped:
+        click.echo(
+            f"spectui: {dropped} combinations have a draft-min above their draft-max and are left out.", err=True
+        )
+    for setting in chosen:
+        setting.on(knobs)
+    return chosen
+
+
+def _measure(
+    setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool
+) -> tuple[bool, SpectuiError | None, list[Run]]:
+    """Make the runs that are not done. Returns whether Ctrl+C ended it, the error that did, and all runs."""
+    from spectui.cli.run import stopping
+    from spectui.engine.isolation.process import EngineProcess, needs_process
+    from spectui.engine.worker import Worker
+    from spectui.measure.bench import runner
+    from spectui.measure.bench.results import ResultsFile
+    from spectui.measure.progress import ProgressLine
+    from spectui.measure.quiet import busy
+
+    worker = EngineProcess(knobs, servers=setup.rpc) if needs_process(setup) else Worker(knobs)
+    line = ProgressLine()
+    found, problem = list(done), None
+    stopped: list[int] = []
+    try:
+        out = ResultsFile(file, done)
+        with stopping(worker.stop) as stopped:
+            models = runner.EngineModels(worker, setup, lambda event: None)
+            todo = runner.left(cells, done, models, knobs)
+            models.load(setup)
+            other = busy()
+            if other:
+                click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
+            made: list[Run] = []
+            for run in runner.measure(models, todo, knobs, lambda: other):
+                made.append(run)
+                found.append(run)
+                out.append(run)
+                left_s = runner.time_left_s(made, todo[len(made) :]) or 0.0
+                if len(made) == 1:
+                    line.end()
+                    _ask(left_s, len(todo), yes)
+                line(len(made) / len(todo), f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s")
+                if stopped:
+                    break
+    except click.Abort:
+        stopped = stopped or [1]
+    except UsageError:
+        raise
+    except SpectuiError as error:
+        problem = None if stopped else error  # Ctrl+C stopped the loading, and the error only says that
+    finally:
+        worker.close()
+        line.end()
+    return bool(stopped), problem, found
+
+
+def _ask(left_s: float, runs: int, yes: bool) -> None:
+    """Say how long it will take, and ask if that is long. Raises UsageError where nobody can be asked, Abort on a no."""
+    from spectui.measure.progress import duration
+
+    click.echo(f"spectui: {runs} runs, about {duration(left_s)}.", err=True)
+    if left_s <= ASK_S or yes:
+        return
+    if not sys.stdin or not sys.stdin.isatty():
+        raise UsageError(f"This would take about {duration(left_s)}: add --yes, or compare fewer settings.")
+    click.confirm("Go on?", abort=True, err=True)
+
+
+def _print(summary: Summary, form: str | None, plot: Path | None) -> None:
+    from spectui.measure.report import tables
+
+    forms = {"csv": tables.as_csv, "json": tables.as_json, "markdown": tables.markdown, "seed": tables.seed_table}
+    if form is not None:
+        click.echo(forms[form](summary).rstrip("\n"))
+    else:
+        from rich.console import Console
+
+        from spectui.measure.report.terminal import show
+
+        show(summary, Console())
+    if plot is not None and summary.rows:
+        from spectui.measure.report.bench_plot import draw
+
+        draw(summary, plot)

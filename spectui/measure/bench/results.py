@@ -1,0 +1,134 @@
+"""The lines of a bench: one JSON object for each run, appended as soon as it is made, so that nothing done is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from spectui.atomic import write_atomic
+from spectui.errors import SpectuiError, UsageError
+from spectui.measure.bench.settings import Setting
+from spectui.speculation.statistics import Statistics
+
+SCHEMA = "spectui.bench/1"
+
+
+class ResultsError(SpectuiError):
+    """Results cannot be written."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One reply of one setting to one prompt: a line of the file. Times in seconds.
+
+    `target` and `draft` are the names of the files; `draft` is "" without one. `text`: a digest of the reply, and `prompt_text`
+    of the prompt. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`: the busiest
+    other process, "" on a quiet machine.
+    """
+
+    target: str
+    draft: str
+    setting: Setting
+    prompt: str
+    prompt_text: str
+    repetition: int
+    seed: int
+    predict: int
+    prompt_tokens: int
+    prompt_s: float
+    time_to_first_token_s: float | None
+    stop_reason: str
+    text: str
+    statistics: Statistics
+    wall_s: float = 0.0
+    stolen: float = 0.0
+    busy: str = ""
+    when: str = ""
+    schema: str = field(default=SCHEMA)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for two runs that are the same work."""
+        return (
+            self.target, self.draft, self.setting, self.prompt, self.prompt_text, self.repetition, self.seed, self.predict,
+        )  # fmt: skip
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second of decoding; 0 for an empty reply."""
+        return self.statistics.tokens_per_s or 0.0
+
+    def line(self) -> str:
+        """As JSON, in one line."""
+        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+
+
+def parsed(value: Mapping[str, Any]) -> Run:
+    """The run that a JSON object says. Raises KeyError, TypeError or ValueError."""
+    if value["schema"] != SCHEMA:
+        raise ValueError(value["schema"])
+    known = {each.name for each in fields(Run)}
+    kept = {name: part for name, part in value.items() if name in known}
+    setting, statistics = Setting(**value["setting"]), Statistics(**value["statistics"])
+    run = Run(**{**kept, "setting": setting, "statistics": statistics})
+    float(run.speed), int(run.repetition), float(run.stolen)
+    return run
+
+
+def read(path: Path) -> list[Run]:
+    """The runs of a file. A last line that was cut off is left out. Raises UsageError."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"The results {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} has no results of spectui bench.") from None
+    runs: list[Run] = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            runs.append(parsed(json.loads(line)))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            if number == len(lines):  # without its newline: the machine or the disk ended in the middle of it
+                break
+            raise UsageError(f"{path}, line {number}: this is no line of spectui bench: take another file.") from None
+    return runs
+
+
+class ResultsFile:
+    """Appends runs. Raises ResultsError where that fails; then the file has every run before."""
+
+    def __init__(self, path: Path, runs: Iterable[Run] = ()) -> None:
+        """`runs`: those that the file is to have at the beginning; what was cut off in it goes."""
+        self.path = path
+        text = "".join(run.line() + "\n" for run in runs)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._end = len(text.encode())
+            if not path.exists() or path.read_bytes() != text.encode():
+                write_atomic(path, text.encode(), mode=0o644)
+        except OSError as error:
+            raise ResultsError(f"The results cannot be written to {path}: {error.strerror}.") from None
+
+    def append(self, run: Run) -> None:
+        """Write the run's line, all of it or nothing."""
+        data = (run.line() + "\n").encode()
+        try:
+            with self.path.open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            self._cut()
+            raise ResultsError(f"The results cannot be written to {self.path}: {error.strerror}.") from None
+        self._end += len(data)
+
+    def _cut(self) -> None:
+        """Take back a part of a line."""
+        with suppress(OSError):
+            os.truncate(self.path, self._end)

@@ -1,0 +1,177 @@
+"""Runs a bench: each reply from cold, the repetitions interleaved, the draft alone at the end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Message
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.measure.bench.prompt_files import Prompt
+from spectui.measure.bench.results import Run
+from spectui.measure.bench.settings import Setting
+from spectui.measure.quiet import Stolen
+from spectui.speculation.records import StopReason
+
+if TYPE_CHECKING:
+    from spectui.engine.isolation.process import EngineProcess
+    from spectui.engine.session import Session
+    from spectui.engine.worker import Worker
+
+Result = TypeVar("Result")
+
+_DRAIN_S = 0.05
+"""Seconds between two looks at the events."""
+
+
+class Cell(NamedTuple):
+    """One run to be made."""
+
+    setting: Setting
+    prompt: Prompt
+    repetition: int
+
+
+class Models(Protocol):
+    """What answers prompts: llama.cpp in a thread of its own, or the toys of tests."""
+
+    target: str
+    draft: str
+
+    def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+        """A reply from cold, by the model that the setting's baseline names. Raises SpectuiError."""
+
+
+class EngineModels:
+    """A pair behind the engine's thread. It loads the draft in the target's place when its baseline is asked for."""
+
+    def __init__(self, worker: Worker | EngineProcess, setup: Setup, on_event: Callable[[Event], None]) -> None:
+        self.target = Path(setup.model or "").name
+        self.draft = Path(setup.draft).name if setup.draft else ""
+        self._worker = worker
+        self._setup = setup
+        self._on_event = on_event
+        self._loaded: Setup | None = None
+
+    def load(self, setup: Setup) -> Loaded:
+        """Load models in the place of those that are loaded. Raises SpectuiError."""
+        loaded = self._outcome(_load, setup)
+        self._loaded = setup
+        return loaded
+
+    def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+        setup = self._setup
+        if setting.baseline == "draft":
+            setup = replace(
+                setup, model=setup.draft, draft=None, gpu_layers=setup.gpu_layers_draft,
+                threads=setup.threads_draft or setup.threads, ctx_size=setup.ctx_size_draft or setup.ctx_size,
+                cache_type_k=setup.cache_type_k_draft, cache_type_v=setup.cache_type_v_draft,
+            )  # fmt: skip
+        if setup != self._loaded:
+            self.load(setup)
+        return self._outcome(_answer, setup, knobs, tuple(messages))
+
+    def _outcome(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        future = self._worker.call(function, *arguments)
+        done = False
+        while not done:
+            done = bool(wait([future], _DRAIN_S).done)
+            while self._worker.events:
+                event = self._worker.events.popleft()
+                if isinstance(event, LoadFailed):
+                    raise SpectuiError(event.message)
+                self._on_event(event)
+        return future.result()
+
+
+def _load(session: Session, setup: Setup) -> Loaded:
+    return session.load(setup)
+
+
+def _answer(session: Session, setup: Setup, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+    session.forget(setup)
+    session.knobs = knobs
+    return session.generate(messages)
+
+
+def plan(
+    baselines: Sequence[Setting], settings: Sequence[Setting], prompts: Sequence[Prompt], repetitions: int
+) -> list[Cell]:
+    """Every run in the order in which it is made.
+
+    Each repetition goes through all settings before the next begins, every second one backwards, so that a machine that slows
+    down slows all settings. The draft alone comes last, because other models are loaded for it.
+    """
+    alone = [setting for setting in baselines if setting.baseline == "draft"]
+    together = [*(setting for setting in baselines if setting.baseline != "draft"), *settings]
+    return [
+        Cell(setting, prompt, repetition)
+        for group in (list(dict.fromkeys(together)), alone)
+        for repetition in range(repetitions)
+        for prompt in prompts
+        for setting in (group if repetition % 2 == 0 else group[::-1])
+    ]
+
+
+def left(cells: Sequence[Cell], done: Sequence[Run], models: Models, knobs: Knobs) -> list[Cell]:
+    """The runs that are not among those made before."""
+    made = {run.key for run in done}
+    return [
+        cell
+        for cell in cells
+        if (
+            models.target, models.draft, cell.setting, cell.prompt.name, cell.prompt.digest, cell.repetition, knobs.seed,
+            knobs.predict,
+        ) not in made
+    ]  # fmt: skip
+
+
+def measure(models: Models, cells: Sequence[Cell], knobs: Knobs, busy: Callable[[], str] = lambda: "") -> Iterator[Run]:
+    """Make the runs. `knobs` says what no setting does. `busy` names another process that uses the machine, or nothing.
+
+    A reply that was stopped ends it, and gives no run. Raises SpectuiError.
+    """
+    for cell in cells:
+        other, stolen, began = busy(), Stolen(), perf_counter()
+        finished = models.answer(cell.setting, cell.setting.on(knobs), cell.prompt.messages)
+        if finished.reason is StopReason.CANCELLED:
+            return
+        yield Run(
+            target=models.target,
+            draft=models.draft,
+            setting=cell.setting,
+            prompt=cell.prompt.name,
+            prompt_text=cell.prompt.digest,
+            repetition=cell.repetition,
+            seed=knobs.seed,
+            predict=knobs.predict,
+            prompt_tokens=finished.prompt_tokens,
+            prompt_s=finished.prompt_s,
+            time_to_first_token_s=finished.time_to_first_token_s,
+            stop_reason=finished.reason.value,
+            text=hashlib.sha256(finished.text.encode()).hexdigest()[:16],
+            statistics=finished.statistics,
+            wall_s=perf_counter() - began,
+            stolen=stolen.share,
+            busy=other,
+            when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+
+
+def time_left_s(runs: Sequence[Run], cells: Sequence[Cell]) -> float | None:
+    """What the cells will take, from the runs made: their prompt's if there are any, else all. None without a run."""
+    if not runs:
+        return None
+    by_prompt: dict[str, list[float]] = {}
+    for run in runs:
+        by_prompt.setdefault(run.prompt, []).append(run.wall_s)
+    everything = sum(run.wall_s for run in runs) / len(runs)
+    means = {prompt: sum(seconds) / len(seconds) for prompt, seconds in by_prompt.items()}
+    return sum(means.get(cell.prompt.name, everything) for cell in cells)

@@ -1,0 +1,144 @@
+"""Settings that a bench compares, and the lists and ranges that people write for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any, Literal
+
+from spectui.config import SETTINGS, convert
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, title
+
+Baseline = Literal["", "target", "draft"]
+
+MOST_VALUES = 200
+"""Values in one list or range."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One combination of the swept knobs. `baseline`: a model alone, without any drafts."""
+
+    drafter: str = "auto"
+    policy: str = "auto"
+    draft_max: int = 16
+    draft_min: int = 0
+    p_min: float = 0.0
+    temperature: float = 0.0
+    baseline: Baseline = ""
+
+    def on(self, knobs: Knobs) -> Knobs:
+        """`knobs` with these values. Raises UsageError if they do not fit together."""
+        values = asdict(self)
+        del values["baseline"]
+        return replace(knobs, **values).checked()
+
+    @property
+    def label(self) -> str:
+        """As a person names it, in one short line."""
+        if self.baseline:
+            name = f"{self.baseline} alone"
+        elif self.policy == "fixed":
+            name = f"{self.drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
+        else:
+            name = f"{self.drafter} {self.policy} {self.draft_max}"
+        return f"{name} temp {self.temperature:g}" if self.temperature else name
+
+
+SWEPT = tuple(field.name for field in fields(Setting) if field.name != "baseline")
+"""The keys that can be lists."""
+
+
+def values(key: str, text: str, origin: str) -> list[Any]:
+    """The values that a list or a range means, each once: `4,8,16`, or `4:16` and `0:0.9:0.3` with both ends.
+
+    Raises UsageError with a sentence that names `origin`.
+    """
+    found: list[Any] = []
+    for part in text.split(","):
+        if not part.strip():
+            raise UsageError(
+                f"{origin}: {text!r} has an empty value: write a list such as 4,8,16, or a range such as 4:16:4."
+            )
+        found += _range(key, part, origin) if ":" in part else [convert(key, part.strip(), origin)]
+        if len(found) > MOST_VALUES:
+            raise UsageError(f"{origin}: {text!r} means more than {MOST_VALUES} values: take a larger step.")
+    return list(dict.fromkeys(found))
+
+
+def _range(key: str, part: str, origin: str) -> list[Any]:
+    kind = SETTINGS[key].kind
+    ends = [
+        convert(key, each.strip(), origin) if kind is str else _number(each, part, origin) for each in part.split(":")
+    ]
+    if kind is str or len(ends) not in (2, 3):
+        raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
+    first, last, step = (*ends, 1.0)[:3]
+    if last < first or step <= 0 or (len(ends) == 2 and kind is float):
+        raise UsageError(
+            f"{origin}: the range {part!r} has no values: the last is not below the first, the step above 0."
+        )
+    count = (last - first) / step + 1e-9
+    if count >= MOST_VALUES:
+        raise UsageError(f"{origin}: {part!r} means more than {MOST_VALUES} values: take a larger step.")
+    numbers = [first + number * step for number in range(int(count) + 1)]
+    return [convert(key, f"{number:.6g}", origin) for number in numbers]
+
+
+def _number(text: str, part: str, origin: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not abs(number) < 1e9:
+        raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
+    return number
+
+
+def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:
+    """Every combination that is a setting of its own, and how many were left out because draft-min is above draft-max.
+
+    A list for each key of `SWEPT`. draft-min and p-min mean nothing to the policies auto and profile, nor the knobs of drafts
+    to the drafter off: combinations that only differ in those are one.
+    """
+    found: dict[Setting, None] = {}
+    dropped = 0
+    for combination in product(*(lists[key] for key in SWEPT)):
+        setting = Setting(*combination)
+        if setting.drafter == "off":
+            setting = Setting("off", "fixed", temperature=setting.temperature, baseline="target")
+        elif setting.policy != "fixed":
+            setting = replace(setting, draft_min=0, p_min=0.0)
+        if setting.draft_min > setting.draft_max:
+            dropped += 1
+        else:
+            found[setting] = None
+    return list(found), dropped
+
+
+def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
+    """What is compared if nobody says what: auto, and a few fixed settings of the draft model (or of repetitions)."""
+    drafter, lengths, thresholds = ("model", (4, 8, 16), (0.4, 0.75)) if drafts else ("suffix", (4, 8, 16), (0.5,))
+    return [
+        setting
+        for each in temperature
+        for setting in (
+            Setting(temperature=each),
+            *(Setting(drafter, "fixed", most, 0, p_min, each) for most in lengths for p_min in thresholds),
+        )
+    ]
+
+
+def baselines(settings: Sequence[Setting], drafts: bool) -> Iterator[Setting]:
+    """The target alone, and the draft alone, at each temperature of the settings."""
+    for temperature in dict.fromkeys(setting.temperature for setting in settings):
+        yield Setting("off", "fixed", temperature=temperature, baseline="target")
+        if drafts:
+            yield Setting("off", "fixed", temperature=temperature, baseline="draft")
+
+
+def named(key: str) -> str:
+    """The knob's name in the heads of tables."""
+    return title(key)

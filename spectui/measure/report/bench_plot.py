@@ -1,0 +1,66 @@
+"""The plots of a bench: speed against draft-max, acceptance by position, speed-up by prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from spectui.measure.bench.summary import Row, Summary
+from spectui.measure.report.plots import new_figure, save_plot
+
+_MOST_LINES = 8
+"""Settings whose acceptance is drawn: the best ones."""
+
+
+def draw(summary: Summary, file: Path) -> None:
+    """Write the three plots into one file. Raises SpectuiError."""
+    figure, (speed, acceptance, prompts) = new_figure(3)
+    ranked = sorted(
+        (row for row in summary.rows if not row.setting.baseline), key=lambda row: row.gain or 0, reverse=True
+    )
+    _speed(speed, summary)
+    for row in ranked[:_MOST_LINES]:
+        shares = row.statistics.per_position
+        acceptance.plot(range(1, len(shares) + 1), shares, marker=".", label=row.setting.label)
+    acceptance.set(xlabel="position in the draft", ylabel="acceptance", ylim=(0, 1.02))
+    _prompts(prompts, summary, ranked)
+    for axes in (speed, acceptance, prompts):
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize="small")
+        axes.grid(alpha=0.3)
+    save_plot(figure, file)
+
+
+def _mean(row: Row) -> float:
+    return geometric_mean(max(cell.speed, 1e-9) for cell in row.cells.values())
+
+
+def _speed(axes: Any, summary: Summary) -> None:
+    """A line for each drafter, draft-min, p-min and temperature."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in summary.rows:
+        setting = row.setting
+        if setting.baseline == "target":
+            axes.axhline(_mean(row), color="gray", linestyle="--", label=setting.label)
+        elif not setting.baseline:
+            least = f" draft-min {setting.draft_min} p-min {setting.p_min:g}"
+            fixed = least if setting.policy == "fixed" else f" {setting.policy}"
+            heat = f" temp {setting.temperature:g}" if setting.temperature else ""
+            lines.setdefault(f"{setting.drafter}{fixed}{heat}", []).append((setting.draft_max, _mean(row)))
+    for label, points in lines.items():
+        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=label)
+    axes.set(xlabel="draft-max", ylabel="tokens per second (geometric mean over the prompts)", ylim=(0, None))
+
+
+def _prompts(axes: Any, summary: Summary, ranked: list[Row]) -> None:
+    """The best setting's speed-up on each prompt."""
+    plain = {row.setting.temperature: row for row in summary.rows if row.setting.baseline == "target"}
+    best = next((row for row in ranked if row.setting.temperature in plain and row.gains), None)
+    if best is None:
+        return
+    alone = plain[best.setting.temperature].cells
+    gains = {prompt: cell.speed / alone[prompt].speed for prompt, cell in best.cells.items() if prompt in alone}
+    axes.barh(list(gains), list(gains.values()), label=best.setting.label)
+    axes.axvline(1.0, color="gray", linestyle="--")
+    axes.set(xlabel="speed-up against the target alone", xlim=(0, None))

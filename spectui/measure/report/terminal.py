@@ -1,0 +1,29 @@
+"""The table of a bench in the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spectui.measure.bench.summary import Summary, remarks
+from spectui.measure.report.tables import LEGEND, columns, head
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Print speeds and then drafts, in two tables that fit a terminal; the best row is bold."""
+    console.print(Text(head(summary)))
+    if not summary.rows:
+        return
+    heads, rows = columns(summary)
+    speeds = len(summary.prompts) + 2
+    for chosen in ((*range(speeds), len(heads) - 1), (0, *range(speeds, len(heads) - 1))):
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for number in chosen:
+            table.add_column(Text(heads[number]), justify="right" if number else "left", no_wrap=number == 0)
+        for row, cells in zip(summary.rows, rows, strict=True):
+            table.add_row(*(Text(cells[number]) for number in chosen), style="bold green" if row.best else None)
+        console.print(table)
+        console.print()
+    for sentence in (LEGEND, *remarks(summary)):
+        console.print(Text(sentence))

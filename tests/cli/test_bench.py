@@ -1,0 +1,103 @@
+"""`spectui bench` on the demo pair."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import spectui.cli.measure.bench as bench
+from spectui.cli import root
+from spectui.measure.bench import results
+from spectui.measure.bench.results import ResultsError
+from tests.measure.bench.runs import FAST, TARGET, a_run
+
+pytestmark = pytest.mark.xdist_group("smollm2")
+
+SMALL = ("-c", "512", "-t", "1", "-n", "6", "--no-profile", "--prompts", "python", "--runs", "1")
+
+
+def run(*arguments: str | Path, **options: str) -> Result:
+    return CliRunner().invoke(root, ["bench", *map(str, arguments)], **options)
+
+
+def test_a_sweep_is_measured_kept_shown_and_gone_on_with(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    done = run(*SMALL, "--draft-max", "2,4", "--results", file)
+    assert done.exit_code == 0, done.output
+    kept = results.read(file)
+    assert [each.setting.label for each in kept] == ["target alone", "model 2/0/0.75", "model 4/0/0.75", "draft alone"]
+    assert all(each.statistics.emitted == 6 and each.setting.temperature == 0 for each in kept)
+    assert len({each.text for each in kept[:3]}) == 1
+    assert "n_drafted" in done.stdout and "target alone" in done.stdout
+    again = run(*SMALL, "--draft-max", "2,4,6", "--results", file, "--resume", "--json")
+    assert again.exit_code == 0, again.output
+    assert "1 runs" in again.stderr
+    assert results.read(file)[:4] == kept
+    assert len(json.loads(again.stdout)["runs"]) == 5
+    shown = run("--show", "--results", file, "--json")
+    assert json.loads(shown.stdout) == json.loads(again.stdout)
+
+
+def test_a_full_disk_prints_what_was_measured(tmp_path, monkeypatch):
+    append = results.ResultsFile.append
+
+    def full(self, run):
+        append(self, run)
+        if run.setting.policy == "fixed" and not run.setting.baseline:
+            raise ResultsError("The results cannot be written to x: No space left on device.")
+
+    monkeypatch.setattr(results.ResultsFile, "append", full)
+    done = run(*SMALL, "--draft-max", "2,4", "--results", tmp_path / "runs.jsonl", "--markdown")
+    assert done.exit_code == 1
+    assert "| model 2/0/0.75" in done.stdout and "model 4" not in done.stdout
+    assert done.stderr.rstrip().endswith("No space left on device.")
+
+
+def test_a_long_bench_asks_first_and_yes_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "ASK_S", -1.0)
+    file = tmp_path / "runs.jsonl"
+    done = run(*SMALL, "--draft-max", "2", "--results", file)
+    assert done.exit_code == 2
+    assert "add --yes" in done.stderr
+    assert len(results.read(file)) == 1
+    assert run(*SMALL, "--draft-max", "2", "--results", file, "--resume", "--yes").exit_code == 0
+    assert len(results.read(file)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--draft-max", "8:2"], "flag --draft-max: the range '8:2' has no values"),
+        (["--draft-max", "2", "--draft-min", "4"], "In every combination draft-min is above draft-max"),
+        (["--prompts", "python,klingon"], "There is no prompt 'klingon'"),
+        (["--prompts", "python", "-f", "x"], "not with both"),
+        (["-f", "missing.txt"], "The prompt file missing.txt cannot be read"),
+        (["--plot", "x.pdf"], "--plot writes"),
+        (["--show", "--results", "missing.jsonl"], "The results missing.jsonl cannot be read"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence_before_anything_is_measured(arguments, said):
+    done = run(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_file_of_results_is_never_overwritten(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text("mine")
+    done = run("--results", file)
+    assert done.exit_code == 2 and "exists" in done.stderr
+    assert file.read_text() == "mine"
+
+
+def test_the_plot_is_drawn_from_the_runs(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    lines = [a_run(setting, 10.0, number).line() for setting in (TARGET, FAST) for number in (0, 1)]
+    file.write_text("\n".join([*lines, ""]))
+    done = run("--show", "--results", file, "--plot", tmp_path / "plot.svg")
+    assert done.exit_code == 0, done.output
+    drawn = (tmp_path / "plot.svg").read_text()
+    assert "<svg" in drawn and drawn.count('<g id="axes_') == 3

@@ -1,0 +1,49 @@
+"""Made-up runs and models for the tests of benches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spectui.engine.events import Finished, Message
+from spectui.knobs import Knobs
+from spectui.measure.bench.results import Run
+from spectui.measure.bench.settings import Setting
+from spectui.speculation.records import StopReason
+from spectui.speculation.statistics import Statistics
+
+TARGET = Setting("off", "fixed", baseline="target")
+DRAFT = Setting("off", "fixed", baseline="draft")
+FAST = Setting("model", "fixed", 8, 0, 0.4)
+SLOW = Setting("model", "fixed", 16, 0, 0.4)
+
+
+def a_run(setting: Setting, speed: float, repetition: int = 0, prompt: str = "python", text: str = "t") -> Run:
+    """100 tokens at this speed, half of the drafted ones accepted."""
+    drafts = 0 if setting.baseline else 60
+    statistics = Statistics(
+        emitted=100, rounds=100 - drafts // 2, accepted=drafts // 2, rejected=drafts // 2, decode_s=100 / speed,
+        reached=[drafts] if drafts else [], kept=[drafts // 2] if drafts else [],
+    )  # fmt: skip
+    return Run(
+        "target.gguf", "draft.gguf", setting, prompt, "p", repetition, 1, 100, 5, 0.1, 0.2, "limit", text, statistics, 2.0
+    )  # fmt: skip
+
+
+class ToyModels:
+    """Each setting has a speed; `asked` has the settings in order. Fails, or is stopped, at a given reply."""
+
+    target, draft = "target.gguf", "draft.gguf"
+
+    def __init__(self, fails: int = -1, stops: int = -1) -> None:
+        self.asked: list[tuple[Setting, Knobs, str]] = []
+        self._fails, self._stops = fails, stops
+
+    def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+        number = len(self.asked)
+        self.asked.append((setting, knobs, messages[-1].content))
+        if number == self._fails:
+            from spectui.errors import SpectuiError
+
+            raise SpectuiError("The model failed.")
+        reason = StopReason.CANCELLED if number == self._stops else StopReason.LIMIT
+        return Finished(reason, "text", a_run(setting, 10.0).statistics, knobs, 5, 0.1, 0.2)

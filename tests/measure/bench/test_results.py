@@ -1,0 +1,56 @@
+"""The file of runs: it has every run that was made, whatever ended the bench."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from spectui.errors import UsageError
+from spectui.measure.bench.results import ResultsError, ResultsFile, read
+from tests.measure.bench.runs import FAST, TARGET, a_run
+
+
+def test_runs_come_back_as_they_were(tmp_path):
+    runs = [a_run(FAST, 20.0), a_run(TARGET, 10.0, 1)]
+    out = ResultsFile(tmp_path / "deep" / "runs.jsonl")
+    for run in runs:
+        out.append(run)
+    assert read(out.path) == runs
+
+
+def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(a_run(FAST, 20.0).line() + "\n" + a_run(FAST, 21.0, 1).line()[:50])
+    done = read(file)
+    assert len(done) == 1
+    ResultsFile(file, done).append(a_run(TARGET, 9.0))
+    assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
+
+
+@pytest.mark.parametrize("line", ["no json", "{}", "[]", "3", a_run(FAST, 1.0).line().replace("bench/1", "bench/9")])
+def test_a_damaged_line_is_named(tmp_path, line):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(line + "\n" + a_run(FAST, 20.0).line() + "\n")
+    with pytest.raises(UsageError, match="line 1"):
+        read(file)
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):
+    out = ResultsFile(tmp_path / "runs.jsonl")
+    out.append(a_run(FAST, 20.0))
+    real = Path.open
+
+    def full(self, *arguments, **options):
+        if arguments == ("ab",):
+            with real(self, "ab") as file:
+                file.write(b'{"half')
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(ResultsError, match="No space left"):
+        out.append(a_run(FAST, 20.0, 1))
+    monkeypatch.undo()
+    assert out.path.read_text() == a_run(FAST, 20.0).line() + "\n"

@@ -1,0 +1,54 @@
+"""Which runs are made, in which order, and what ends them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.measure.bench.prompt_files import built_in
+from spectui.measure.bench.runner import left, measure, plan, time_left_s
+from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, ToyModels
+
+PROMPTS = built_in(["python", "chess"], "")
+KNOBS = Knobs(seed=1, predict=8)
+CELLS = plan([TARGET, DRAFT], [FAST, SLOW], PROMPTS, 2)
+
+
+def test_repetitions_are_interleaved_and_the_draft_alone_is_last():
+    assert len(CELLS) == len(set(CELLS)) == 4 * 2 * 2
+    assert [cell.repetition for cell in CELLS[:12]] == [0] * 6 + [1] * 6
+    assert [cell.setting for cell in CELLS[:3]] == [TARGET, FAST, SLOW]
+    assert [cell.setting for cell in CELLS[6:9]] == [SLOW, FAST, TARGET]
+    assert {cell.setting for cell in CELLS[12:]} == {DRAFT}
+
+
+def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
+    models = ToyModels()
+    runs = list(measure(models, CELLS, KNOBS, lambda: "make uses 90 % of a core"))
+    assert [(run.setting, run.repetition) for run in runs] == [(cell.setting, cell.repetition) for cell in CELLS]
+    setting, knobs, asked = models.asked[1]
+    assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
+    assert asked == PROMPTS[0].messages[-1].content
+    assert {run.busy for run in runs} == {"make uses 90 % of a core"}
+
+
+def test_what_is_done_is_not_done_again():
+    runs = list(measure(ToyModels(), CELLS[:5], KNOBS))
+    assert left(CELLS, runs, ToyModels(), KNOBS) == CELLS[5:]
+    assert left(CELLS, runs, ToyModels(), Knobs(seed=2, predict=8)) == CELLS
+
+
+def test_a_failure_and_a_stop_keep_the_runs_before():
+    made = []
+    with pytest.raises(SpectuiError, match="failed"):
+        made.extend(measure(ToyModels(fails=2), CELLS, KNOBS))
+    runs = measure(ToyModels(fails=2), CELLS, KNOBS)
+    assert [next(runs).setting for _ in range(2)] == [TARGET, FAST]
+    assert len(list(measure(ToyModels(stops=3), CELLS, KNOBS))) == 3
+
+
+def test_the_time_left_is_known_from_the_first_run_on():
+    assert time_left_s([], CELLS) is None
+    (run,) = measure(ToyModels(), CELLS[:1], KNOBS)
+    assert time_left_s([run], CELLS[1:]) == pytest.approx(run.wall_s * 15)

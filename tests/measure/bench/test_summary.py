@@ -1,0 +1,83 @@
+"""Medians, spreads, gains, ties and remarks, and that every table says the same as the runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from spectui.measure.bench.results import Run, parsed
+from spectui.measure.bench.summary import remarks, summarise
+from spectui.measure.report.tables import as_csv, as_json, markdown, seed_table
+from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run
+
+
+def some(fast: tuple[float, ...] = (20.0, 22.0, 21.0), slow: tuple[float, ...] = (14.0, 15.0, 13.0)) -> list[Run]:
+    groups = {TARGET: (10.0, 10.0, 10.5), FAST: fast, SLOW: slow, DRAFT: (40.0, 41.0, 40.0)}
+    return [a_run(setting, speed, number) for setting, speeds in groups.items() for number, speed in enumerate(speeds)]
+
+
+def test_a_row_has_median_spread_and_gain_over_the_target_alone():
+    row = {row.setting: row for row in summarise(some()).rows}[FAST]
+    assert row.cells["python"].speed == pytest.approx(21.0)
+    assert row.cells["python"].spread == pytest.approx(2 / 21)
+    assert row.gain == pytest.approx(2.1)
+    assert (row.statistics.drafted, row.statistics.accepted, row.statistics.acceptance) == (180, 90, 0.5)
+
+
+def test_the_best_is_marked_and_what_overlaps_it_is_a_tie():
+    rows = {row.setting: (row.best, row.tie) for row in summarise(some()).rows}
+    assert rows == {TARGET: (False, False), FAST: (True, False), SLOW: (False, False), DRAFT: (False, False)}
+    close = summarise(some(slow=(19.0, 20.5, 19.0)))
+    assert [row.tie for row in close.rows] == [False, False, True, False]
+    assert any("Cannot be told from the best" in each and SLOW.label in each for each in remarks(close))
+
+
+def test_without_the_target_alone_nothing_is_called_a_gain():
+    assert all(row.gain is None and not row.best for row in summarise([a_run(FAST, 20.0), a_run(SLOW, 10.0)]).rows)
+
+
+def test_a_setting_that_misses_a_prompt_is_not_compared():
+    runs = [*some(), a_run(TARGET, 5.0, prompt="story"), a_run(SLOW, 5.0, prompt="story")]
+    rows = {row.setting: row for row in summarise(runs).rows}
+    assert rows[FAST].gain is None and rows[SLOW].gain == pytest.approx((1.4 * 1.0) ** 0.5)
+
+
+def test_it_says_what_makes_the_figures_doubtful():
+    assert any("One run of each" in each for each in remarks(summarise([a_run(TARGET, 10.0), a_run(FAST, 20.0)])))
+    assert any("differ by more than" in each for each in remarks(summarise(some(fast=(20.0, 30.0, 21.0)))))
+    assert any(
+        "texts differ on python" in each for each in remarks(summarise([*some(), a_run(FAST, 20.0, 3, text="u")]))
+    )
+    assert remarks(summarise(some(slow=(14.0, 14.5, 14.0)))) == []
+
+
+def test_every_figure_can_be_computed_from_the_json():
+    summary = summarise(some())
+    again = summarise([parsed(value) for value in json.loads(as_json(summary))["runs"]])
+    assert again == summary
+    assert (as_csv(again), markdown(again)) == (as_csv(summary), markdown(summary))
+
+
+def test_the_csv_has_a_line_for_each_cell():
+    lines = list(csv.DictReader(as_csv(summarise(some())).splitlines()))
+    assert len(lines) == 4
+    fast = next(line for line in lines if line["draft-max"] == "8")
+    assert (fast["tokens_per_s"], fast["slowest"], fast["fastest"], fast["speed_up"]) == ("21.0", "20.0", "22.0", "2.1")
+    assert (fast["n_drafted"], fast["n_accept"], fast["runs"]) == ("180", "90", "3")
+
+
+def test_the_seed_table_has_the_columns_of_llama_swaps_guide():
+    runs = [
+        *some(),
+        *(a_run(each, speed, prompt="typescript") for each, speed in ((TARGET, 9.0), (FAST, 12.0), (SLOW, 13.0))),
+    ]
+    lines = seed_table(summarise(runs)).splitlines()
+    assert lines[0].startswith("Baseline: 10.00 (python), 9.00 (TS)")
+    assert lines[2:] == [
+        "| draft-max | draft-min | draft-p-min | python | TS |",
+        "| --- | --- | --- | --- | --- |",
+        "| 8 | 0 | 0.4 | _21.00_ (fastest) | 12.00 |",
+        "| 16 | 0 | 0.4 | 14.00 | _13.00_ |",
+    ]
