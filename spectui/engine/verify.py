@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.near_tie import kernels_sentence
 from spectui.engine.session import Session
+from spectui.speculation.candidates import likeliest
 from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.records import Round, Token
-from spectui.speculation.sampling import likeliest, probability
+from spectui.speculation.sampling import probability
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,11 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.choice import choose
+from spectui.speculation.choice import Choice, choose_rows
 from spectui.speculation.drafters.model import Drafter
 from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.records import Candidate, Likeliest, Reason, Round, StopReason
-from spectui.speculation.sampling import likeliest, probability
 from spectui.speculation.strategy import Strategy
-
-_LIKELIEST = 5
-"""Tokens that are recorded of each row: 0.02 ms a row of 150,000 logits, and 60 bytes."""
 
 
 class Decoder:
@@ -105,7 +101,6 @@ class Decoder:
         verified_at = self._clock()
 
         choices = self._verify(rows, drafted[:sent], knobs)
-        likeliest = self._likeliest(rows, choices)
         chosen_at = self._clock()
         self.target.truncate(len(self.tokens) - 1)
 
@@ -116,7 +111,7 @@ class Decoder:
             knobs,
             drafted,
             sent,
-            [(token, self._text(token), p) for token, p in choices],
+            [(each.token, self._text(each.token), each.p) for each in choices],
             self._piece,
             draft_s=drafted_at - started,
             verify_s=verified_at - drafted_at,
@@ -124,7 +119,7 @@ class Decoder:
             seconds=self._clock() - started,
             pass_size=len(batch) + unread,
             reason=reason,
-            likeliest=likeliest,
+            likeliest=self._likeliest(choices),
             plain_s=verify(1, position) if verify.known else None,
             guessed=self.strategy.guessed,
             saved_s=sum((candidate.seconds for candidate in drafted if candidate.ahead), 0.0),
@@ -152,30 +147,25 @@ class Decoder:
             sent = policy.keep(drafted)
         return drafted, sent, self.strategy.reason(knobs, drafter, policy, drafted)
 
-    def _verify(self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs) -> list[tuple[int, float]]:
-        """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`; returns (token, p_target)."""
-        choices: list[tuple[int, float]] = []
-        for place, row in enumerate(rows):
-            token = choose(row, knobs, len(self.tokens), self.tokens)
-            choices.append((token, probability(row, token)))
-            self.tokens.append(token)
+    def _verify(self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
+        """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`."""
+        choices: list[Choice] = []
+        for place, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
+            choices.append(choice)
+            self.tokens.append(choice.token)
             self._emitted += 1
-            if self._is_end(token):
+            if self._is_end(choice.token):
                 self.reason = StopReason.EOS
                 break
-            if place < len(kept) and token != kept[place].id:
+            if place < len(kept) and choice.token != kept[place].id:
                 break
         return choices
 
-    def _likeliest(self, rows: NDArray[np.float32], choices: Sequence[tuple[int, float]]) -> Likeliest:
+    def _likeliest(self, choices: Sequence[Choice]) -> Likeliest:
         """What the target found likeliest in the rows of these choices."""
-        each = min(_LIKELIEST, rows.shape[1])
-        ids = np.empty((len(choices), each), np.int32)
-        p = np.empty((len(choices), each), np.float32)
-        for place, (row, (token, share)) in enumerate(zip(rows, choices, strict=False)):
-            ids[place] = best = likeliest(row, each)
-            p[place] = share * np.exp(row[best] - row[token])
-        return Likeliest(each, ids.tobytes(), p.tobytes(), tuple(map(self._piece, ids.ravel().tolist())))
+        ids = np.array([choice.ids for choice in choices], np.int32)
+        p = np.array([choice.shares for choice in choices], np.float32)
+        return Likeliest(ids.shape[1], ids.tobytes(), p.tobytes(), tuple(map(self._piece, ids.ravel().tolist())))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Let the draft work; if it fails, the reply goes on without it."""

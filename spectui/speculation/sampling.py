@@ -8,14 +8,13 @@ share it, and because it need not build an object for each of 150,000 tokens: a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-
-Row = NDArray[np.float32]
-"""Logits of one position: float32 [n_vocab]."""
+from spectui.speculation.candidates import Candidates, Row, likeliest
 
 PENALTY_WINDOW = 64
 """Tokens that the repeat penalty looks back at (llama.cpp's default penalty_last_n)."""
@@ -23,43 +22,19 @@ PENALTY_WINDOW = 64
 CONFIDENCE_TOKENS = 10
 """llama.cpp measures p-min on the softmax over the 10 likeliest tokens (common/speculative.cpp)."""
 
-_BLOCK = 128
-
-
-def likeliest(row: Row, k: int) -> NDArray[np.intp]:
-    """The ids of the k largest logits, largest first; equal logits in the order of their ids. [min(k, n_vocab)]
-
-    The k-th largest of the maxima of columns is no larger than the k-th largest logit, so only columns that reach it have to
-    be looked into: 0.02 ms instead of 1.5 ms for a partition of 150,000 logits. Column j of n holds the ids j, j + n,
-    j + 2n ...: taken down such columns, maxima are computed many at once.
-    """
-    n = row.shape[0]
-    if n > 4 * _BLOCK and k * 4 <= n // _BLOCK:
-        columns = n // _BLOCK
-        whole = columns * _BLOCK
-        maxima = row[:whole].reshape(_BLOCK, columns).max(axis=0)
-        bound = np.partition(maxima, -k)[-k]
-        held = (np.arange(0, whole, columns)[:, None] + np.flatnonzero(maxima >= bound)).ravel()
-        ids = np.concatenate([held, np.arange(whole, n)])
-        ids = ids[row[ids] >= bound]
-    elif k < n:
-        ids = np.flatnonzero(row >= np.partition(row, -k)[-k])
-    else:
-        ids = np.arange(n)
-    return ids[np.argsort(-row[ids], kind="stable")][:k]
-
 
 def probability(row: Row, token: int) -> float:
     """The token's probability at temperature 1 over the whole vocabulary."""
     return 1.0 / float(np.exp(row - row[token]).sum())
 
 
-def confidence(row: Row, token: int) -> float:
-    """The token's share among the 10 likeliest at temperature 1: what p-min is compared with. 0 outside those ten."""
-    best = row[likeliest(row, CONFIDENCE_TOKENS)]
-    if row[token] < best[-1]:
+def confidence(found: Candidates, token: int) -> float:
+    """The token's share among the 10 likeliest of a single row at temperature 1, or 0: what p-min is compared with."""
+    ids, best = found.ids[0, :CONFIDENCE_TOKENS].tolist(), found.logits[0, :CONFIDENCE_TOKENS].tolist()
+    if token not in ids:
         return 0.0
-    return float(1.0 / np.exp((best - row[token]).astype(np.float64)).sum())
+    own = best[ids.index(token)]
+    return 1.0 / sum(exp(logit - own) for logit in best)
 
 
 def penalised(row: Row, penalty: float, history: Sequence[int]) -> Row:
@@ -85,19 +60,31 @@ def distribution(row: Row, knobs: Knobs) -> tuple[NDArray[np.intp], NDArray[np.f
         ids = _nucleus(row, knobs.top_p)
     else:
         ids = np.arange(row.shape[0])
-    logits = row[ids].astype(np.float64)
-    top = logits.max()
+    top = row[ids].max()
+    # With top-k the share is of what top-k left, without it of everything: each sampler sees what the last one left.
+    whole = None if knobs.top_k or knobs.top_p >= 1.0 else np.exp(row - top).sum(dtype=np.float64)
+    scores = chain(row[None, ids], knobs, whole)[0]
+    left = np.isfinite(scores)
+    ids, scores = ids[left], scores[left]
+    return ids, scores - np.log(np.exp(scores).sum())
+
+
+def chain(logits: Row, knobs: Knobs, whole: float | None = None) -> NDArray[np.float64]:
+    """What top-p, min-p and temperature make of these tokens' logits: log p but for a constant for each row, -inf for none.
+
+    [rows, m] like `logits`. With top-p the logits are likeliest first, and `whole` is the sum of exp(logit - largest) that
+    top-p is a share of, where that is not the sum over these tokens.
+    """
+    scores = logits.astype(np.float64)
+    scores -= scores.max(axis=1, keepdims=True)
+    left = np.isfinite(scores)
     if knobs.top_p < 1.0:
-        share = np.exp(logits - top)
-        # With top-k the share is of what top-k left, without it of everything: each sampler sees what the last one left.
-        total = share.sum() if knobs.top_k else np.exp(row - np.float32(top)).sum(dtype=np.float64)
-        last = int(np.searchsorted(np.cumsum(share), knobs.top_p * total)) + 1
-        ids, logits = ids[:last], logits[:last]
+        share = np.exp(scores)
+        total = share.sum(axis=1, keepdims=True) if whole is None else whole
+        left[:, 1:] &= np.cumsum(share, axis=1)[:, :-1] < knobs.top_p * total
     if knobs.min_p > 0.0:
-        kept = logits >= top + np.log(knobs.min_p)
-        ids, logits = ids[kept], logits[kept]
-    logits = (logits - top) / knobs.temperature
-    return ids, logits - np.log(np.exp(logits).sum())
+        left &= scores >= np.log(knobs.min_p)
+    return np.where(left, scores / knobs.temperature, -np.inf)
 
 
 def _nucleus(row: Row, top_p: float) -> NDArray[np.intp]:

@@ -24,8 +24,9 @@ from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Setup
 from spectui.measure.traces.format import Drafts, Encoder
 from spectui.measure.traces.replies import replies
+from spectui.speculation.candidates import candidates
 from spectui.speculation.evaluator import Evaluator, feed
-from spectui.speculation.sampling import confidence
+from spectui.speculation.sampling import CONFIDENCE_TOKENS, confidence
 from tests.benchmarks.prompts import PROMPTS
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, recorded, replay
@@ -78,7 +79,7 @@ def _chain(model: Evaluator, text: list[int]) -> list[tuple[int, float]]:
     while len(chain) < _LONGEST and likely > _HOPELESS:
         row = model.evaluate([pending], 1)[0]
         pending = int(row.argmax())
-        p = round(confidence(row, pending), 3)
+        p = round(confidence(candidates(row[None], CONFIDENCE_TOKENS, totals=False), pending), 3)
         likely *= p
         chain.append((pending, p))
     return chain

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
+from spectui.speculation.candidates import candidates, likeliest
 from spectui.speculation.choice import NumericsError, choose, gumbel
-from spectui.speculation.sampling import confidence, distribution, likeliest, penalised, probability
+from spectui.speculation.sampling import confidence, distribution, penalised, probability
 
 N = 20_000
 ROW = np.array([1.0, 0.2, -0.5, 2.0, 0.0, -1.0, 1.5, 0.7], np.float32)
@@ -89,6 +90,6 @@ def test_penalty_divides_and_multiplies_and_copies():
 def test_confidence_is_the_share_among_ten():
     row = np.arange(20, dtype=np.float32)
     share = np.exp(np.arange(10.0))
-    assert confidence(row, 19) == pytest.approx(share[-1] / share.sum())
-    assert confidence(row, 3) == 0.0
+    assert confidence(candidates(row[None], 10), 19) == pytest.approx(share[-1] / share.sum())
+    assert confidence(candidates(row[None], 10), 3) == 0.0
     assert probability(row, 19) == pytest.approx(np.exp(19.0) / np.exp(np.arange(20.0)).sum())

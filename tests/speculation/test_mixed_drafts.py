@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import accumulate, islice
+from operator import mul
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.mixed import MixedDrafter
@@ -13,6 +17,7 @@ from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.value import DraftValue
+from spectui.speculation.records import Candidate
 from tests.toys import ToyModel
 
 FLAT = {1: 1.0, 2: 1.05, 16: 1.1, 32: 1.2}
@@ -83,3 +88,44 @@ def test_a_word_in_common_is_not_followed_far(common: int, drafted: int):
     suffix.prepare(prompt, lambda: False)
     proposed = MixedDrafter(suffix, None, value(CostModel(VerifyCost(FLAT)), 16)).propose(prompt, Knobs())
     assert [each.id for each in proposed] == passage[common : common + drafted]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 24), st.integers(0, 5))
+def test_running_sums_say_what_the_definition_says(seed, limit, least):
+    """Whatever was asked before: V(m) = 1 + S_1 + .. + S_m - rate * passes(m), at the best m."""
+    numbers = Random(seed)
+    costs = CostModel(VerifyCost({1: 1.0, 2: 1.3, 9: 1.6 + numbers.random()}, 1.0), DraftCost(0.2, 0.1))
+    acceptance = Acceptance()
+    running = DraftValue(costs, acceptance, 1.0 + numbers.random(), 100, limit)
+    drafted: list[Candidate] = []
+    rate = running.rate
+    for _ in range(limit):
+        by_suffix = numbers.random() < 0.3
+        drafted.append(Candidate(1, numbers.random(), "suffix" if by_suffix else "model", match=3 if by_suffix else 0))
+        running.follow(drafted)
+        survival = list(accumulate((acceptance.chance(each) for each in drafted), mul, initial=1.0))
+        tokens = list(accumulate(survival))
+        models = sum(each.source == "model" for each in drafted)
+        assert running.survival == pytest.approx(survival[-1])
+        if by_suffix:
+            rate = max(rate, tokens[-1] / (running.passes[len(drafted)] + running.drafting[models]))
+        assert running.rate == pytest.approx(rate)
+
+        def best(most: int, least: int = 0, rate: float = rate, tokens: list[float] = tokens) -> float:
+            lengths = [0, *range(max(1, least), most + 1)]
+            return max(tokens[length] - rate * running.passes[length] for length in lengths)
+
+        for most in (len(drafted), numbers.randrange(len(drafted) + 1)):
+            assert running.stop(most).value == pytest.approx(best(most))
+            assert running.stop(most, least).value == pytest.approx(best(most, least))
+        value, reached, yields, sent, reaches = 0.0, 1.0, tokens[-1], best(len(drafted)), [float("-inf")]
+        for more in range(1, limit - len(drafted) + 1):
+            value -= reached * rate * (running.drafting[models + more] - running.drafting[models + more - 1])
+            value += reached * (1 - running.expected) * sent
+            reached *= running.expected
+            yields += survival[-1]
+            sent = max(sent, yields - rate * running.passes[len(drafted) + more])
+            reaches.append(value + reached * sent)
+        assert running.extends(max(reaches) - 1e-6) == (len(reaches) > 1)
+        assert not running.extends(max(reaches) + 1e-6)
+        assert not running.extends(max(reaches) + 1e-6, rate + 0.1)

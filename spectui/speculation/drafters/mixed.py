@@ -62,13 +62,13 @@ class MixedDrafter:
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate]) -> Sequence[Candidate]:
         """What the suffix proposes next, as far as that is worth more than what the model would propose."""
         value = self._value.follow(drafted)
-        most = len(value.passes) - 1
+        most = value.limit
         repeated = self._likely(cursor, most - len(drafted))
         if self._model is None or not repeated:
             return repeated
         whole = value.after(repeated)
         stop = whole.stop(most)
-        if stop.length <= len(drafted) or stop.value < value.extension(whole.rate):
+        if stop.length <= len(drafted) or value.extends(stop.value, whole.rate):
             return ()
         return repeated[: stop.length - len(drafted)]
 

@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import Protocol
 
 from spectui.knobs import Knobs
-from spectui.speculation.choice import choose
+from spectui.speculation.candidates import Row
+from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
-from spectui.speculation.sampling import Row, confidence
 
 
 class Drafter(Protocol):
@@ -73,7 +73,7 @@ class ModelDrafter:
         while len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()
             row = model.evaluate(pending, rows=1)[0, : self._n_vocab]
-            token = choose(row, knobs, len(history), history)
-            yield Candidate(token, confidence(row, token), "model", seconds=self._clock() - started)
+            token, p = choose_draft(row, knobs, len(history), history)
+            yield Candidate(token, p, "model", seconds=self._clock() - started)
             history.append(token)
             pending = [token]

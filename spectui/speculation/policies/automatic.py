@@ -72,7 +72,7 @@ class AutoPolicy:
             return False
         if not self.costs.draft.next:
             self._asked = len(drafted) < 2  # the second one tells what a drafted token costs
-        elif value.extension() > value.stop(len(drafted)).value:
+        elif value.extends(value.stop(len(drafted)).value):
             self._asked = True
         else:
             self._asked = self._idle >= _LOOK_AGAIN and paid_for(drafted) == len(drafted) < _LOOK_LENGTH

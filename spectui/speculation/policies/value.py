@@ -8,6 +8,8 @@ the round's time in plain passes, and `rate` the tokens per plain pass that were
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 from spectui.speculation.policies.acceptance import Acceptance
@@ -28,18 +30,35 @@ class DraftValue:
 
     def __init__(self, costs: CostModel, acceptance: Acceptance, rate: float, context: int, limit: int) -> None:
         """`limit`: most tokens that may be drafted."""
-        plain = costs.verify(1, context)
-        self.passes = [costs.verify.least(length + 1, context) / plain for length in range(limit + 1)]
-        """By draft length: the time of the target's pass."""
-        first, following = costs.drafting(1) / plain, (costs.drafting(2) - costs.drafting(1)) / plain
-        self.drafting = [0.0, *(first + following * n for n in range(limit))]
-        """By number of the draft model's tokens: the time to draft them."""
         self.rate = rate
-        self.expected = acceptance.expected()
-        self._acceptance = acceptance
+        self.limit = limit
+        self._costs, self._acceptance, self._context = costs, acceptance, context
         self._survival = [1.0]
         self._tokens = [1.0]
         self._models = [0]
+
+    @cached_property
+    def passes(self) -> list[float]:
+        """By draft length: the time of the target's pass."""
+        plain = self._costs.verify(1, self._context)
+        return [self._costs.verify.least(length + 1, self._context) / plain for length in range(self.limit + 1)]
+
+    @cached_property
+    def drafting(self) -> list[float]:
+        """By number of the draft model's tokens: the time to draft them."""
+        costs, plain = self._costs, self._costs.verify(1, self._context)
+        first, following = costs.drafting(1) / plain, (costs.drafting(2) - costs.drafting(1)) / plain
+        return [0.0, *(first + following * n for n in range(self.limit))]
+
+    @cached_property
+    def expected(self) -> float:
+        """The expected acceptance of a token that the draft model has yet to draft."""
+        return self._acceptance.expected()
+
+    @cached_property
+    def _stops(self) -> list[Stop]:
+        """By what may be sent at most: the best length to send, at the present rate."""
+        return [Stop(0, 1.0 - self.rate * self.passes[0], 1.0)]
 
     @property
     def survival(self) -> float:
@@ -52,20 +71,26 @@ class DraftValue:
 
     def follow(self, drafted: Sequence[Candidate]) -> DraftValue:
         """Take in what was drafted since the last call."""
-        for candidate in drafted[len(self._survival) - 1 : len(self.passes) - 1]:
+        for candidate in drafted[len(self._survival) - 1 : self.limit]:
             self._survival.append(self._survival[-1] * self.chance(candidate))
             self._tokens.append(self._tokens[-1] + self._survival[-1])
             self._models.append(self._models[-1] + candidate.paid)
             if candidate.source == "suffix":
                 # What is cut off a repetition can be drafted again in the next round: its own rate is the one to beat.
-                self.rate = max(self.rate, self._tokens[-1] / self.time(len(self._survival) - 1))
+                self._raise(self._tokens[-1] / self.time(len(self._survival) - 1))
         return self
+
+    def _raise(self, rate: float) -> None:
+        """The rate is at least this one."""
+        if rate > self.rate:
+            self.rate = rate
+            self.__dict__.pop("_stops", None)
 
     def after(self, more: Sequence[Candidate]) -> DraftValue:
         """The value if these were drafted too; this one stays as it is."""
-        other = object.__new__(DraftValue)
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other._survival, other._tokens, other._models = self._survival[:], self._tokens[:], self._models[:]
+        other.__dict__.pop("_stops", None)
         length = len(self._survival) - 1
         return other.follow([*[more[0]] * length, *more]) if more else other
 
@@ -75,24 +100,31 @@ class DraftValue:
 
     def stop(self, most: int, least: int = 0) -> Stop:
         """The best length to send, at most `most`; 0 is a plain pass, else at least `least`. What was drafted is paid for."""
-        best = Stop(0, 1.0 - self.rate * self.passes[0], 1.0)
-        for length in range(max(1, least), min(most, len(self._survival) - 1) + 1):
-            value = self._tokens[length] - self.rate * self.passes[length]
-            if value > best.value:
-                best = Stop(length, value, self._tokens[length])
-        return best
+        stops, most = self._stops, min(most, len(self._survival) - 1)
+        if least > 1:
+            return max([stops[0], *map(self._sending, range(least, most + 1))], key=lambda stop: stop.value)
+        for length in range(len(stops), most + 1):
+            stops.append(max(stops[-1], self._sending(length), key=lambda stop: stop.value))
+        return stops[most]
 
-    def extension(self, rate: float | None = None) -> float:
-        """The best value that drafting on with the model is expected to reach, at this rate or the going one."""
-        rate = self.rate if rate is None else rate
+    def _sending(self, length: int) -> Stop:
+        return Stop(length, self._tokens[length] - self.rate * self.passes[length], self._tokens[length])
+
+    def extends(self, enough: float, rate: float | None = None) -> bool:
+        """Is drafting on with the model expected to reach more than `enough`, at this rate or the going one?"""
         begun, models = len(self._survival) - 1, self._models[-1]
-        sent = max(self._tokens[length] - rate * self.passes[length] for length in range(begun + 1))
-        return _extension(
-            self.expected, rate, self.passes[begun:], self.drafting[models:], self._survival[-1], self._tokens[-1], sent
-        )
+        if rate is None or rate == self.rate:
+            rate, sent = self.rate, self.stop(begun).value
+        else:
+            sent = max(self._tokens[length] - rate * self.passes[length] for length in range(begun + 1))
+        return _extends(
+            enough, self.expected, rate, self.passes[begun:], self.drafting[models:], self._survival[-1],
+            self._tokens[-1], sent,
+        )  # fmt: skip
 
 
-def _extension(
+def _extends(
+    enough: float,
     acceptance: float,
     rate: float,
     passes: Sequence[float],
@@ -100,21 +132,23 @@ def _extension(
     survival: float,
     tokens: float,
     sent: float,
-) -> float:
-    """The best value of drafting on, behind a draft that survives with chance `survival`, yields `tokens`, and is worth `sent`.
+) -> bool:
+    """Is drafting on worth more than `enough`, behind a draft that survives with chance `survival`, yields `tokens`, and is
+    worth `sent`?
 
     `passes`, `drafting`: by number of further tokens, in plain passes. Each of those is accepted with this acceptance, and the
     model's confidence is taken to tell the first one that is not: drafting ends there, and what was drafted before it is sent.
     """
-    value, reached, best = 0.0, 1.0, float("-inf")
+    value, reached = 0.0, 1.0
     for more in range(1, len(passes)):
         value -= reached * rate * (drafting[more] - drafting[more - 1])
         value += reached * (1.0 - acceptance) * sent
         reached *= acceptance
         tokens += survival
         sent = max(sent, tokens - rate * passes[more])
-        best = max(best, value + reached * sent)
-    return best
+        if value + reached * sent > enough:
+            return True
+    return False
 
 
 def needed_acceptance(passes: Sequence[float], drafting: Sequence[float], rate: float) -> float | None:
@@ -125,7 +159,7 @@ def needed_acceptance(passes: Sequence[float], drafting: Sequence[float], rate: 
     plain = 1.0 - rate * passes[0]
 
     def asks(acceptance: float) -> bool:
-        return _extension(acceptance, rate, passes, drafting, 1.0, 1.0, plain) > plain
+        return _extends(plain, acceptance, rate, passes, drafting, 1.0, 1.0, plain)
 
     if not asks(1.0):
         return None

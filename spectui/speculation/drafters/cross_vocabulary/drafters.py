@@ -13,7 +13,8 @@ from time import perf_counter
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.choice import choose
+from spectui.speculation.candidates import Row
+from spectui.speculation.choice import choose_draft
 from spectui.speculation.drafters.cross_vocabulary.contexts import (
     RetokenisedContext,
     TargetRetokeniser,
@@ -22,7 +23,6 @@ from spectui.speculation.drafters.cross_vocabulary.contexts import (
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
 from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
-from spectui.speculation.sampling import Row, confidence
 
 ENOUGH_SHARED = 0.9
 """From this share of the target's tokens on, the draft chooses among the shared tokens."""
@@ -87,8 +87,8 @@ class IntersectionDrafter(_TranslatingDrafter):
         pending = self._pending(tokens)
         while self._room(pending):
             row = self._map.shared(self.model.evaluate(pending, rows=1)[0])
-            token = choose(row, knobs, len(history), history)
-            yield Candidate(token, confidence(row, token), "model", seconds=perf_counter() - started)
+            token, p = choose_draft(row, knobs, len(history), history)
+            yield Candidate(token, p, "model", seconds=perf_counter() - started)
             started = perf_counter()
             history.append(token)
             same = self._map.draft_id(token)
@@ -111,8 +111,8 @@ class RetokenisingDrafter(_TranslatingDrafter):
         idle = 0
         while self._room(pending) and idle < _MOST_IDLE:
             row = vocabularies.joint(self.model.evaluate(pending, rows=1)[0])
-            joint_id = choose(row, knobs, retokeniser.position, retokeniser.history)
-            own, p = vocabularies.draft_id(joint_id), confidence(row, joint_id)
+            joint_id, p = choose_draft(row, knobs, retokeniser.position, retokeniser.history)
+            own = vocabularies.draft_id(joint_id)
             piece = vocabularies.draft.pieces[own] if own >= 0 else b""
             settled = retokeniser.write(piece, p, joint_id) if piece else [*retokeniser.rest(), (joint_id, p)]
             idle = 0 if settled else idle + 1

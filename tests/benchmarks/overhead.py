@@ -1,0 +1,198 @@
+"""What Python adds to a round, in milliseconds of processor time, where a pass takes 8 ms as on a graphics card.
+
+    python -m tests.benchmarks.overhead
+
+The two models are toys of 151,936 tokens whose passes take 8 ms and 2 ms, and .1 ms for each row, on a clock of their own.
+They have the rows of a made-up text; filling a row is not counted. Time is that of the thread, so that other processes do not
+count; a figure is the median of rounds. Parts: *choose* (the target's tokens, their probabilities, the likeliest five),
+*policy* (how long to draft, and learning), *draft* (repetitions, and choosing the draft model's tokens), *record* (the rest).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from statistics import median
+from time import thread_time
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.knobs import Knobs
+from spectui.speculation import decoder, strategy
+from spectui.speculation.drafters.mixed import MixedDrafter
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.automatic import AutoPolicy
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.fixed import FixedPolicy
+
+VOCABULARY = 151_936
+PASS_S, DRAFT_S, ROW_S = 8e-3, 2e-3, 1e-4
+_PARTS = ("choose", "policy", "draft", "record")
+_PROMPT = 200
+
+
+class Stopwatch:
+    """Processor seconds of the thread by part, each without the parts within it; and the models' clock."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys((*_PARTS, "model"), 0.0)
+        self.passes_s = 0.0
+        self._stack = ["record"]
+        self._since = thread_time()
+
+    def now(self) -> float:
+        """Seconds as the decoder sees them: those of passes, and Python's own."""
+        return self.passes_s + thread_time() - self.seconds["model"]
+
+    def switch(self, part: str | None) -> None:
+        """A part begins; None: the last one ends."""
+        now = thread_time()
+        self.seconds[self._stack[-1]] += now - self._since
+        self._since = now
+        if part is None:
+            self._stack.pop()
+        else:
+            self._stack.append(part)
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, its time counted for this part."""
+
+        def call(*args: Any, **named: Any) -> Any:
+            self.switch(part)
+            try:
+                return function(*args, **named)
+            finally:
+                self.switch(None)
+
+        return call
+
+    def lap(self) -> dict[str, float]:
+        """Milliseconds by part since the last call."""
+        self.switch("record")
+        self.switch(None)
+        found = {part: 1e3 * self.seconds[part] for part in _PARTS}
+        for part in _PARTS:
+            self.seconds[part] = 0.0
+        return found
+
+
+class Toy:
+    """A model that likes what a fixed text has next, but for the positions in `wrong`."""
+
+    n_vocab, n_ctx, chunk = VOCABULARY, 1 << 20, 512
+
+    def __init__(self, watch: Stopwatch, seconds: float, wrong: frozenset[int], rows: int = 40) -> None:
+        self.tokens: list[int] = []
+        self._watch, self._seconds, self._wrong = watch, seconds, wrong
+        self._source = np.random.default_rng(1).normal(0, 2.5, VOCABULARY + 64 * rows).astype(np.float32)
+        self._out = np.empty((rows, VOCABULARY), np.float32)
+
+    def truncate(self, length: int) -> None:
+        del self.tokens[length:]
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
+        self._watch.switch("model")
+        self._watch.passes_s += self._seconds + ROW_S * len(tokens)
+        self.tokens += tokens
+        out = self._out[:rows]
+        for row, position in zip(out, range(len(self.tokens) - rows + 1, len(self.tokens) + 1), strict=True):
+            row[:] = self._source[64 * (position % 32) :][:VOCABULARY]
+            row[text(position) + (position in self._wrong)] = 18.0
+        self._watch.switch(None)
+        return out
+
+
+def text(position: int) -> int:
+    """The token at this position: it repeats nothing."""
+    return 1000 + position * 7919 % 150_000
+
+
+@contextmanager
+def timing(watch: Stopwatch) -> Iterator[None]:
+    """Count the decoder's parts."""
+    parts = {
+        decoder.Decoder: {"_verify": "choose", "_likeliest": "choose"},
+        strategy.Strategy: {"at": "policy", "learn": "policy", "reason": "policy", "unread_rows": "policy"},
+        ModelDrafter: {"propose": "draft"},
+        MixedDrafter: {"propose": "draft"},
+        AutoPolicy: dict.fromkeys(("begin", "wants_more", "takes", "keep"), "policy"),
+        FixedPolicy: dict.fromkeys(("begin", "wants_more", "takes", "keep"), "policy"),
+    }
+    with ExitStack() as stack:
+        for owner, names in parts.items():
+            for name, part in names.items():
+                original = vars(owner).get(name)
+                if original is None:
+                    continue
+                made = _steps(watch, original) if name == "propose" else watch.timed(part, original)
+                stack.enter_context(patch.object(owner, name, made))
+        yield
+
+
+def _steps(watch: Stopwatch, propose: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """A generator whose steps are counted as drafting."""
+
+    def steps(*args: Any) -> Iterator[Any]:
+        begun = watch.timed("draft", propose)(*args)
+        step = watch.timed("draft", next)
+        while (candidate := step(begun, None)) is not None:
+            yield candidate
+
+    return steps
+
+
+def measure(knobs: Knobs, rounds: int) -> tuple[dict[str, float], float]:
+    """Median milliseconds of a round by part, and tokens per round."""
+    watch = Stopwatch()
+    numbers = np.random.default_rng(3)
+    wrong = frozenset(np.flatnonzero(numbers.random(100_000) < 0.08).tolist())
+    target, draft = Toy(watch, PASS_S, frozenset()), ModelDrafter(Toy(watch, DRAFT_S, wrong), VOCABULARY, watch.now)
+    verify = {n: PASS_S + ROW_S * n for n in (1, 2, 4, 8, 9, 16, 17)}
+    costs = CostModel(VerifyCost(verify, 1.0), DraftCost(DRAFT_S + 2 * ROW_S, DRAFT_S + ROW_S))
+    reply = decoder.Decoder(
+        target, strategy.Strategy(draft, costs, clock=watch.now), text=str, piece=str, is_end=lambda token: False,
+        cancelled=lambda: False, notice=print, clock=watch.now,
+    )  # fmt: skip
+    laps, emitted = [], 0
+    with timing(watch):
+        reply.prompt([text(position) for position in range(_PROMPT)], knobs)
+        watch.lap()
+        for round in reply.rounds(lambda: knobs):
+            laps.append(watch.lap())
+            emitted += len(round.tokens)
+            if len(laps) == rounds:
+                break
+    laps = laps[5:]
+    return {part: median(lap[part] for lap in laps) for part in _PARTS}, emitted / rounds
+
+
+SETTINGS = {
+    "plain": Knobs(drafter="off", policy="fixed"),
+    **{f"fixed {n}": Knobs(drafter="model", policy="fixed", draft_max=n, p_min=0.0) for n in (2, 4, 8, 16)},
+    "auto, at most 16": Knobs(drafter="auto", policy="auto", draft_max=16),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--temperature", type=float, nargs="+", default=[0.0, 0.8])
+    args = parser.parse_args()
+    for temperature in args.temperature:
+        print(f"\ntemperature {temperature:g}, milliseconds of Python per round\n")
+        print(f"| draft | {' | '.join(_PARTS)} | together | of 8 ms a pass | tokens per round |")
+        print("| --- " * (len(_PARTS) + 4) + "|")
+        for name, knobs in SETTINGS.items():
+            parts, tokens = measure(replace(knobs, temperature=temperature), args.rounds)
+            whole = sum(parts.values())
+            shown = " | ".join(f"{parts[part]:.2f}" for part in _PARTS)
+            print(f"| {name} | {shown} | {whole:.2f} | {100e-3 * whole / PASS_S:.0f} % | {tokens:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What is chosen from the candidates of several rows at once is what each row by itself would give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.knobs import Knobs
+from spectui.speculation.candidates import candidates
+from spectui.speculation.choice import NumericsError, choose_draft, choose_rows, gumbel
+from spectui.speculation.sampling import distribution, penalised
+
+samplers = st.builds(
+    Knobs,
+    temperature=st.sampled_from([0.0, 0.3, 0.8, 1.5]),
+    top_k=st.sampled_from([0, 1, 3, 40, 400]),
+    top_p=st.sampled_from([0.5, 0.95, 1.0]),
+    min_p=st.sampled_from([0.0, 0.05, 0.3]),
+    repeat_penalty=st.sampled_from([1.0, 1.0, 0.8, 1.3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+
+
+def random_rows(seed: int, n: int, vocabulary: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 2.5, (n, vocabulary)).astype(np.float32)
+
+
+@given(samplers, st.integers(0, 1000), st.integers(1, 10), st.sampled_from([12, 700, 12_000]))
+def test_rows_chosen_at_once_give_what_the_rule_says_of_each(knobs, seed, n, vocabulary):
+    rows, history = random_rows(seed, n, vocabulary), [3, 1, 4]
+    for row, choice in zip(rows, choose_rows(rows, knobs, history), strict=True):
+        p = np.exp(row.astype(np.float64))
+        p /= p.sum()
+        own = penalised(row, knobs.repeat_penalty, history)
+        expected = int(own.argmax())
+        if knobs.temperature > 0:
+            ids, log_p = distribution(own, knobs)
+            expected = int(ids[(log_p + gumbel(knobs.seed, len(history), ids)).argmax()])
+        assert choice.token == expected
+        assert choose_draft(row, knobs, len(history), history)[0] == expected
+        assert choice.p == pytest.approx(p[expected], rel=1e-4)
+        best = np.argsort(-row, kind="stable")[:5]
+        assert choice.ids.tolist() == best.tolist()
+        assert choice.shares == pytest.approx(p[best], rel=1e-4)
+        history.append(choice.token)
+
+
+@pytest.mark.parametrize("spread", [1.5, 2.5, 4.0])
+def test_in_a_large_vocabulary_the_probability_is_estimated_within_a_hundredth(spread):
+    rows = random_rows(5, 8, 150_037) * np.float32(spread / 2.5)
+    rows[::2, 140_000] = 12.0
+    found = candidates(rows, 40)
+    total = np.exp(rows.astype(np.float64)).sum(axis=1)
+    assert np.exp(found.log_total) == pytest.approx(total, rel=0.05)
+    p = np.exp(found.logits - found.log_total[:, None])
+    assert p == pytest.approx(np.exp(found.logits) / total[:, None], abs=0.01)
+    assert found.ids.tolist() == [np.argsort(-row, kind="stable")[:40].tolist() for row in rows]
+
+
+def test_noise_of_several_rows_is_that_of_each_position():
+    ids = np.random.default_rng(1).integers(0, 1000, (4, 7))
+    together = gumbel(9, np.arange(20, 24), ids)
+    for place, row in enumerate(ids):
+        assert together[place].tolist() == gumbel(9, 20 + place, row).tolist()
+
+
+@pytest.mark.parametrize("vocabulary", [12, 12_000, 12_001])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_without_numbers_is_refused_only_when_it_is_reached(vocabulary, bad):
+    for temperature in (0.0, 0.8):
+        rows = random_rows(1, 3, vocabulary)
+        if bad == -np.inf:
+            rows[1] = bad
+        else:
+            rows[1, -1] = bad
+        choices = choose_rows(rows, replace(Knobs(), temperature=temperature), [])
+        assert next(choices).token >= 0
+        with pytest.raises(NumericsError):
+            next(choices)
