@@ -46,7 +46,7 @@ def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setu
         return setup if name in now else _changed(setup, {role: "none"})
     gpus = [device.name for device in devices if device.kind in ("gpu", "igpu")]
     if role == "device_draft":
-        then = [] if flag_names(setup.device_draft) == [name] else [name]
+        then = [] if now == {name} else [name]
     else:
         then = [other for other in gpus if (other in now) != (other == name)]
     if not then:
