@@ -1,6 +1,6 @@
 """The plan's figures beside those that llama.cpp logs when it has loaded the model: `python -m tests.benchmarks.plan FILE...`.
 
-Each model is planned and loaded with all, half and none of its layers on the GPUs, or once where there is none. The last line
+Each model is planned and loaded with all, 12 and none of its layers on the GPUs, or once where there is none. The last line
 is the largest difference of a sum, which must be below 5 %.
 """
 
@@ -43,8 +43,8 @@ def main(files: list[str]) -> None:
     )
     worst = 0.0
     for file in files:
-        for layers in ("all", "half", "none") if list_names() else ("none",):
-            number = {"all": -2, "half": 12, "none": 0}[layers]
+        for layers in ("all", "12", "none") if list_names() else ("none",):
+            number = {"all": -2, "12": 12, "none": 0}[layers]
             for planned, logged in compare(Setup(model=file, gpu_layers=number), extra_buffers):
                 pairs = [*zip(planned[1:], logged[1:], strict=True), (planned.total, logged.total)]
                 cells = [f"{one / MIB:.0f}/{other / MIB:.0f}" for one, other in pairs]
