@@ -223,7 +223,7 @@ def _estimate(groups: Sequence[_Group], settings: Mapping[str, Any]) -> Estimate
     runs = []
     # Over a long chat the draws differ less, and take longer.
     tokens = sum(len(each.tokens) for group in groups for reply in group.replies for each in reply.rounds)
-    draws = max(3, min(DRAWS, _LONG // tokens))
+    draws = min(DRAWS, max(3, _LONG // tokens))
     for seed in range(draws if any(group.has_draft and group.draws.size for group in groups) else 1):
         decoded = [group.decode(settings, seed) for group in groups]
         runs.append(

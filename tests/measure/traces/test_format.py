@@ -101,8 +101,12 @@ def test_what_is_no_file_is_one_sentence(tmp_path: Path, name: str):
 
 def test_each_damaged_line_is_found(tmp_path: Path):
     lines = written(tmp_path / "t", chat()).read_bytes().splitlines(keepends=True)
+    seen: set[str] = set()
     for number, line in enumerate(lines[1:], 2):
         row = json.loads(line)
+        if row["type"] in seen:
+            continue
+        seen.add(row["type"])
         worse = [{**row, field: 7 if isinstance(row[field], str) else "x"} for field in row if field != "type"]
         for each in worse:
             damaged = [*lines[: number - 1], json.dumps(each).encode() + b"\n", *lines[number:]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -41,7 +42,8 @@ class TimedToy(ToyModel):
         return super().evaluate(tokens, rows)
 
 
-def chat(knobs: Knobs, drafts: bool = True, per_row: float = 0.0) -> list[Event]:
+@cache
+def chat(knobs: Knobs, drafts: bool = True, per_row: float = 0.0) -> tuple[Event, ...]:
     """What an engine says of three conversations with a pair that was just loaded."""
     clock = Clock()
     verify = VerifyCost(TABLE, 1.0, per_row)
@@ -65,7 +67,7 @@ def chat(knobs: Knobs, drafts: bool = True, per_row: float = 0.0) -> list[Event]
         rounds = list(decoder.rounds(lambda: knobs))
         events += [RoundDone(each, each.position + len(each.tokens)) for each in rounds]
         events.append(Finished(StopReason.LIMIT, "", Statistics.of(rounds), knobs, 4, 0.0, 1.0))
-    return events
+    return tuple(events)
 
 
 def speed(events: Sequence[Event]) -> float:
@@ -97,11 +99,12 @@ def test_where_all_drafts_are_recorded_the_estimate_is_what_a_real_run_takes(ask
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(room, "DRAWS", 3)
+    monkeypatch.setattr(room, "DRAWS", 1)
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_what_was_not_recorded_is_drawn_and_the_estimate_is_near(asked: Knobs):
+def test_what_was_not_recorded_is_drawn_and_the_estimate_is_near(asked: Knobs, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(room, "DRAWS", 3)
     found = what_if(chat(replace(USUAL, draft_max=2)), [whole(asked)])
     (estimate,) = found.estimates
     assert found.positions < 0.8 * found.text_positions
