@@ -19,9 +19,9 @@ from typing import Any
 from spectui.knobs import Knobs, Setup
 from tests.rpc_server import LIBRARIES, Server
 
-DELAYS_MS = ((0, 0), (50, 0), (50, 5))
-POLICIES = (Knobs(temperature=0, predict=96, drafter="model", policy="fixed", draft_max=4, p_min=0.0),
-            Knobs(temperature=0, predict=96, drafter="model"))  # fmt: skip
+DELAYS_MS = ((0, 0), (200, 20))
+POLICIES = (Knobs(temperature=0, predict=64, drafter="model", policy="fixed", draft_max=4, p_min=0.0),
+            Knobs(temperature=0, predict=64, drafter="model"))  # fmt: skip
 QUESTION = "write snake game in python"
 REPLIES = 3
 
@@ -42,8 +42,11 @@ def main(target: str, draft: str, server: str) -> None:
     """Print the table."""
     from spectui.engine.events import Message
     from spectui.engine.session import Session
+    from spectui.speculation.policies.cost_model import CostModel
+    from spectui.speculation.strategy import Strategy
 
-    setup = Setup(model=target, draft=draft, rpc=server, device="none", device_draft="RPC0", threads=1, ctx_size=1024)
+    setup = Setup(model=target, draft=draft, rpc=server, device="none", device_draft="RPC0", threads=1, ctx_size=1024,
+                  no_profile="on")  # fmt: skip
     session = Session(lambda event: None)
     session.load(setup)
     pair: Any = session._pair
@@ -58,7 +61,8 @@ def main(target: str, draft: str, server: str) -> None:
         for session.knobs in POLICIES:
             found: dict[bool, list[Any]] = {False: [], True: []}
             for go in (False, True) * REPLIES:
-                pair.strategy.model = ahead if go else ahead._drafter
+                # What passes cost is learned anew, because the delays have changed it.
+                pair.strategy = Strategy(ahead if go else ahead._drafter, CostModel())
                 pair.clear_caches()
                 found[go].append(session.generate([Message("user", QUESTION)]).statistics)
             assert len({tuple([each.emitted for each in found[go]]) for go in found}) == 1
