@@ -113,7 +113,8 @@ def _notes(found: Comparison) -> Iterator[str]:
     yield "measured: decoding with these settings against the target alone beside it, geometric mean of the prompts."
     compared = [row.divergence for row in found.rows if row.divergence is not None]
     if compared:
-        n = min(each.positions for each in compared)
+        low, high = (pick(each.positions for each in compared) for pick in (min, max))
+        n = f"{high}" if low == high else f"{low} to {high}"
         yield f"KL: of the draft from the target in nats, mean of {n} positions of {TEXT}; mapped: over the shared tokens."
     if found.scatter is not None:
         yield f"The same plain replies differed by up to {found.scatter:.0%} in speed, so speed-ups within that are ties."
