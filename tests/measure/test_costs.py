@@ -63,6 +63,17 @@ def test_the_ends_of_the_treads_are_advised() -> None:
     assert dear.sentence == "draft-max 3; no more: the cost steps at 5."
 
 
+def test_a_disturbed_pass_changes_no_advice() -> None:
+    """A draft of one token can be sent in the pass over three, where that costs less than the one over two."""
+    disturbed = stairs(5, 17, riser=1.0)
+    disturbed[2] += 0.6
+    calm, found = (
+        advise(CostModel(VerifyCost(table, 1.0), DraftCost(0.02, 0.02)), [5, 17])
+        for table in (stairs(5, 17, riser=1.0), disturbed)
+    )
+    assert found == calm
+
+
 def test_no_draft_is_advised_where_none_pays() -> None:
     costs = CostModel(VerifyCost({n: float(n) for n in SIZES}, 1.0), DraftCost(0.5, 0.5))
     found = advise(costs, [])
