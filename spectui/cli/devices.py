@@ -22,9 +22,11 @@ def command(profile: str | None, config_path: Path | None, plan: bool, **values:
     """
     from spectui.errors import UsageError
     from spectui.llama.devices import list_devices
+    from spectui.llama.rpc import add_servers
 
     setup = configuration(profile, config_path, values).setup
     if not plan:
+        add_servers(setup.rpc)
         for device in list_devices():
             click.echo(
                 f"{device.name}: {device.description} ({device.total // MIB} MiB, {device.free // MIB} MiB free)"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner, Result
 
 from spectui.cli import root
+from tests.rpc_server import LIBRARIES, Server, needs_server
 from tests.smollm2 import setup
 
 
@@ -44,3 +48,15 @@ def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:
 def test_bad_input_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
     found = said("--plan", *arguments)
     assert message in str(found.exception) + found.output
+
+
+@needs_server
+def test_the_devices_of_a_server_are_listed():
+    server = Server()
+    try:
+        libraries = {"LLAMA_CPP_LIB_PATH": str(LIBRARIES), "LD_LIBRARY_PATH": str(LIBRARIES)}
+        command = [sys.executable, "-m", "spectui", "devices", "--rpc", server.address]
+        done = subprocess.run(command, env={**os.environ, **libraries}, capture_output=True, text=True, check=False)
+    finally:
+        server.kill()
+    assert f"RPC0: {server.address} (" in done.stdout, done.stderr
