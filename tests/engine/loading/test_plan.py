@@ -142,6 +142,13 @@ def test_the_draft_is_put_on_one_card_and_the_target_around_it(cards):
     assert all(GIB <= free < GIB * 1.3 for free in left.values())
 
 
+def test_the_draft_goes_where_most_is_free_beside_the_target(cards):
+    """The first card is the larger one, and the target takes 6 GiB of it."""
+    made = simulation.plan(Setup(model="m", draft="d", device="CUDA0", gpu_layers=24), Toy(cards(FIRST, SECOND, CPU)))
+    assert [use.device for use in made.draft] == ["CUDA1"]
+    assert made.setup.device_draft == "CUDA1"
+
+
 def test_a_draft_that_is_told_where_to_go_goes_there(cards):
     made = simulation.plan(Setup(model="m", draft="d", device_draft="CUDA1"), Toy(cards(FIRST, SECOND, CPU)))
     assert [use.device for use in made.draft] == ["CUDA1"]
