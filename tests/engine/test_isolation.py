@@ -259,6 +259,6 @@ def test_a_prompt_is_computed_before_the_first_round(server: Server, engine: Cha
     events.wait(Loaded)
     engine.generate([Message("user", "one two three four five six seven eight nine ten " * 20)])
     finished = events.wait(Finished)
-    first, second = (event.round.seconds for event in events.of(RoundDone))
+    first = events.of(RoundDone)[0].round.seconds
     assert finished.prompt_tokens > 200
-    assert first < 5 * second < finished.prompt_s
+    assert first < finished.prompt_s, "a token takes less than 200"
