@@ -30,10 +30,11 @@ COMMANDS = (
     "history",
     "replay",
     "run",
+    "tune",
 )
 """Each has a module of this name here, or in the folder that `FOLDERS` names."""
 
-FOLDERS = {"bench": "measure."}
+FOLDERS = {"bench": "measure.", "tune": "measure."}
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""
