@@ -15,6 +15,7 @@ from spectui.knobs import Knobs, Setup, title
 
 FLAGS = {
     "model": "--model", "ctx_size": "--ctx-size", "gpu_layers": "--n-gpu-layers", "device": "--device", "rpc": "--rpc",
+    "numa": "--numa",
     "tensor_split": "--tensor-split", "split_mode": "--split-mode", "main_gpu": "--main-gpu", "flash_attn": "--flash-attn",
     "cache_type_k": "--cache-type-k", "cache_type_v": "--cache-type-v", "threads": "--threads", "batch": "--batch-size",
     "ubatch": "--ubatch-size", "no_repack": "--no-repack", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p",
@@ -93,7 +94,7 @@ def _drafters(knobs: Knobs, setup: Setup) -> tuple[str, ...]:
 def _expressible(key: str, value: Any) -> bool:
     if key == "threads_draft":
         return bool(value > 0)  # 0 is all cores to llama-server, and the target's number here
-    return value not in (None, "") and not (key == "no_repack" and value == "off")
+    return value not in (None, "") and not (key in ("no_repack", "numa") and value == "off")
 
 
 def _argument(flag: str, key: str, value: Any) -> tuple[str, ...]:
