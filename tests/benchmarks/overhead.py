@@ -146,8 +146,8 @@ def _steps(watch: Stopwatch, propose: Callable[..., Iterator[Any]]) -> Callable[
     return steps
 
 
-def measure(knobs: Knobs, rounds: int) -> tuple[dict[str, float], float]:
-    """Median milliseconds of a round by part, and tokens per round."""
+def measure(knobs: Knobs, rounds: int) -> tuple[dict[str, float], float, float]:
+    """Median milliseconds of a round by part, and tokens and milliseconds of passes per round."""
     watch = Stopwatch()
     numbers = np.random.default_rng(3)
     wrong = frozenset(np.flatnonzero(numbers.random(100_000) < 0.08).tolist())
@@ -162,13 +162,14 @@ def measure(knobs: Knobs, rounds: int) -> tuple[dict[str, float], float]:
     with timing(watch):
         reply.prompt([text(position) for position in range(_PROMPT)], knobs)
         watch.lap()
+        watch.passes_s = 0.0
         for round in reply.rounds(lambda: knobs):
             laps.append(watch.lap())
             emitted += len(round.tokens)
             if len(laps) == rounds:
                 break
     laps = laps[5:]
-    return {part: median(lap[part] for lap in laps) for part in _PARTS}, emitted / rounds
+    return {part: median(lap[part] for lap in laps) for part in _PARTS}, emitted / rounds, 1e3 * watch.passes_s / rounds
 
 
 SETTINGS = {
@@ -185,13 +186,14 @@ def main() -> None:
     args = parser.parse_args()
     for temperature in args.temperature:
         print(f"\ntemperature {temperature:g}, milliseconds of Python per round\n")
-        print(f"| draft | {' | '.join(_PARTS)} | together | of 8 ms a pass | tokens per round |")
-        print("| --- " * (len(_PARTS) + 4) + "|")
+        print(f"| draft | {' | '.join(_PARTS)} | together | of 8 ms | of all passes | tokens per round |")
+        print("| --- " * (len(_PARTS) + 5) + "|")
         for name, knobs in SETTINGS.items():
-            parts, tokens = measure(replace(knobs, temperature=temperature), args.rounds)
+            parts, tokens, passes_ms = measure(replace(knobs, temperature=temperature), args.rounds)
             whole = sum(parts.values())
             shown = " | ".join(f"{parts[part]:.2f}" for part in _PARTS)
-            print(f"| {name} | {shown} | {whole:.2f} | {100e-3 * whole / PASS_S:.0f} % | {tokens:.1f} |", flush=True)
+            shares = f"{0.1 * whole / PASS_S:.0f} % | {100 * whole / passes_ms:.0f} %"
+            print(f"| {name} | {shown} | {whole:.2f} | {shares} | {tokens:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
