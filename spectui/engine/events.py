@@ -99,6 +99,13 @@ class Failed(NamedTuple):
     message: str
 
 
+class ThreadsInUse(NamedTuple):
+    """The target computes with `now` of `most` threads, because other processes use the other cores."""
+
+    now: int
+    most: int
+
+
 class Notice(NamedTuple):
     """A line to show. `draft_failed`: the reply continues without the draft model."""
 
@@ -106,4 +113,4 @@ class Notice(NamedTuple):
     draft_failed: bool = False
 
 
-Event = Loading | Loaded | LoadFailed | Devices | Asked | Prompt | RoundDone | Finished | Failed | Notice
+Event = Loading | Loaded | LoadFailed | Devices | Asked | Prompt | RoundDone | ThreadsInUse | Finished | Failed | Notice

@@ -10,10 +10,11 @@ from typing import Any
 
 from spectui.engine import draft_copy, placement
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
-from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice
+from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.loading import models
 from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.replies import Replies
+from spectui.engine.thread_count import ThreadCount
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
 from spectui.knobs import Setup
@@ -72,6 +73,7 @@ class Pair:
         """"target" and "draft" -> what loading found out, in words."""
         self.replies: Replies | None = None
         """Past replies, where they are to be remembered."""
+        self._threads: ThreadCount | None = None
 
     def load(self, setup: Setup) -> None:
         """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load."""
@@ -93,6 +95,15 @@ class Pair:
         if setup.draft is not None:
             self._load_draft(setup, extra_buffers)
         self._plan(setup, extra_buffers)
+        # A number that a person has named stays.
+        self._threads = ThreadCount(placement.threads(0)) if setup.threads <= 0 and setup.threads_draft <= 0 else None
+
+    def adapt_threads(self) -> None:
+        """Between two passes: compute with as many threads as other processes leave cores."""
+        if self._threads is not None and self._threads.update():
+            for context in filter(None, (self.context, self.draft_context)):
+                context.use_threads(self._threads.now)
+            self._emit(ThreadsInUse(self._threads.now, self._threads.most))
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
         """Measure what passes cost, and create the strategy."""

@@ -133,6 +133,7 @@ class Session:
         thinking = end.endswith((b"<think>", b"<thinking>"))
 
         def fed(done: int) -> None:
+            pair.adapt_threads()
             self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, thinking))
 
         # One Knobs object for all rounds between two changes, because each round keeps it.
@@ -155,6 +156,7 @@ class Session:
                 statistics.add(round)
                 text += [token.text for token in round.tokens]
                 self._emit(RoundDone(round, len(decoder.tokens)))
+                pair.adapt_threads()
         except Exception:
             pair.clear_caches()
             raise

@@ -96,6 +96,10 @@ class Context:
         self._batch = llama.llama_batch_init(max(self.chunk, rows), 0, 1)
         self._fields = _Fields(self._batch, max(self.chunk, rows))
 
+    def use_threads(self, number: int) -> None:
+        """Compute with so many threads from the next pass on. The logits do not depend on it."""
+        llama.llama_set_n_threads(self._context, number, number)
+
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         """Append tokens; the logits after each of the last `rows`, float32 [rows, n_vocab], valid until the next call.
 

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from spectui.knobs import Setup
 from spectui.speculation.records import Reason, StopReason
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.textual_patches.key_line import FooterKey, KeyLine
 from tests.fake_engine import FakeEngine
@@ -93,3 +94,13 @@ async def answer(pilot: Pilot[None], engine: FakeEngine, reason: StopReason = St
     write_reply(engine)
     engine.finish(reason)
     await wait_until(pilot, lambda: not engine.events)
+
+
+async def streaming(pilot: Pilot[None], engine: FakeEngine) -> SidePanel:
+    """Load, and have a reply written that goes on. Returns the panel."""
+    await load(pilot, engine)
+    await ask(pilot, "Write add.")
+    write_reply(engine)
+    await wait_until(pilot, lambda: not engine.events)
+    pilot.app.screen.show_figures()
+    return pilot.app.screen.query_one(SidePanel)

@@ -6,23 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from spectui.chat.estimates import advice, payoff
 from spectui.chat.figures import Figures
 from spectui.chat.no_drafts import why_no_drafts
 from spectui.chat.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
-from spectui.llama.records import MemoryUse, ModelInfo
 from spectui.speculation.records import Reason, ReasonKind, Round
 from spectui.speculation.statistics import Statistics
-from spectui.telemetry.gpus import Gpu, joules_per_token
-from spectui.telemetry.host import Host
-from spectui.telemetry.monitor import Snapshot
 from spectui.ui.dashboard.dashboard import lines
-from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page import Page
-from spectui.ui.dashboard.panel import PAGES, SidePanel
+from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.dashboard.positions import PositionsPage, break_even, histogram
 from spectui.ui.dashboard.rounds import RoundsPage, detail, stacks
@@ -30,7 +24,7 @@ from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import Line, cells
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until, write_reply
+from tests.ui.pilot_helpers import Make, Window, ask, streaming, wait_until
 from tests.ui.screen_text import screen_text
 
 
@@ -73,15 +67,6 @@ def accepted(n: int, rejected: int = 0) -> Callable[[FakeEngine], Round]:
 
 def figures_of(rounds: list[Round], **arguments: object) -> Figures:
     return Figures(reply=Statistics.of(rounds), rounds=tuple(rounds), **arguments)  # type: ignore[arg-type]
-
-
-async def streaming(pilot: Pilot[None], engine: FakeEngine) -> SidePanel:
-    await load(pilot, engine)
-    await ask(pilot, "Write add.")
-    write_reply(engine)
-    await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen.show_figures()
-    return pilot.app.screen.query_one(SidePanel)
 
 
 # Figures
@@ -265,93 +250,6 @@ async def test_the_page_of_time_has_four_plots_with_axes_and_only_the_conversati
         assert "this reply: t/s 2.5 3.0│" in reply and "acceptance 1.0 1.0│" in reply and "2 s of decoding" in reply
         assert "1.0│" in conversation and "7 s of decoding" in conversation
         assert reply.count(" 0│") == conversation.count(" 0│") == 2
-
-
-# Machine
-
-
-async def test_the_machine_page_shows_each_gpu_and_the_host(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    engine.devices = (CPU, GPU)
-    async with app.run_test(size=(120, 40)) as pilot:
-        panel = await streaming(pilot, engine)
-        panel.show_page("machine")
-        for used in (6, 12):
-            gpu = Gpu(0, "RTX", "0000:c1:00.0", used * 10**9, 24 * 10**9, 0.87, 61.0, 210.0)
-            panel.update_telemetry(Snapshot(Host(8 * 10**9, 24 * 10**9, 0.5, 2 * 10**9), (gpu,)))
-        await wait_until(pilot, lambda: "12.0 GB of 24.0 GB" in screen_text(app))
-        seen = screen_text(app)
-        for said in ("87 %", "61 °C 210 W", "8.0 GB of 24.0 GB", "50 %", "spectui 2.0 GB"):
-            assert said in seen
-        assert app.screen.query_one(MachinePage).display
-        for said in ("fake 1.5B Q8_0, 1.9 GB", "passes of up to 16 tokens round"):
-            assert said in seen
-
-
-async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost(
-    make_app: Make, engine: FakeEngine
-) -> None:
-    app = make_app()
-    engine.devices = (CPU, GPU)
-    async with app.run_test(size=(120, 40)) as pilot:
-        panel = await streaming(pilot, engine)
-        panel.show_page("machine")
-        use = MemoryUse("CUDA0", 3 * 10**9, 10**9, 2 * 10**8)
-        panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=(use,))])
-        panel.update_figures(Figures(speed=100.0, live=True))
-        gpu = Gpu(0, "RTX", "0000:c1:00.0", 6 * 10**9, 24 * 10**9, 0.87, 61.0, 210.0, 4 * 10**9, 2 * 10**9)
-        panel.update_telemetry(Snapshot(Host(), (gpu,)))
-        await wait_until(pilot, lambda: panel.machine.size.height > 10)
-        seen = " ".join(text for line in panel.machine.build_lines() for text, _ in line)
-        for said in (
-            "spectui 4.0 GB, others 2.0 GB",
-            "CUDA0: weights 3.0 GB, cells 1.0 GB, compute 0.2 GB",
-            "2.1 J a token",
-        ):
-            assert said in " ".join(seen.split())
-        panel.update_telemetry(Snapshot(Host(), (Gpu(0, "RTX", "0000:c1:00.0", lost=True),)))
-        await wait_until(pilot, lambda: screen_text(app).count("lost") == 2)  # on the page and in the list of devices
-        assert "J a token" not in " ".join(text for line in panel.machine.build_lines() for text, _ in line)
-
-
-def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:
-    card = Gpu(0, power=200.0)
-    assert joules_per_token([card, Gpu(1, power=100.0)], 50.0) == 6.0
-    assert joules_per_token([card, Gpu(1)], 50.0) is None
-    assert joules_per_token([card, None], 50.0) is None
-    assert joules_per_token([], 50.0) is joules_per_token([card], None) is joules_per_token([card], 0.0) is None
-
-
-def looked(used: int, gpus: int = 0, reason: str = "") -> Snapshot:
-    seen = (
-        Gpu(at, "RTX", f"0000:c{at:x}:00.0", used * 10**9, 24 * 10**9, used / 24, 61.0, 210.0) for at in range(gpus)
-    )
-    return Snapshot(Host(used * 10**9, 24 * 10**9, used / 24, 2 * 10**9), tuple(seen), reason)
-
-
-@pytest.mark.parametrize("gpus", [0, 1, 2, 6, 12])
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(
-    make_app: Make, engine: FakeEngine, size: tuple[int, int], gpus: int
-) -> None:
-    engine.devices = (CPU, *(GPU._replace(name=f"CUDA{at}", id=f"0000:c{at:x}:00.0") for at in range(gpus)))
-    app = make_app()
-    async with app.run_test(size=size) as pilot:
-        panel = await streaming(pilot, engine)
-        app.screen.pages.show("machine")
-        for used in (3, 12, 24):
-            panel.update_telemetry(looked(used, gpus, "" if gpus else "no NVML: " + "because " * 8 + "so"))
-        await wait_until(pilot, lambda: "24.0 GB of 24.0 GB" in screen_text(app))
-        machine = app.screen.query_one(MachinePage)
-        page = [machine.render_line(y).text for y in range(machine.size.height)]
-        bars = sum(line.count("24.0 GB of 24.0 GB") + line.count("100 %") for line in page)
-        past = sum(line.rstrip().endswith(("▁▄█", "▂██")) for line in page)  # in one row, or the lower of two
-        if gpus < 12 or size[1] == 40:
-            assert bars == 2 * gpus + 2
-        if gpus < 3:
-            assert past == bars
-        if not gpus:
-            assert " so" in " ".join(page), "the reason is told to its end"
 
 
 # Why no drafts

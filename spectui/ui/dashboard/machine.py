@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from spectui.chat.figures import UNKNOWN, count, percent
-from spectui.engine.events import Device, ModelInfo
+from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Snapshot
 from spectui.text import printable
@@ -40,6 +40,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
         self._past: deque[Snapshot] = deque(maxlen=60 * MINUTES)
         self._devices: tuple[Device, ...] = ()
         self._models: tuple[ModelInfo, ...] = ()
+        self._threads = ThreadsInUse(0, 0)
 
     def update_telemetry(self, snapshot: Snapshot) -> None:
         """Add the monitor's reading. The same reading counts once."""
@@ -57,6 +58,12 @@ devices: **{devices}**, arrows and Space move a model to another one.
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the loaded models."""
         self._models = tuple(models)
+        if self.display:
+            self.rewrite()
+
+    def update_threads(self, threads: ThreadsInUse) -> None:
+        """Show with how many threads the target computes, where that are fewer than it could have."""
+        self._threads = threads
         if self.display:
             self.rewrite()
 
@@ -131,6 +138,12 @@ devices: **{devices}**, arrows and Space move a model to another one.
             *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
         ]  # fmt: skip
 
+    def _taken_cores(self, width: int) -> list[Line]:
+        now, most = self._threads
+        if now == most:
+            return []
+        return wrapped("threads", f"{now} of {most}: other processes are busy on the other cores", width)
+
     def _host(self, width: int, rows: int) -> list[Line]:
         hosts = [each.host for each in self._past]
         cpu = next((device for device in self._devices if device.kind == "cpu"), None)
@@ -144,6 +157,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
             *_measured("memory", now.memory_used, now.memory_total,
                        _shares((host.memory_used, host.memory_total) for host in hosts), width, rows),
             *_used("processor", now.cpu, [host.cpu for host in hosts], width, rows),
+            *self._taken_cores(width),
         ]  # fmt: skip
 
 

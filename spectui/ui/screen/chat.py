@@ -27,6 +27,7 @@ from spectui.engine.events import (
     Notice,
     Prompt,
     RoundDone,
+    ThreadsInUse,
 )
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -273,6 +274,8 @@ class ChatScreen(DirectScreen):
                 transcript.add_error(printable(message))
             case Notice(message=message):
                 transcript.add_notice(printable(message))
+            case ThreadsInUse():
+                self.panel.machine.update_threads(event)
         if isinstance(event, Loaded | Devices | LoadFailed):
             self.panel.update_devices(session.models.devices, session.setup)
         if not isinstance(event, Loading | Devices | Notice):

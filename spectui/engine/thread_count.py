@@ -1,0 +1,79 @@
+"""Use fewer threads while other processes are busy.
+
+llama.cpp's threads wait for each other at every barrier, so one thread without a core of its own slows all of them: 1.5B Q8_0
+on two cores beside one busy process wrote 2.2 tokens a second with two threads, and 8.3 with one.
+`python -m tests.benchmarks.neighbours` measures it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from math import ceil
+from time import monotonic
+from typing import NamedTuple
+
+_INTERVAL_S = 0.3
+"""How long others' use of the cores is averaged; reading it takes 0.1 ms."""
+
+_SPARE = 0.35
+"""Cores that others may use without costing a thread: the desktop, and this program's window."""
+
+_CALM = 2
+"""Intervals that others must have left more cores free before another thread is used."""
+
+
+class CpuSeconds(NamedTuple):
+    """CPU time since some moment, in seconds: of all processes on the cores that this process may use, and its own."""
+
+    all: float
+    own: float
+
+
+def read_cpu_seconds() -> CpuSeconds:
+    """The CPU time until now. What a hypervisor gave to others counts as used by others."""
+    import psutil
+
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    cores = psutil.cpu_times(percpu=True)
+    used = 0.0
+    for number, core in enumerate(cores):
+        if allowed is None or len(allowed) == len(cores) or number in allowed:
+            used += sum(core) - core.idle - getattr(core, "iowait", 0.0)
+            used -= getattr(core, "guest", 0.0) + getattr(core, "guest_nice", 0.0)  # user and nice have them too
+    own = os.times()
+    return CpuSeconds(used, own.user + own.system)
+
+
+class ThreadCount:
+    """The number of threads for the next pass, from 1 to `most`."""
+
+    def __init__(
+        self,
+        most: int,
+        cores: int | None = None,
+        read: Callable[[], CpuSeconds] = read_cpu_seconds,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`cores`: those that this process may use; by default as many as `most`. `clock`: seconds."""
+        self.most = self.now = most
+        self._cores = most if cores is None else max(most, cores)
+        self._read, self._clock = read, clock
+        self._since = clock()
+        self._before = read()
+        self._calm = 0
+
+    def update(self) -> bool:
+        """Call it between passes. Returns whether `now` has changed."""
+        seconds = self._clock() - self._since
+        if seconds < _INTERVAL_S:
+            return False
+        seen = self._read()
+        others = ((seen.all - self._before.all) - (seen.own - self._before.own)) / seconds
+        self._since, self._before = self._since + seconds, seen
+        wanted = max(1, min(self.most, self._cores - ceil(max(0.0, others - _SPARE))))
+        self._calm = self._calm + 1 if wanted > self.now else 0
+        if wanted < self.now or self._calm >= _CALM:
+            self.now, self._calm = wanted, 0
+            return True
+        return False
