@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,7 @@ def test_a_trace_that_was_cut_off_is_read_and_that_is_said(tmp_path: Path):
         ("chat", (), 2, "needs a terminal"),
         (None, ("-m", "x"), 2, "There is no flag -m"),
     ],
+    ids=count(),  # the contents have the time in them, and xdist wants the same names in every process
 )  # fmt: skip
 def test_bad_input_is_one_sentence(
     content: bytes | str | None, flags: tuple[str, ...], code: int, sentence: str, tmp_path: Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 
 import pytest
@@ -84,6 +84,7 @@ def test_drafts_at_each_position_can_be_in_it(tmp_path: Path):
         (Encoder(KNOBS).header() + b'[]\n', "damaged in line 2"),
         (Encoder(KNOBS).header() + b'{"type":"notice","message":3}\n', "damaged in line 2"),
     ],
+    ids=count(),  # the contents have the time in them, and xdist wants the same names in every process
 )  # fmt: skip
 def test_what_is_no_trace_is_one_sentence(tmp_path: Path, content: bytes, sentence: str):
     file = tmp_path / "t"
