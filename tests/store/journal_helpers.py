@@ -80,3 +80,12 @@ def last(file: Path | None = None) -> Conversation:
     conversation = library.last(file or database_file())
     assert conversation is not None
     return conversation
+
+
+def assert_set_aside(file: Path) -> None:
+    """A chat that begins with this damaged file gives a notice, and is written to a new file."""
+    journal = Journal(file)
+    exchange(journal, "one", some_rounds())
+    journal.close()
+    assert "is damaged: it is now" in journal.notices[0]
+    assert library.summaries(file)[0].title == "one"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.store import database, export, library, writer
+from spectui.store import database, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
-from tests.store.journal_helpers import SETUP, exchange, last, some_rounds, text_of, until, written
+from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
 from tests.unprivileged import unprivileged
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
@@ -45,15 +45,6 @@ def locked(file: Path) -> Iterator[None]:
     with transaction(other):
         yield
     other.close()
-
-
-def assert_set_aside(file: Path) -> None:
-    """A chat that begins with this damaged file gives a notice, and is written to a new file."""
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    journal.close()
-    assert "is damaged: it is now" in journal.notices[0]
-    assert library.summaries(file)[0].title == "one"
 
 
 def test_a_locked_database_is_written_to_once_it_is_free(file: Path) -> None:
@@ -236,12 +227,10 @@ def test_a_chat_during_which_the_database_is_damaged_is_complete(file: Path) -> 
 def test_a_file_that_is_removed_during_the_chat_is_made_again(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
-    until(lambda: library.summaries(file))
+    journal.flush()
     for path in file.parent.iterdir():
         path.unlink()
     exchange(journal, "two", some_rounds())
-    journal.flush()
-    assert library.summaries(file)
     journal.close()
     conversation = library.last(file)
     assert conversation is not None and [each.text for each in conversation.messages[::2]] == ["one", "two"]
@@ -387,96 +376,3 @@ def test_two_processes_that_meet_the_same_damage_share_one_new_file(file: Path) 
     kept = [library.open_conversation(file, each.id) for each in library.summaries(file)]
     said = sorted([message.text for message in each.messages[::2]] for each in kept)
     assert said == [[f"before {number}", f"after {number}", "last"] for number in (0, 1)]
-
-
-@pytest.mark.parametrize("change", ["DROP TABLE chunk", "ALTER TABLE message RENAME COLUMN text TO words"])
-def test_a_database_that_lacks_something_is_set_aside(file: Path, change: str) -> None:
-    written(file)
-    connection = sqlite3.connect(file)
-    connection.execute(change)
-    connection.close()
-    with pytest.raises(StoreError, match="lacks tables"):
-        library.summaries(file)
-    assert_set_aside(file)
-
-
-@pytest.mark.parametrize(
-    ("kind", "planted"),
-    [
-        ("trigger", "CREATE TRIGGER x AFTER INSERT ON message BEGIN DELETE FROM conversation; END"),
-        ("view", "CREATE VIEW x AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT * FROM n"),
-        ("table", "CREATE VIRTUAL TABLE x USING fts4(y)"),
-    ],
-)
-def test_planted_triggers_and_views_are_not_run(file: Path, kind: str, planted: str) -> None:
-    written(file)
-    connection = sqlite3.connect(file)
-    connection.execute(planted)
-    connection.close()
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    journal.close()
-    assert f"holds a {kind} that spectui did not make" in journal.notices[0]
-    with pytest.raises(StoreError, match="did not make"):
-        library.summaries(file)
-    connection = sqlite3.connect(file)
-    assert connection.execute("SELECT count(*) FROM conversation").fetchone() == (1,)
-    connection.close()
-
-
-@contextmanager
-def damaging(file: Path, table: str) -> Iterator[sqlite3.Connection]:
-    """Changes that the table's own rules would refuse."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        loose = sql.replace(" STRICT, WITHOUT", " WITHOUT").removesuffix(" STRICT")
-        set_sql = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
-        connection.execute(set_sql, (loose, table))
-        connection.execute("PRAGMA writable_schema = RESET")
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        yield connection
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(set_sql, (sql, table))
-        connection.execute("PRAGMA writable_schema = RESET")
-
-
-@pytest.mark.parametrize("value", ["x'1b5d30'", "1e999", "-1e300", "9223372036854775807", "'\x1b]0;x\x07'", "''"])
-@pytest.mark.parametrize(
-    "column",
-    [
-        "conversation.title", "conversation.created", "conversation.updated", "conversation.target", "conversation.system",
-        "conversation.head", "message.parent", "message.role", "message.text", "message.created", "reply.setup",
-        "reply.stop", "reply.prompt_tokens", "reply.prompt_s", "chunk.rounds",
-    ],
-)  # fmt: skip
-def test_values_of_another_type_are_read_as_empty_or_unknown(file: Path, column: str, value: str) -> None:
-    """A damaged or foreign file can have anything in any column; exports and lists must cope with it."""
-    written(file)
-    table, name = column.split(".")
-    with damaging(file, table) as connection:
-        connection.execute(f"UPDATE {table} SET {name} = {value}")
-    for summary in library.summaries(file):
-        conversation = library.open_conversation(file, summary.id)
-        assert "\x1b" not in export.markdown(conversation) + export.document(conversation)
-        assert all(message.role in ("user", "assistant") for message in conversation.messages)
-        assert [*library.ends(file, summary.id)] or column == "message.parent"
-
-
-def test_a_schema_that_is_not_utf_8_is_damage(file: Path) -> None:
-    """SQLite quotes it in a message that Python cannot decode: that is no sqlite3.Error, and must not end the writer."""
-    written(file)
-    content = file.read_bytes()
-    place = content.index(b"CREATE TABLE conversation")
-    file.write_bytes(content[:place] + b"\x80" + content[place + 1 :])
-    with pytest.raises(StoreError, match="are damaged"):
-        library.summaries(file)
-    assert_set_aside(file)
-
-
-def test_a_byte_that_is_not_utf_8_costs_one_character(file: Path) -> None:
-    written(file)
-    connection = connect(file)
-    connection.execute("UPDATE conversation SET title = CAST(x'61ff62' AS TEXT)")
-    connection.close()
-    assert [each.title for each in library.summaries(file)] == ["a\ufffdb"]

@@ -33,7 +33,7 @@ BROKEN_OFF = "The reply broke off here."
 
 
 class TracePlayer:
-    """Implements `protocol.Engine`. It has no thread: whoever shows it calls `advance` with the seconds that have passed.
+    """Implements `protocol.Engine`. It has no thread: the window calls `advance` with the seconds that have passed.
 
     The trace's prompts are `asked` one by one; `generate` lets the reply begin.
     """
