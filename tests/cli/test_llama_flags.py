@@ -112,7 +112,7 @@ def test_flags_that_change_the_text_are_named_apart() -> None:
         ("config show -mu x", "spectui takes no model from -mu: give its file with -m, or its repository with -hf."),
         ("chat -p hello", "There is no flag -p for spectui chat"),
         ("chat --list-devices", "There is no flag --list-devices for spectui chat"),
-        ("devices --host x", "There is no flag --host for spectui devices."),
+        ("doctor --host x", "There is no flag --host for spectui doctor."),
     ],
 )
 def test_what_cannot_be_meant_is_refused(line: str, sentence: str) -> None:

@@ -53,7 +53,7 @@ def test_a_line_for_llama_server_can_be_pasted() -> None:
         ("-n=200", "predict", "200"),
         ("--temp=0.3", "temperature", "0.3"),
         ("-ngl=7", "gpu-layers", "7"),
-        ("-ngl all", "gpu-layers", "-1"),
+        ("-ngl all", "gpu-layers", "-2"),
         ("--temp 1 --temperature 0.2", "temperature", "0.2"),
         ("-sys -ngl", "system", "-ngl"),
     ],

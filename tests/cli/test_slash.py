@@ -37,6 +37,7 @@ COMMAND_OF = {
 WITHOUT = {
     "it is a line, and how lines are typed": {"send", "newline"},
     "it is the terminal's, as Ctrl+C and Ctrl+Z": {"stop", "suspend"},
+    "it steers a replay, which is a window": {"pause", "faster", "slower", "step"},
     "it is drawing": {
         "colours", "ghosts", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.time", "page.machine",
         "page.knobs", "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",

@@ -61,6 +61,9 @@ class ToyPair:
     def select_attention(self, messages: object) -> None:
         pass
 
+    def adapt_threads(self) -> None:
+        pass
+
     def clear_caches(self) -> None:
         self.context.clear()
         self.draft_context.clear()

@@ -39,6 +39,7 @@ from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, spoken
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.screen.replay import ReplayScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
@@ -154,7 +155,7 @@ SENT = {
     **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
     **{f"ctrl+{letter}": chr(ord(letter) & 31) for letter in ascii_lowercase},
     **{f"alt+{sign}": f"\x1b{sign}" for sign in ascii_lowercase + digits},
-    **{sign: sign for sign in ascii_lowercase},
+    **{sign: sign for sign in ascii_lowercase}, "plus": "+", "minus": "-", "equals_sign": "=", "full_stop": ".",
 }  # fmt: skip
 """What xterm sends, and tmux and all who follow them: kitty's protocol is nobody's duty."""
 
@@ -216,7 +217,9 @@ PLACES: dict[type[DOMNode], Way] = {
 
 
 def test_all_that_has_keys_is_among_the_places() -> None:
-    places = {part for kind in (SpectuiApp, *PLACES) for part in kind.__mro__}
+    places = {
+        part for kind in (SpectuiApp, ReplayScreen, *PLACES) for part in kind.__mro__
+    }  # test_replay.py has its own
     assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in places]
 
 

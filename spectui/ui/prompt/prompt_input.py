@@ -86,6 +86,8 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     def remember(self, earlier: Sequence[str], keep: Callable[[str], None]) -> None:
         """Bring back the prompts of earlier chats too, and pass each prompt that is sent in this one to `keep`."""
+        for prompt in self._sent:  # before the earlier ones were read
+            keep(prompt)
         self._keep = keep
         self._sent = [*earlier, *self._sent]
 
