@@ -117,16 +117,16 @@ async def test_keys_are_answered_while_a_sent_prompt_is_kept_on_a_slow_disk(
     save = Held(Writer._save)
     monkeypatch.setattr(Writer, "_save", lambda *arguments: save(*arguments))
     async with window(journal=Journal(file)) as (app, pilot):
-        await ask(pilot, "one")
+        await ask(pilot, "kept on a slow disk")
         await wait_until(pilot, save.reading.is_set)
         await wait_until(pilot, lambda: engine.generates)
         save.go_on.set()
         await wait_until(pilot, add.reading.is_set)
         await pilot.press("x")
         assert app.screen.query_one(PromptInput).text == "x"
-        assert PromptHistory(prompts_file()).load()[-1:] != ["one"]
+        assert PromptHistory(prompts_file()).load()[-1:] != ["kept on a slow disk"]
         add.go_on.set()
-        await wait_until(pilot, lambda: PromptHistory(prompts_file()).load()[-1:] == ["one"])
+        await wait_until(pilot, lambda: PromptHistory(prompts_file()).load()[-1:] == ["kept on a slow disk"])
 
 
 async def test_the_end_of_long_thinking_is_counted_without_decoding_it_in_the_window_s_thread(
