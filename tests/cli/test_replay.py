@@ -26,7 +26,9 @@ def test_what_other_settings_would_have_given_is_a_table(tmp_path: Path):
 
 def test_the_table_can_be_computed_from_the_json(tmp_path: Path):
     file = str(written(tmp_path / "t", chat()))
-    found = json.loads(spectui("replay", file, "--what-if", "drafter=off", "--json").stdout)
+    done = spectui("replay", file, "--what-if", "drafter=off", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     row = spectui("replay", file, "--what-if", "drafter=off").stdout.decode().splitlines()[4].split()
     assert found["schema"] == "spectui.what-if/1"
     (estimate,) = found["estimates"]
