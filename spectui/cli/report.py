@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spectui.store.export import finite, statistics_table
+from spectui.store.export import finite, model_table, statistics_table
 
 if TYPE_CHECKING:
-    from spectui.engine.events import Finished, Loaded, ModelInfo
+    from spectui.engine.events import Finished, Loaded
     from spectui.speculation.records import Round
 
 SCHEMA = "spectui.run/1"
@@ -20,8 +20,8 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[
     whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
-            "model": _model(loaded.target),
-            "draft": _model(loaded.draft) if loaded.draft else None,
+            "model": model_table(loaded.target),
+            "draft": model_table(loaded.draft) if loaded.draft else None,
             "settings": {**dataclasses.asdict(loaded.setup), **dataclasses.asdict(finished.knobs)},
             "prompt_tokens": finished.prompt_tokens,
             "text": finished.text,
@@ -52,16 +52,6 @@ def summary(finished: Finished) -> str:
     if figures.guesses:
         lines.append(f"ahead     = {figures.right_guesses} of {figures.guesses} right, {figures.saved_s:.3f} s saved")
     return "\n".join(lines)
-
-
-def _model(info: ModelInfo) -> dict[str, Any]:
-    return {
-        "path": info.path,
-        "description": info.description,
-        "parameters": info.parameters,
-        "bytes": info.bytes,
-        "remark": info.remark,
-    }
 
 
 def _statistics(finished: Finished) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _LOOKED_AT = 40
 """Least number of candidates, for the sum over the vocabulary (see `candidates`)."""
 
 _TOGETHER = 4
-"""Rows that are chosen at once. What lies behind the first disagreement is looked at in vain."""
+"""Rows that are chosen at once: rows behind the first disagreement are wasted work."""
 
 
 class NumericsError(SpectuiError):
@@ -102,7 +102,7 @@ def _independent(knobs: Knobs) -> bool:
 
 
 def _pick(found: Candidates, knobs: Knobs, position: int) -> NDArray[np.intp]:
-    """The choice from the candidates of each row, of which the first stands for this position. [rows]"""
+    """The choice from the candidates of each row; the first row is for this position. [rows]"""
     tokens: NDArray[np.intp] = found.ids[:, 0].copy()
     if knobs.temperature <= 0.0:
         return tokens

@@ -10,13 +10,16 @@ import re
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import Conversation, Reply, StoredMessage
 from spectui.text import safe
+
+if TYPE_CHECKING:
+    from spectui.engine.events import ModelInfo
 
 SCHEMA = "spectui.conversation/1"
 
@@ -72,6 +75,17 @@ def statistics_table(figures: Statistics) -> dict[str, Any]:
              "per_position", "decode_s", "tokens_per_s", "draft_s", "verify_s", "choose_s",
              "guesses", "right_guesses", "saved_s")  # fmt: skip
     return {name: getattr(figures, name) for name in names}
+
+
+def model_table(info: ModelInfo) -> dict[str, Any]:
+    """A loaded model by name, for JSON."""
+    return {
+        "path": info.path,
+        "description": info.description,
+        "parameters": info.parameters,
+        "bytes": info.bytes,
+        "remark": info.remark,
+    }
 
 
 def finite(value: Any) -> Any:

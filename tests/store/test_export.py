@@ -46,7 +46,7 @@ def test_json_has_origins_and_figures(conversation: Conversation) -> None:
     "name",
     [
         "../x.md",
-        "/tmp/x.md",
+        "/nowhere/x.md",
         "a/b.md",
         "a\\b.md",
         "..",

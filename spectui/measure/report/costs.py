@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectui.engine.events import Loaded, ModelInfo
+from spectui.engine.events import Loaded
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
 from spectui.measure.report.plots import new_figure, save_plot
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
-from spectui.store.export import finite
+from spectui.store.export import finite, model_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -193,8 +193,8 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
     whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
-            "model": _model(loaded.target),
-            "draft": _model(loaded.draft) if loaded.draft else None,
+            "model": model_table(loaded.target),
+            "draft": model_table(loaded.draft) if loaded.draft else None,
             "settings": dataclasses.asdict(loaded.setup),
             "busy": busy,
             "stolen": stolen,
@@ -214,16 +214,6 @@ def _cell(cell: Passes) -> dict[str, Any]:
         for n, median in cell.medians.items()
     ]
     return {"model": cell.model, "context": cell.context, "sizes": sizes}
-
-
-def _model(info: ModelInfo) -> dict[str, Any]:
-    return {
-        "path": info.path,
-        "description": info.description,
-        "parameters": info.parameters,
-        "bytes": info.bytes,
-        "remark": info.remark,
-    }
 
 
 def draw(loaded: Loaded, found: Measurement) -> Figure:
