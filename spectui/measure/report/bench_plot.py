@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 from spectui.measure.bench.summary import Row, Summary
+from spectui.measure.report.bench_chart import speed_chart
 from spectui.measure.report.plots import new_figure, save_plot
 
 _MOST_LINES = 8
@@ -32,25 +32,14 @@ def draw(summary: Summary, file: Path) -> None:
     save_plot(figure, file)
 
 
-def _mean(row: Row) -> float:
-    return geometric_mean(max(cell.speed, 1e-9) for cell in row.cells.values())
-
-
 def _speed(axes: Any, summary: Summary) -> None:
-    """A line for each drafter, draft-min, p-min and temperature."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for row in summary.rows:
-        setting = row.setting
-        if setting.baseline == "target":
-            axes.axhline(_mean(row), color="gray", linestyle="--", label=setting.label)
-        elif not setting.baseline:
-            least = f" draft-min {setting.draft_min} p-min {setting.p_min:g}"
-            fixed = least if setting.policy == "fixed" else f" {setting.policy}"
-            heat = f" temp {setting.temperature:g}" if setting.temperature else ""
-            lines.setdefault(f"{setting.drafter}{fixed}{heat}", []).append((setting.draft_max, _mean(row)))
-    for label, points in lines.items():
-        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=label)
-    axes.set(xlabel="draft-max", ylabel="tokens per second (geometric mean over the prompts)", ylim=(0, None))
+    chart = speed_chart(summary)
+    for line in chart.lines:
+        if line.level:
+            axes.axhline(line.points[0][1], color="gray", linestyle="--", label=line.label)
+        else:
+            axes.plot(*zip(*line.points, strict=True), marker="o", label=line.label)
+    axes.set(xlabel=chart.x, ylabel=chart.y, ylim=(0, None))
 
 
 def _prompts(axes: Any, summary: Summary, ranked: list[Row]) -> None:

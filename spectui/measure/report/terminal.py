@@ -1,4 +1,4 @@
-"""The table of a bench in the terminal."""
+"""The table of a bench in the terminal, and its plot."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.measure.bench.summary import Summary, remarks
+from spectui.measure.report.bench_chart import speed_chart
+from spectui.measure.report.chart import draw
 from spectui.measure.report.tables import LEGEND, columns, head
+
+PLOT_WIDTH, PLOT_HEIGHT = 100, 16
+COLOURS = ("bright_black", "cyan", "yellow", "green", "magenta", "blue", "red")
+"""Of the lines, the first of which is the target alone."""
 
 
 def show(summary: Summary, console: Console) -> None:
-    """Print speeds and then drafts, in two tables that fit a terminal; the best row is bold."""
+    """Print speeds and then drafts, in two tables that fit a terminal; the best row is bold. On a terminal a plot follows, if
+    a draft-max was swept."""
     console.print(Text(head(summary)))
     if not summary.rows:
         return
@@ -25,5 +32,18 @@ def show(summary: Summary, console: Console) -> None:
             table.add_row(*(Text(cells[number]) for number in chosen), style="bold green" if row.best else None)
         console.print(table)
         console.print()
+    if console.is_terminal:
+        _show_plot(summary, console)
     for sentence in (LEGEND, *remarks(summary)):
         console.print(Text(sentence))
+
+
+def _show_plot(summary: Summary, console: Console) -> None:
+    chart = speed_chart(summary)
+    rows = draw(chart, min(console.width, PLOT_WIDTH), PLOT_HEIGHT) if chart.worth_drawing else []
+    for row in rows:
+        console.print(
+            Text.assemble(*((text, "" if line is None else COLOURS[line % len(COLOURS)]) for text, line in row))
+        )
+    if rows:
+        console.print()

@@ -1,0 +1,35 @@
+"""Speed against draft-max: the lines of a bench's plots, for files and for the terminal."""
+
+from __future__ import annotations
+
+from statistics import geometric_mean
+
+from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.summary import Row, Summary
+from spectui.measure.report.chart import Chart, ChartLine
+
+
+def speed_chart(summary: Summary) -> Chart:
+    """A line for each drafter, draft-min, p-min and temperature; the target alone is a level."""
+    levels: list[ChartLine] = []
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in summary.rows:
+        setting, speed = row.setting, _mean(row)
+        if setting.baseline == "target":
+            levels.append(ChartLine(setting.label, ((0, speed),), level=True))
+        elif not setting.baseline:
+            lines.setdefault(line_label(setting), []).append((setting.draft_max, speed))
+    drawn = [ChartLine(label, tuple(sorted(points))) for label, points in lines.items()]
+    return Chart("draft-max", "tokens per second (geometric mean over the prompts)", (*levels, *drawn))
+
+
+def line_label(setting: Setting) -> str:
+    """The setting but for its draft-max."""
+    least = f" draft-min {setting.draft_min} p-min {setting.p_min:g}"
+    fixed = least if setting.policy == "fixed" else f" {setting.policy}"
+    heat = f" temp {setting.temperature:g}" if setting.temperature else ""
+    return f"{setting.drafter}{fixed}{heat}"
+
+
+def _mean(row: Row) -> float:
+    return geometric_mean(max(cell.speed, 1e-9) for cell in row.cells.values())
