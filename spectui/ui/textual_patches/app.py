@@ -1,13 +1,19 @@
-"""An app on `TerminalDriver`, which skips frames while the terminal takes no output."""
+"""An app on `TerminalDriver`, which skips frames while the terminal takes no output, and whose end is not an error."""
 
 from __future__ import annotations
 
 import sys
 
 from rich.console import RenderableType
-from textual.app import App
+from textual.app import App, ScreenStackError
+from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.widget import MountError
+from textual.worker import WorkerFailed
+
+_NO_WIDGET = NoMatches, MountError, ScreenStackError
+"""What is raised where a widget is looked for, or a parent of a new one, that is gone."""
 
 
 class TerminalApp(App[None]):
@@ -27,3 +33,12 @@ class TerminalApp(App[None]):
         drops_frame = getattr(self._driver, "drops_frame", None)
         if drops_frame is None or not drops_frame():
             super()._display(screen, renderable)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End with a traceback, unless the app ends anyway and a handler or worker came after its widgets were gone.
+
+        Textual removes the widgets of a screen before it cancels the screen's workers and its last messages.
+        """
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if not (self._exit and isinstance(cause, _NO_WIDGET)):
+            super()._handle_exception(error)
