@@ -52,11 +52,13 @@ def command(
     The target is loaded once and the drafts one after the other; each answers the same prompts, beside plain decoding. Ctrl+C
     ends it and prints what there is.
     """
-    from spectui.cli.run import outcome, stopping
+    from spectui.cli.measure.keeping import measure_keeping
+    from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
+    from spectui.engine.isolation.process import EngineProcess, needs_process
     from spectui.engine.worker import Worker
     from spectui.gguf_files.check import check_file
-    from spectui.measure.compare import KINDS, chosen_kinds, compare
+    from spectui.measure.compare import KINDS, Comparison, chosen_kinds, compare
     from spectui.measure.progress import ProgressLine
     from spectui.measure.quiet import busy
     from spectui.measure.report import compare as report
@@ -73,23 +75,27 @@ def command(
         named.append(setup.draft)  # one of a profile is no part of this command
     knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
     line = ProgressLine(60 * minutes)
-    worker = Worker()
+    worker = EngineProcess(servers=setup.rpc) if needs_process(setup) else Worker()
     try:
         other = busy()
         if other:
             click.echo(f"spectui: The machine is busy ({other}), so passes may take longer than they need.", err=True)
         with stopping(worker.stop) as stopped:
-            future = worker.call(
-                lambda session: compare(session, setup, named, knobs, chosen, tokens, 60 * minutes, line)
-            )
-            found = outcome(worker, future, lambda event: None)
+            asked = (setup, named, knobs, chosen, tokens, 60 * minutes)
+            found, problem = measure_keeping(worker, compare, asked, Comparison(), line)
     finally:
         worker.close()
         line.end()
+    if problem is not None:
+        if not any(row.replies for row in found.rows):
+            raise problem
+        found.stopped = True
     if as_json:
         click.echo(json.dumps(report.json_object(found, setup, other), ensure_ascii=False))
     else:
         for text in report.text_lines(found):
             click.echo(text)
+    if problem is not None and not stopped:
+        raise problem
     if stopped:
         ctx.exit(INTERRUPTED)

@@ -58,10 +58,13 @@ def command(
     Passes over 1 to 32 tokens are measured at several context lengths, for both models; the sizes at which the cost steps are
     marked. Ctrl+C ends the measurement and prints what there is.
     """
+    from spectui.cli.measure.keeping import measure_keeping
     from spectui.cli.run import Printer, outcome, stopping
     from spectui.engine.demo import default_setup
+    from spectui.engine.isolation.process import EngineProcess, needs_process
+    from spectui.engine.session import Session
     from spectui.engine.worker import Worker
-    from spectui.measure.costs import measure
+    from spectui.measure.costs import Measurement, measure
     from spectui.measure.progress import ProgressLine
     from spectui.measure.quiet import Stolen, busy
     from spectui.measure.report import costs as report
@@ -76,10 +79,10 @@ def command(
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     printer, line = Printer(text=False, colours=False), ProgressLine(60 * minutes)
-    worker = Worker()
+    worker = EngineProcess(servers=setup.rpc) if needs_process(setup) else Worker()
     try:
         with stopping(worker.stop) as stopped:
-            loaded = outcome(worker, worker.call(lambda session: session.load(setup)), printer)
+            loaded = outcome(worker, worker.call(Session.load, setup), printer)
             other, stolen = busy(), Stolen()
             if other:
                 click.echo(
@@ -87,8 +90,8 @@ def command(
                 )
             if stopped:
                 ctx.exit(INTERRUPTED)
-            future = worker.call(lambda session: measure(session, lengths, repetitions, 60 * minutes, line))
-            found = outcome(worker, future, printer)
+            asked = (lengths, repetitions, 60 * minutes)
+            found, problem = measure_keeping(worker, measure, asked, Measurement(), line, printer)
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
@@ -97,6 +100,11 @@ def command(
         worker.close()
         printer.end()
         line.end()
+    if problem is not None:
+        found.drop_empty()
+        if not found.cells:
+            raise problem
+        found.stopped = True
     if as_json:
         click.echo(json.dumps(report.json_object(loaded, found, other, stolen.share), ensure_ascii=False))
     else:
@@ -106,6 +114,8 @@ def command(
             click.echo(f"Meanwhile {stolen} of the cores' time away, so the same command may print other figures.")
     if plot_file is not None and found.cells:
         report.plot(loaded, found, plot_file)
+    if problem is not None and not stopped:
+        raise problem
     if stopped:
         ctx.exit(INTERRUPTED)
 

@@ -106,6 +106,14 @@ class ThreadsInUse(NamedTuple):
     most: int
 
 
+class Measuring(NamedTuple):
+    """Progress of a measurement in a process of its own. `done`: 0..1. `found`: everything that is measured until now."""
+
+    done: float
+    what: str
+    found: object
+
+
 class Notice(NamedTuple):
     """A line to show. `draft_failed`: the reply continues without the draft model."""
 
@@ -113,4 +121,17 @@ class Notice(NamedTuple):
     draft_failed: bool = False
 
 
-Event = Loading | Loaded | LoadFailed | Devices | Asked | Prompt | RoundDone | ThreadsInUse | Finished | Failed | Notice
+Event = (
+    Loading
+    | Loaded
+    | LoadFailed
+    | Devices
+    | Asked
+    | Prompt
+    | RoundDone
+    | ThreadsInUse
+    | Finished
+    | Failed
+    | Measuring
+    | Notice
+)

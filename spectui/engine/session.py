@@ -193,6 +193,11 @@ class Session:
         """The draft model's context; None without one."""
         return self._pair.draft_context if self._pair is not None else None
 
+    @property
+    def emit(self) -> Callable[[Event], None]:
+        """Who is told the events now."""
+        return self._emit
+
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
         """Pass the events to another listener within the block."""

@@ -232,13 +232,15 @@ def compare(
     seconds: float = float("inf"),
     progress: Progress = lambda done, what: None,
     positions: int | None = None,
+    found: Comparison | None = None,
 ) -> Comparison:
     """Compare these drafts for the set-up's target, for at most so many seconds (a reply that has begun is finished).
 
-    `session.stop` ends it; what was measured until then is returned. A draft that fails is a row with its sentence. Raises
-    SpectuiError if the target cannot be loaded.
+    `session.stop` ends it; what was measured until then is returned. A draft that fails is a row with its sentence. `found`
+    is filled and returned. Raises SpectuiError if the target cannot be loaded.
     """
-    found = Comparison(knobs=knobs, kinds=tuple(kinds))
+    found = Comparison() if found is None else found
+    found.knobs, found.kinds = knobs, tuple(kinds)
     run = _Run(session, found, tokens, seconds, progress)
     run.steps = 2 * len(kinds) + 1 + len(drafts) * (3 * len(kinds) + 2)
     alone = replace(setup, draft=None, remember="off")

@@ -104,6 +104,10 @@ class Measurement:
         """The passes of a model at this context length, or at the shortest that was measured."""
         return next((each for each in self.cells if each.model == model and context in (None, each.context)), None)
 
+    def drop_empty(self) -> None:
+        """Drop the cell of which nothing was measured before the measurement ended."""
+        self.cells = [cell for cell in self.cells if cell.seconds.get(1)]
+
     def costs(self, at_load: CostSnapshot | None = None) -> CostModel:
         """The same in the policies' terms, for the shortest context.
 
@@ -124,12 +128,14 @@ def measure(
     repetitions: int = REPETITIONS,
     seconds: float = float("inf"),
     progress: Progress = lambda done, what: None,
+    found: Measurement | None = None,
 ) -> Measurement:
     """Measure the loaded pair for at most so many seconds. `session.stop` ends it; what was measured until then is returned.
 
     Contexts that do not fit are left out. Behind a long text the target has the attention that a chat with such a text has.
+    `found` is filled and returned.
     """
-    found = Measurement()
+    found = Measurement() if found is None else found
     draft = session.draft_context
     roles: list[Role] = ["target"] if draft is None else ["target", "draft"]
     plan = [(role, context) for context in sorted(set(contexts)) for role in roles]
@@ -158,7 +164,7 @@ def measure(
     except Interrupted:
         found.stopped = True
     finally:
-        found.cells = [cell for cell in found.cells if cell.seconds.get(1)]
+        found.drop_empty()
         for used in (session.target_context, draft):
             if used is not None:
                 used.truncate(0)

@@ -84,6 +84,7 @@ def command(
     worker = EngineProcess(base, servers=setup.rpc) if needs_process(setup) else Worker(base)
     line = ProgressLine(60 * minutes)
     stopped: list[int] = []
+    problems: list[SpectuiError] = []
     try:
         with stopping(worker.stop) as stopped:
             models = EngineModels(worker, setup, lambda event: None)
@@ -94,16 +95,26 @@ def command(
             def measure(setting: Any, prompt: str, tokens: int) -> Reply:
                 began = perf_counter()
                 knobs = replace(setting, temperature=temperature).on(replace(base, predict=tokens))
-                finished = models.answer(setting, knobs, messages[prompt])
+                try:
+                    finished = models.answer(setting, knobs, messages[prompt])
+                except SpectuiError as error:
+                    problems.append(error)
+                    return Reply(0.0, perf_counter() - began)
                 whole = finished.reason is not StopReason.CANCELLED
                 return Reply((finished.statistics.tokens_per_s or 0.0) if whole else 0.0, perf_counter() - began)
 
-            search = Search(measure, list(messages), predict, 60 * minutes, perf_counter, line, lambda: bool(stopped))
+            search = Search(measure, list(messages), predict, 60 * minutes, perf_counter, line,
+                            lambda: bool(stopped or problems))  # fmt: skip
             found = search.run(candidates(setup.draft is not None))
-    except SpectuiError:
+    except SpectuiError as error:
         if stopped:
             ctx.exit(INTERRUPTED)
-        raise
+        if not problems:
+            raise
+        if search.plain_and_auto:
+            plain, auto = search.plain_and_auto
+            click.echo(f"Until then plain decoding had {plain:.1f} tokens per second and auto {auto:.1f}.")
+        raise problems[0] from error
     finally:
         worker.close()
         line.end()
@@ -130,5 +141,7 @@ def command(
         file = config_path or paths.config_file()
         ProfileFile(file).save(save, tuned)
         click.echo(f"spectui: Profile {save} in {file}: {flags(found.best)}.", err=True)
+    if problems and not stopped:
+        raise problems[0]
     if stopped:
         ctx.exit(INTERRUPTED)

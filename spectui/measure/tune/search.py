@@ -119,6 +119,8 @@ class Search:
     progress: Callable[[float, str], None] = lambda done, what: None
     stopped: Callable[[], bool] = lambda: False
     replies: int = 0
+    plain_and_auto: tuple[float, float] | None = None
+    """Their tokens per second at the beginning."""
     _scores: dict[Setting, float] = field(default_factory=dict)
 
     def run(self, settings: Sequence[Setting]) -> Tuned:
@@ -128,7 +130,8 @@ class Search:
         self._repeat([PLAIN, AUTO], finals, inf)
         if not finals[AUTO]:
             raise SpectuiError("The time was up before plain decoding and auto were measured: give more --minutes.")
-        plain = exp(finals[PLAIN][0])
+        plain, auto = exp(finals[PLAIN][0]), exp(finals[AUTO][0])
+        self.plain_and_auto = plain, auto
         alive, tried = self._halve(list(settings), plain), set(settings)
         tried |= self._climb(alive)
         order = sorted(self._scores, key=lambda each: -self._scores[each]) or alive

@@ -1,0 +1,72 @@
+"""Measures in the engine, and keeps what was measured if that fails half-way.
+
+Where a device can end the process, the engine has one of its own, which sends what it has measured as it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from spectui.cli.run import outcome
+from spectui.engine.events import Event, Measuring
+from spectui.engine.isolation.process import EngineProcess
+from spectui.errors import SpectuiError
+
+if TYPE_CHECKING:
+    from spectui.engine.session import Session
+    from spectui.engine.worker import Worker
+
+Found = TypeVar("Found")
+
+_SEND_S = 0.1
+"""Seconds between two progress messages about one thing that is measured."""
+
+
+def measure_keeping(
+    worker: Worker | EngineProcess,
+    measure: Callable[..., Found],
+    arguments: tuple[Any, ...],
+    found: Found,
+    progress: Callable[[float, str], None],
+    take: Callable[[Event], None] = lambda event: None,
+) -> tuple[Found, SpectuiError | None]:
+    """`measure(session, *arguments, progress=..., found=found)`, which fills `found`, in the engine's thread.
+
+    Returns what was measured, and the error that ended it early, if one did. `take` is called with the other events.
+    """
+    kept = found
+
+    def listen(event: Event) -> None:
+        nonlocal kept
+        if isinstance(event, Measuring):
+            kept = event.found  # type: ignore[assignment]
+            progress(event.done, event.what)
+        else:
+            take(event)
+
+    if isinstance(worker, EngineProcess):
+        future = worker.call(_measure_sending, measure, arguments, found)
+    else:
+        future = worker.call(lambda session: measure(session, *arguments, progress=progress, found=found))
+    try:
+        return outcome(worker, future, listen), None
+    except SpectuiError as error:
+        return kept, error
+
+
+def _measure_sending(
+    session: Session, measure: Callable[..., Found], arguments: tuple[Any, ...], found: Found
+) -> Found:
+    """In the engine's process."""
+    send, last_s, last = session.emit, 0.0, ""
+
+    def progress(done: float, what: str) -> None:
+        nonlocal last_s, last
+        now = perf_counter()
+        if what != last or now - last_s > _SEND_S:
+            last_s, last = now, what
+            send(Measuring(done, what, found))
+
+    return measure(session, *arguments, progress=progress, found=found)
