@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.llama.rpc import problems
+from spectui.llama.devices.rpc import problems
 
 LIBRARIES = Path(os.environ.get("SPECTUI_RPC_LIB") or Path.home() / ".cache" / "spectui-peers" / "bin")
 PROGRAM = LIBRARIES / "ggml-rpc-server"

@@ -8,7 +8,7 @@ from typing import Literal
 from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
-from spectui.llama import rpc
+from spectui.llama.devices import rpc
 from spectui.store.crash import Crash
 
 

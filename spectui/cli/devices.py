@@ -21,8 +21,8 @@ def command(profile: str | None, config_path: Path | None, plan: bool, **values:
     Exit code 1 if they do not fit.
     """
     from spectui.errors import UsageError
-    from spectui.llama.devices import list_devices
-    from spectui.llama.rpc import add_servers
+    from spectui.llama.devices.listing import list_devices
+    from spectui.llama.devices.rpc import add_servers
 
     setup = configuration(profile, config_path, values).setup
     if not plan:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from spectui.knobs import Knobs, Setup
-from spectui.llama.records import Device as Device
-from spectui.llama.records import ModelInfo as ModelInfo
+from spectui.llama.devices.records import Device as Device
+from spectui.llama.devices.records import ModelInfo as ModelInfo
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics

@@ -18,15 +18,16 @@ from spectui.engine.thread_count import ThreadCount
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
 from spectui.knobs import Setup
-from spectui.llama import rpc, selftest
+from spectui.llama import selftest
 from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.context import Context
-from spectui.llama.context_memory import scores_bytes
+from spectui.llama.devices import rpc
+from spectui.llama.devices.context_memory import scores_bytes
+from spectui.llama.devices.records import MemoryUse
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
-from spectui.llama.records import MemoryUse
 from spectui.llama.vocabulary import VocabularyError
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel

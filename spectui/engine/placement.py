@@ -11,9 +11,9 @@ from spectui.engine.loading.cores import performance_cores
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama import reference_path
-from spectui.llama.devices import gpu_key, list_devices, offloading, selected
+from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
+from spectui.llama.devices.records import Device
 from spectui.llama.library import build_key
-from spectui.llama.records import Device
 
 
 def _file(path: str | None) -> tuple[str, int, int]:

@@ -56,9 +56,9 @@ class Session:
 
         Returns what is loaded. Raises SpectuiError; then possibly nothing is loaded.
         """
-        from spectui.llama.devices import list_devices
+        from spectui.llama.devices.listing import list_devices
+        from spectui.llama.devices.rpc import ServerError
         from spectui.llama.model import LoadCancelled
-        from spectui.llama.rpc import ServerError
 
         if self._pair is None:
             self._pair = Pair(self._emit, self._interrupt)
@@ -93,7 +93,7 @@ class Session:
 
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
-        from spectui.llama.devices import list_devices
+        from spectui.llama.devices.listing import list_devices
         from spectui.text import TextStream, safe
 
         pair = self._pair

@@ -148,7 +148,7 @@ class Worker:
 
     def _load(self, session: Session, setup: Setup) -> None:
         from spectui.engine.pair import DraftError
-        from spectui.llama.rpc import ServerError
+        from spectui.llama.devices.rpc import ServerError
 
         self._setup = setup
         self._enter("loading")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spectui.llama.devices.records import Device
 from spectui.llama.model import Model
-from spectui.llama.records import Device
 from spectui.llama.token_bytes import TokenBytes
 from spectui.llama.vocabulary import VocabularyError, check_vocabularies
 from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter

@@ -10,9 +10,9 @@ from typing import Any
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError, check_file, tied_bytes
 from spectui.gguf_files.metadata import Metadata
-from spectui.llama import devices, memory_use
+from spectui.llama.devices import listing, memory_use
+from spectui.llama.devices.records import Device
 from spectui.llama.library import clear_errors, first_error, listening, llama
-from spectui.llama.records import Device
 from spectui.llama.tokenizer import TextError, Tokenizer
 
 MOST_BYTES = 1 << 20
@@ -61,7 +61,7 @@ class Model:
         if simulated:
             params.no_alloc, params.load_mode = True, 0  # llama.cpp asserts that such a file is not mapped
         if on_devices is not None:
-            chosen = devices.handles(on_devices)
+            chosen = listing.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
         self.same_vocabulary = same_vocabulary is not None
         """Its tokens are the target's, and it has no texts of them."""

@@ -14,7 +14,7 @@ from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library
-from spectui.llama.context_memory import cell_bytes
+from spectui.llama.devices.context_memory import cell_bytes
 from tests.benchmarks.prompts import PROMPTS
 
 

@@ -15,9 +15,9 @@ from spectui.engine.loading import models
 from spectui.engine.loading.plan import make_plan
 from spectui.knobs import Setup
 from spectui.llama import selftest
-from spectui.llama.devices import list_names
+from spectui.llama.devices.listing import list_names
+from spectui.llama.devices.records import MemoryUse
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.records import MemoryUse
 
 MIB = 2**20
 

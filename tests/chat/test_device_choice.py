@@ -7,7 +7,7 @@ import pytest
 from spectui.chat.device_choice import chosen, pick
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
-from spectui.llama.records import MemoryUse
+from spectui.llama.devices.records import MemoryUse
 from tests.fake_engine import CPU, GPU
 
 GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")

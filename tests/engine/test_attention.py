@@ -15,7 +15,7 @@ from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library, reference_path
-from spectui.llama.records import Device
+from spectui.llama.devices.records import Device
 from tests.smollm2 import SNAKE, alone, opened
 
 PAGE = " ".join(f"Line {n}: the quick brown fox jumps over the lazy dog." for n in range(6))

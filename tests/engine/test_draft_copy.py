@@ -16,7 +16,7 @@ from spectui.engine import draft_copy, placement
 from spectui.engine.events import Loading, Notice
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.llama.devices import Device
+from spectui.llama.devices.listing import Device
 from spectui.llama.quantiser import quantise
 from tests.llama.ggufs import write_model
 from tests.smollm2 import SNAKE, ask, opened, setup

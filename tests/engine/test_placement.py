@@ -11,8 +11,8 @@ from spectui.engine import placement
 from spectui.engine.events import Event, Loading
 from spectui.engine.session import Session
 from spectui.knobs import Setup
-from spectui.llama import devices
-from spectui.llama.records import Device
+from spectui.llama.devices import listing
+from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
 from tests.smollm2 import setup
 
@@ -73,17 +73,17 @@ def test_the_key_holds_the_number_of_threads_that_auto_means(models: Setup, monk
 
 @pytest.mark.parametrize("change", ["card", "driver", "visible", "none"])
 def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
-    monkeypatch.setattr(devices, "list_devices", lambda: (CARD,))
-    monkeypatch.setattr(devices, "_driver", lambda: ("580.65", "6.12"))
+    monkeypatch.setattr(listing, "list_devices", lambda: (CARD,))
+    monkeypatch.setattr(listing, "_driver", lambda: ("580.65", "6.12"))
     before = keys(models)
     if change == "card":
-        monkeypatch.setattr(devices, "list_devices", lambda: (CARD._replace(description="NVIDIA T4"),))
+        monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(description="NVIDIA T4"),))
     elif change == "driver":
-        monkeypatch.setattr(devices, "_driver", lambda: ("590.10", "6.12"))
+        monkeypatch.setattr(listing, "_driver", lambda: ("590.10", "6.12"))
     elif change == "visible":
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     else:  # its free memory is not what it is
-        monkeypatch.setattr(devices, "list_devices", lambda: (CARD._replace(free=1),))
+        monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(free=1),))
     changed = change != "none"
     assert [one != two for one, two in zip(before, keys(models), strict=True)] == [changed, changed]
 

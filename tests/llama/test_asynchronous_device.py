@@ -24,7 +24,7 @@ import dataclasses, json, sys
 from spectui.engine.events import Message, RoundDone
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from spectui.llama.devices import list_devices
+from spectui.llama.devices.listing import list_devices
 
 events = []
 session = Session(events.append)

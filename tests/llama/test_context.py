@@ -18,7 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
 from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
-from spectui.llama.context_memory import refusal
+from spectui.llama.devices.context_memory import refusal
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from spectui.errors import UsageError
-from spectui.llama import devices, library
-from spectui.llama.devices import handles, list_devices, selected
-from spectui.llama.records import Device
+from spectui.llama import library
+from spectui.llama.devices import listing
+from spectui.llama.devices.listing import handles, list_devices, selected
+from spectui.llama.devices.records import Device
 
 CPU = Device("CPU", "a CPU", "cpu", 1, 2)
 FIRST = Device("CUDA0", "a GPU", "gpu", 1, 2)
@@ -103,14 +104,14 @@ class Cards:
             "_properties": properties,
         }  # fmt: skip
         for name, answer in answers.items():
-            monkeypatch.setattr(devices, name, answer)
-        monkeypatch.setattr(devices, "_in_use", set())
+            monkeypatch.setattr(listing, name, answer)
+        monkeypatch.setattr(listing, "_in_use", set())
 
 
 def test_listing_opens_no_card_but_those_in_use(monkeypatch: pytest.MonkeyPatch):
     cards = Cards(monkeypatch)
     found = (Device("CUDA0", "then", "gpu", 5, 8, "0000:01:00.0"), Device("CUDA1", "then", "gpu", 6, 8), CPU)
-    monkeypatch.setattr(devices, "_survey", lambda: found)
+    monkeypatch.setattr(listing, "_survey", lambda: found)
     assert [device.free for device in list_devices()] == [5, 6, 1]
     assert cards.opened == ["CPU"]
     handles([FIRST])
@@ -120,14 +121,14 @@ def test_listing_opens_no_card_but_those_in_use(monkeypatch: pytest.MonkeyPatch)
 
 def test_cards_that_cannot_be_surveyed_are_listed_without_memory(monkeypatch: pytest.MonkeyPatch):
     cards = Cards(monkeypatch)
-    monkeypatch.setattr(devices, "_survey", lambda: ())
+    monkeypatch.setattr(listing, "_survey", lambda: ())
     assert list_devices()[:2] == (Device("CUDA0", "a card", "gpu", 0, 0), Device("CUDA1", "a card", "gpu", 0, 0))
     assert cards.opened == ["CPU"]
 
 
 def test_a_short_process_surveys_the_devices():
-    assert [device.name for device in devices._survey()] == [device.name for device in list_devices()]
-    assert devices._survey()[0].total > 0
+    assert [device.name for device in listing._survey()] == [device.name for device in list_devices()]
+    assert listing._survey()[0].total > 0
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_short_process_surveys_the_devices():
     [("darwin", "MTL0", True), ("darwin", "RPC0", False), ("linux", "CUDA0", False)],
 )
 def test_apples_gpus_share_the_hosts_memory(monkeypatch: pytest.MonkeyPatch, platform: str, device: str, unified: bool):
-    monkeypatch.setattr("spectui.llama.records.sys.platform", platform)
-    monkeypatch.setattr("spectui.llama.records.platform.machine", lambda: "arm64")
+    monkeypatch.setattr("spectui.llama.devices.records.sys.platform", platform)
+    monkeypatch.setattr("spectui.llama.devices.records.platform.machine", lambda: "arm64")
     assert Device(device, "", "gpu", 1, 2).unified is unified
     assert Device("Vulkan0", "", "igpu", 1, 2).unified

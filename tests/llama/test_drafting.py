@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spectui.llama.devices.records import Device
 from spectui.llama.drafting import has_own_devices
-from spectui.llama.records import Device
 
 DEVICES = {
     device.name: device

@@ -13,7 +13,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Knobs, Setup
 from spectui.llama.context import Context
-from spectui.llama.context_memory import cell_bytes
+from spectui.llama.devices.context_memory import cell_bytes
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model

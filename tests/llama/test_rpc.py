@@ -10,9 +10,9 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.knobs import Setup
-from spectui.llama import rpc
+from spectui.llama.devices import rpc
+from spectui.llama.devices.rpc import PROTOCOL, ServerError, add_servers, addresses, problems, without_servers
 from spectui.llama.library import backends
-from spectui.llama.rpc import PROTOCOL, ServerError, add_servers, addresses, problems, without_servers
 from tests.rpc_server import Server, fake_server, free_address, hello, needs_server
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from spectui.chat.figures import Figures
 from spectui.engine.events import ThreadsInUse
-from spectui.llama.records import MemoryUse, ModelInfo
+from spectui.llama.devices.records import MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot

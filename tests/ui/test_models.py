@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
 from spectui.knobs import Setup
-from spectui.llama.records import MemoryUse
+from spectui.llama.devices.records import MemoryUse
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine

@@ -14,7 +14,7 @@ from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
 from spectui.engine.isolation.process import EngineProcess, needs_process
 from spectui.engine.worker import Watch, Worker
 from spectui.knobs import Knobs, Setup
-from spectui.llama.rpc import without_servers
+from spectui.llama.devices.rpc import without_servers
 
 
 class ChatEngine:

@@ -20,8 +20,8 @@ from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, M
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.llama import rpc
 from spectui.llama.build import gpu_backends
+from spectui.llama.devices import rpc
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""

@@ -12,7 +12,7 @@ from spectui.engine.events import Event, Loading, Notice
 from spectui.engine.loading.plan import make_plan
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from spectui.llama.records import MemoryUse
+from spectui.llama.devices.records import MemoryUse
 
 _CHOICES = ("gpu_layers", "gpu_layers_draft", "device_draft", "tensor_split")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from spectui.llama.records import Device, MemoryUse, added
+from spectui.llama.devices.records import Device, MemoryUse, added
 
 _BOUND_S = 120
 """Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""

@@ -15,12 +15,13 @@ from spectui.engine.loading.plan import Plan, shortage
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import vocabulary_of
 from spectui.knobs import Setup
-from spectui.llama import rpc, selftest
+from spectui.llama import selftest
 from spectui.llama.context import Context
-from spectui.llama.devices import list_devices
+from spectui.llama.devices import rpc
+from spectui.llama.devices.listing import list_devices
+from spectui.llama.devices.records import Device, MemoryUse
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.llama.records import Device, MemoryUse
 
 AUTO, ALL = -1, -2
 """Numbers of layers, as in llama.cpp: as many as fit, and all."""

@@ -30,7 +30,7 @@ from spectui.engine.events import (
 )  # fmt: skip
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.llama.records import MemoryUse
+from spectui.llama.devices.records import MemoryUse
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import DraftToken, Likeliest, Round, StopReason, Token

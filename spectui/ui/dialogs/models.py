@@ -24,7 +24,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, match
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
-from spectui.llama.records import MemoryUse
+from spectui.llama.devices.records import MemoryUse
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED

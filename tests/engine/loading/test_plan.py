@@ -13,9 +13,9 @@ from spectui.engine.loading import models, simulation
 from spectui.engine.loading.plan import Plan, make_plan, shortage
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
-from spectui.llama import memory_use
+from spectui.llama.devices import memory_use
+from spectui.llama.devices.records import Device, MemoryUse
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.records import Device, MemoryUse
 from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
 from tests.smollm2 import alone, setup
 

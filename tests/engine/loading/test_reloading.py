@@ -14,7 +14,7 @@ from spectui.engine.loading.plan import Plan
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.llama.records import Device, MemoryUse
+from spectui.llama.devices.records import Device, MemoryUse
 from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
 from tests.smollm2 import alone, ask
 

@@ -21,7 +21,7 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.knobs import Knobs, Setup
-from spectui.llama.records import MemoryUse
+from spectui.llama.devices.records import MemoryUse
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 from spectui.errors import UsageError
+from spectui.llama.devices.records import Device
 from spectui.llama.library import symbol
-from spectui.llama.records import Device
 
 _KINDS = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spectui.errors import SpectuiError
-from spectui.llama.devices import device_name, list_names
+from spectui.llama.devices.listing import device_name, list_names
+from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.library import symbol
-from spectui.llama.records import MemoryUse, added
 
 HOST = "CPU"
 """ggml's name of the CPU's device; buffers of no other device count as its."""

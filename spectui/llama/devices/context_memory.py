@@ -70,7 +70,7 @@ def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
     """
     import psutil
 
-    from spectui.llama.devices import list_devices
+    from spectui.llama.devices.listing import list_devices
 
     needed = cell_bytes(model, type_k, type_v) * n_ctx
     available = psutil.virtual_memory().available + sum(
