@@ -19,7 +19,6 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
 from spectui.knobs import Setup
 from spectui.llama import selftest
-from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.context import Context
 from spectui.llama.devices import rpc
 from spectui.llama.devices.context_memory import scores_bytes
@@ -28,7 +27,8 @@ from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
-from spectui.llama.vocabulary import VocabularyError
+from spectui.llama.tokens.chat_template import ChatTemplate
+from spectui.llama.tokens.vocabulary import VocabularyError
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted

@@ -13,7 +13,7 @@ from spectui.gguf_files.metadata import Metadata
 from spectui.llama.devices import listing, memory_use
 from spectui.llama.devices.records import Device
 from spectui.llama.library import clear_errors, first_error, listening, llama
-from spectui.llama.tokenizer import TextError, Tokenizer
+from spectui.llama.tokens.tokenizer import TextError, Tokenizer
 
 MOST_BYTES = 1 << 20
 """Most bytes of one token."""

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.llama.chat_template import ChatTemplate
+from spectui.llama.tokens.chat_template import ChatTemplate
 
 
 @dataclass(frozen=True)

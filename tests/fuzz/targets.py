@@ -24,7 +24,7 @@ from spectui.gguf_files import check as files
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader, VocabularyDigest, read_header
 from spectui.knobs import Knobs
-from spectui.llama import sandbox
+from spectui.llama.tokens import sandbox
 from spectui.measure.traces.format import Encoder, TraceError
 from spectui.measure.traces.player import FASTEST, TracePlayer, first_setup
 from spectui.measure.traces.reader import Trace

@@ -11,8 +11,8 @@ import pytest
 from spectui.engine.demo import default_setup
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.model import Model
+from spectui.llama.tokens.chat_template import ChatTemplate
 from tests.llama.ggufs import write_model
 from tests.llama_server import llama_server, needs_llama_server
 

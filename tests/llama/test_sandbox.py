@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from spectui.llama import sandbox
-from spectui.llama.sandbox import BoundedEnvironment, LimitExceeded
+from spectui.llama.tokens import sandbox
+from spectui.llama.tokens.sandbox import BoundedEnvironment, LimitExceeded
 
 MESSAGES = [
     {"role": "system", "content": "Be brief."},

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spectui.errors import SpectuiError
-from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.model import Model
+from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.text import safe
 from tests.llama.ggufs import write_model
 from tests.smollm2 import setup

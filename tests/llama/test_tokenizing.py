@@ -9,9 +9,9 @@ from pathlib import Path
 import gguf
 import pytest
 
-from spectui.llama.chat_template import ChatTemplate
 from spectui.llama.model import Model
-from spectui.llama.tokenizer import LONGEST_RUN, SHALLOW, TextError
+from spectui.llama.tokens.chat_template import ChatTemplate
+from spectui.llama.tokens.tokenizer import LONGEST_RUN, SHALLOW, TextError
 from tests.llama.ggufs import write_model
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]

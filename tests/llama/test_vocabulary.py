@@ -10,7 +10,7 @@ import gguf
 import pytest
 
 from spectui.llama.model import Model
-from spectui.llama.vocabulary import VocabularyError, check_vocabularies
+from spectui.llama.tokens.vocabulary import VocabularyError, check_vocabularies
 from tests.llama.ggufs import vocabulary_of, write_model
 from tests.smollm2 import setup
 

@@ -22,7 +22,7 @@ class ChatTemplate:
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
         from spectui.llama.library import llama
-        from spectui.llama.sandbox import BoundedEnvironment
+        from spectui.llama.tokens.sandbox import BoundedEnvironment
 
         self._model = model
         self.from_file = model.template is not None
