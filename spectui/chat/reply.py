@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from spectui.chat.speed_history import SpeedHistory
+from spectui.chat.figures.speed_history import SpeedHistory
 from spectui.engine.events import Finished, Prompt
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics

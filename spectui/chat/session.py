@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, decodes_alike
-from spectui.chat.figures import Figures
+from spectui.chat.figures.records import Figures
 from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ChatFigures, LastReply, ReplyWriter

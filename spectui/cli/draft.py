@@ -47,7 +47,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
 
     The copy has the target's vocabulary, and fewer bits a weight. Ctrl+C stops it and leaves no file.
     """
-    from spectui.chat.figures import size
+    from spectui.chat.figures.format import size
     from spectui.gguf_files.check import check_file
     from spectui.llama.quantiser import quantise_apart
     from spectui.measure.progress import ProgressLine
@@ -77,7 +77,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
 
 def _check(source: Path, file: Path, kind: str, replace: bool) -> None:
     """Raise SpectuiError if the copy cannot be written, or would not be lighter."""
-    from spectui.chat.figures import size
+    from spectui.chat.figures.format import size
     from spectui.gguf_files.header import is_part, read_header
 
     if is_part(source.name):

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
-from spectui.chat.attachments import PasteFolds
-from spectui.chat.editor import edited
-from spectui.chat.figures import count, size
+from spectui.chat.figures.format import count, size
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import UNANSWERED, crash_advice, short_name, stop_note
 from spectui.chat.session import ChatSession, OfComparison
+from spectui.chat.text.attachments import PasteFolds
+from spectui.chat.text.editor import edited
 from spectui.cli.slash import COMMANDS
 from spectui.cli.slash.command import Command, with_commands
 from spectui.config import nearest

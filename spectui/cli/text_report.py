@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.estimates import advice, payoff
-from spectui.chat.figures import UNKNOWN, Figures, count, decimal, duration, milliseconds, percent, size
-from spectui.chat.no_drafts import why_no_drafts
+from spectui.chat.figures.estimates import advice, payoff
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size
+from spectui.chat.figures.no_drafts import why_no_drafts
+from spectui.chat.figures.records import Figures
 from spectui.gguf_files.compatibility import match
 from spectui.gguf_files.header import GgufHeader
 from spectui.speculation.records import Round, Token

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from jinja2 import TemplateError
 
 from spectui import config
-from spectui.chat.attachments import AttachmentError, PasteFolds
+from spectui.chat.text.attachments import AttachmentError, PasteFolds
 from spectui.engine.events import Finished, RoundDone
 from spectui.engine.replies import Replies
 from spectui.errors import UsageError

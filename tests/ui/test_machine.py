@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.chat.figures import Figures
+from spectui.chat.figures.records import Figures
 from spectui.engine.events import ThreadsInUse
 from spectui.llama.devices.records import MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.chat.estimates import advice, payoff
-from spectui.chat.figures import Figures
-from spectui.chat.no_drafts import why_no_drafts
-from spectui.chat.speed_history import STEPS, SpeedHistory
+from spectui.chat.figures.estimates import advice, payoff
+from spectui.chat.figures.no_drafts import why_no_drafts
+from spectui.chat.figures.records import Figures
+from spectui.chat.figures.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, ReasonKind, Round
 from spectui.speculation.statistics import Statistics

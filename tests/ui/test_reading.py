@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.widgets import Collapsible, Markdown
 from textual.widgets.markdown import MarkdownFence
 
-from spectui.chat.prose import Part, code_blocks, parts, said
+from spectui.chat.text.prose import Part, code_blocks, parts, said
 from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine

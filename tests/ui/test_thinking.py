@@ -12,7 +12,7 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 
-from spectui.chat.thinking import Thinking
+from spectui.chat.text.thinking import Thinking
 from spectui.engine.events import Message
 from spectui.store.database import connect
 from spectui.store.journal import Journal

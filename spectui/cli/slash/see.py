@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.figures import count, duration
+from spectui.chat.figures.format import count, duration
 from spectui.cli.slash.command import Command, with_commands
 from spectui.cli.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role, chosen, pick, selectable
-from spectui.chat.figures import size
+from spectui.chat.figures.format import size
 from spectui.cli.slash.command import Command, numbered
 from spectui.cli.text_report import model_line
 from spectui.config import convert, nearest

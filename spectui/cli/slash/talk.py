@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spectui.chat import stored
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.prose import code_blocks
 from spectui.chat.sentences import NOTHING_ASKED
+from spectui.chat.text.prose import code_blocks
 from spectui.cli.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.text import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import shorten
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.figures import UNKNOWN, count, decimal, duration
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration
 from spectui.ui.dashboard.page import Page
 from spectui.ui.keys import key_of
 from spectui.ui.transcript.inspector import quoted

@@ -5,21 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
-from spectui.chat.estimates import payoff
-from spectui.chat.figures import (
-    STATES,
-    UNKNOWN,
-    Figures,
-    count,
-    decimal,
-    duration,
-    milliseconds,
-    percent,
-    share,
-    verdict,
-)
-from spectui.chat.no_drafts import why_no_drafts
-from spectui.chat.reasons import worded
+from spectui.chat.figures.estimates import payoff
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share, verdict
+from spectui.chat.figures.no_drafts import why_no_drafts
+from spectui.chat.figures.reasons import worded
+from spectui.chat.figures.records import STATES, Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
 from spectui.ui.dashboard.digits import big

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from spectui.chat.device_choice import Role, chosen, selectable
-from spectui.chat.figures import UNKNOWN, decimal, percent
+from spectui.chat.figures.format import UNKNOWN, decimal, percent
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from spectui.chat.figures import UNKNOWN, count, percent
+from spectui.chat.figures.format import UNKNOWN, count, percent
 from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.chat.figures import Figures
+from spectui.chat.figures.records import Figures
 from spectui.ui.textual_patches.direct_render import DirectRenderWidget
 from spectui.ui.widgets.line_widget import LineWidget
 

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
 
-from spectui.chat.figures import Figures
+from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.telemetry.monitor import Snapshot

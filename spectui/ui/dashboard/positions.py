@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from spectui.chat.estimates import Advice, Payoff, advice, payoff
-from spectui.chat.figures import UNKNOWN, Figures, decimal, milliseconds, share, verdict
+from spectui.chat.figures.estimates import Advice, Payoff, advice, payoff
+from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, verdict
+from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.plot import columns
 from spectui.ui.keys import key_of

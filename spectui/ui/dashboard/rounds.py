@@ -11,8 +11,9 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from spectui.chat.figures import UNKNOWN, Figures, decimal, milliseconds, verdict
-from spectui.chat.reasons import worded
+from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, verdict
+from spectui.chat.figures.reasons import worded
+from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.packed import same

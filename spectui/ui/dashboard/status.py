@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.chat.figures import STATES, Figures, decimal, percent, share
+from spectui.chat.figures.format import decimal, percent, share
+from spectui.chat.figures.records import STATES, Figures
 from spectui.ui.figures import MUTED
 
 

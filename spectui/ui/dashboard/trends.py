@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spectui.chat.figures import UNKNOWN, decimal, share
+from spectui.chat.figures.format import UNKNOWN, decimal, share
 from spectui.ui.dashboard.page import Page
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.widgets.line_widget import Line

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Collapsible, Label, Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
-from spectui.chat.prose import code_blocks, parts
+from spectui.chat.text.prose import code_blocks, parts
 from spectui.engine.events import Message
 from spectui.text import printable
 from spectui.ui.widgets.actions import ActionLine

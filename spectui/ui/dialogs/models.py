@@ -18,7 +18,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
-from spectui.chat.figures import UNKNOWN, count, size
+from spectui.chat.figures.format import UNKNOWN, count, size
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, match

@@ -16,8 +16,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
-from spectui.chat.attachments import AttachmentError, PasteFolds
-from spectui.chat.editor import EditorError, edited
+from spectui.chat.text.attachments import AttachmentError, PasteFolds
+from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of
 from spectui.text import printable
 

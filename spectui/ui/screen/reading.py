@@ -95,7 +95,7 @@ class Reading:
 
     def copy_code(self) -> None:
         """Copy the last code block of the last reply that is finished."""
-        from spectui.chat.prose import code_blocks
+        from spectui.chat.text.prose import code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
 
         replies = [each.content for each in self._screen.session.messages if each.role == "assistant"]

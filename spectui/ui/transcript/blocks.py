@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.chat.thinking import Section, Thinking
+from spectui.chat.text.thinking import Section, Thinking
 from spectui.speculation.records import Round, Token
 from spectui.store.packed import PackedRounds, same
 from spectui.ui.transcript.wrap import Flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len, set_cell_size
 
-from spectui.chat.figures import UNKNOWN, count, milliseconds
+from spectui.chat.figures.format import UNKNOWN, count, milliseconds
 from spectui.speculation.records import Round, Token
 from spectui.ui.widgets.line_widget import LABEL, Line, LineWidget, cells, figures_of, flowed, labelled
 

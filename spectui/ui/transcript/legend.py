@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spectui.chat.figures import Figures, count
+from spectui.chat.figures.format import count
+from spectui.chat.figures.records import Figures
 from spectui.ui.widgets.line_widget import Line, LineWidget
 
 ORIGINS = ("accepted", "correction", "bonus", "plain")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.chat.figures import percent, size
+from spectui.chat.figures.format import percent, size
 from spectui.engine.events import Loading
 from spectui.text import printable
 from spectui.ui.figures import MUTED

@@ -6,7 +6,8 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.chat.figures import Figures, count, percent
+from spectui.chat.figures.format import count, percent
+from spectui.chat.figures.records import Figures
 from spectui.chat.sentences import short_name
 from spectui.knobs import Setup
 from spectui.ui.figures import MUTED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spectui.chat.figures import Figures
-from spectui.chat.reasons import cause
+from spectui.chat.figures.reasons import cause
+from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from spectui.chat.thinking import MARK, Thinking
+from spectui.chat.text.thinking import MARK, Thinking
 
 
 class Part(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from spectui.chat.figures import count, decimal
+from spectui.chat.figures.format import count, decimal
 from spectui.speculation.records import Round
 
 MARK = re.compile(r"<(/?)think(?:ing)?>")

@@ -1,0 +1,1 @@
+"""The figures about replies, how they are written, and the sentences that explain them."""
