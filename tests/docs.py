@@ -16,7 +16,7 @@ from textual.dom import DOMNode
 
 import spectui.ui
 from spectui import reference
-from spectui.cli.slash import COMMANDS
+from spectui.cli.plain.slash import COMMANDS
 from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[1]

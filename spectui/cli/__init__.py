@@ -34,7 +34,14 @@ COMMANDS = (
 )
 """Each has a module of this name here, or in the folder that `FOLDERS` names."""
 
-FOLDERS = {"bench": "measure.", "tune": "measure."}
+FOLDERS = {
+    "bench": "measure.",
+    "compare": "measure.",
+    "costs": "measure.",
+    "devices": "machine.",
+    "doctor": "machine.",
+    "tune": "measure.",
+}
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""

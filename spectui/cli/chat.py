@@ -101,7 +101,7 @@ def command(
         ending.enter_context(tracing(engine, trace))
         journal.notices.extend(notices)
         if plain:
-            from spectui.cli.plain import chat
+            from spectui.cli.plain.chat import chat
 
             ctx.exit(
                 chat(engine, setup, journal, kept, shelf, profiles, crash=crash, offer=offer, interactive=terminal)

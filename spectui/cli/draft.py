@@ -66,7 +66,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
     sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"
     click.echo(f"Wrote {file} ({sizes}, {perf_counter() - begun:.1f} s).")
     if not no_compare:
-        from spectui.cli.compare import command as compare
+        from spectui.cli.measure.compare import command as compare
 
         # The copy is measured as it is, not as a lighter copy of itself.
         arguments = [str(file), "-m", str(source), "--prompts", "python,story", "--tokens", "32",

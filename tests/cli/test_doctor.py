@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.findings import Finding, cpu_flags, features_of, findings
+from spectui.cli.machine.findings import Finding, cpu_flags, features_of, findings
 from tests.rpc_server import LIBRARIES
 
 OLD = LIBRARIES.with_name("bin-avx2")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from spectui.chat.session import ChatSession
-from spectui.cli.plain import PlainChat
+from spectui.cli.plain.chat import PlainChat
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -359,7 +359,7 @@ def test_a_history_of_which_nothing_can_be_read_is_set_aside_with_a_sentence(
 
 
 def test_nothing_is_drawn_so_nothing_that_draws_is_loaded():
-    code = "import sys, spectui.cli.plain; print({'llama_cpp', 'textual'} & {*sys.modules})"
+    code = "import sys, spectui.cli.plain.chat; print({'llama_cpp', 'textual'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "set()"
 

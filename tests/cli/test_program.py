@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli import COMMANDS
+from spectui.cli import COMMANDS, FOLDERS
 from tests.cli.programs import PROGRAM, one_sentence, spectui
 
 HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
@@ -35,10 +35,7 @@ def test_help_and_version_load_no_heavy_room_and_no_other_command(arguments: lis
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True)
     loaded = json.loads(done.stderr)
-    modules = {
-        name.removeprefix("spectui.cli.").removeprefix("measure.") for name in loaded if name.startswith("spectui.cli.")
-    }
-    assert {name for name in COMMANDS if name in modules} == commands
+    assert {name for name in COMMANDS if f"spectui.cli.{FOLDERS.get(name, '')}{name}" in loaded} == commands
     assert [name for name in loaded if name.startswith(HEAVY)] == []
 
 

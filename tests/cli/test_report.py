@@ -6,8 +6,8 @@ import dataclasses
 import json
 import math
 
+from spectui.cli.plain.text_report import summary_line
 from spectui.cli.report import report, summary
-from spectui.cli.text_report import summary_line
 from spectui.engine.events import Finished, Loaded, ModelInfo
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Round, StopReason, Token

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.plain import PlainChat
+from spectui.cli.plain.chat import PlainChat
 from spectui.engine.events import Message
 from spectui.knobs import Knobs
 from spectui.store import library

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from spectui.errors import UsageError
 
 if TYPE_CHECKING:
-    from spectui.cli.plain import PlainChat
+    from spectui.cli.plain.chat import PlainChat
 
 Listed = TypeVar("Listed")
 

@@ -9,12 +9,12 @@ from spectui.chat import stored
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
 from spectui.chat.text.prose import code_blocks
-from spectui.cli.slash.command import Command, numbered
+from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.text import printable
 
 if TYPE_CHECKING:
-    from spectui.cli.plain import PlainChat
+    from spectui.cli.plain.chat import PlainChat
 
 _SHOWN = 100  # characters of a message in the list
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import count, duration
-from spectui.cli.slash.command import Command, with_commands
-from spectui.cli.text_report import comparison_lines, payoff_lines, summary_line, token_lines
+from spectui.cli.plain.slash.command import Command, with_commands
+from spectui.cli.plain.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError
 
 if TYPE_CHECKING:
-    from spectui.cli.plain import PlainChat
+    from spectui.cli.plain.chat import PlainChat
 
 
 def _stats(chat: PlainChat, rest: str) -> None:

@@ -18,7 +18,7 @@ def command(ctx: click.Context) -> None:
 
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """
-    from spectui.cli.findings import cpu_flags, features_of, findings
+    from spectui.cli.machine.findings import cpu_flags, features_of, findings
     from spectui.llama import library, selftest
     from spectui.telemetry.gpus import Nvml
 

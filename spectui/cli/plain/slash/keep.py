@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from spectui.chat import stored
 from spectui.chat.snapshot import snapshot
-from spectui.cli.slash.command import Command, numbered
+from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export, library
 from spectui.store.journal import TITLE
 from spectui.store.records import Summary
 
 if TYPE_CHECKING:
-    from spectui.cli.plain import PlainChat
+    from spectui.cli.plain.chat import PlainChat
 
 
 def _chats(chat: PlainChat, rest: str) -> None:

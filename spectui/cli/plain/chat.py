@@ -19,8 +19,8 @@ from spectui.chat.sentences import UNANSWERED, crash_advice, short_name, stop_no
 from spectui.chat.session import ChatSession, OfComparison
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
-from spectui.cli.slash import COMMANDS
-from spectui.cli.slash.command import Command, with_commands
+from spectui.cli.plain.slash import COMMANDS
+from spectui.cli.plain.slash.command import Command, with_commands
 from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, RoundDone
 from spectui.engine.protocol import Engine

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role, chosen, pick, selectable
 from spectui.chat.figures.format import size
-from spectui.cli.slash.command import Command, numbered
-from spectui.cli.text_report import model_line
+from spectui.cli.plain.slash.command import Command, numbered
+from spectui.cli.plain.text_report import model_line
 from spectui.config import convert, nearest
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.store.crash import safe_setup
 
 if TYPE_CHECKING:
-    from spectui.cli.plain import PlainChat
+    from spectui.cli.plain.chat import PlainChat
 
 _ROLES: dict[str, Role] = {"target": "device", "draft": "device_draft"}
 

@@ -1,0 +1,1 @@
+"""The chat without a window: line by line, with commands after a slash."""
