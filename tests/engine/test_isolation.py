@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, Notice, RoundDone
 from spectui.engine.isolation.engine import ChatEngine
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.loading.models import NOT_AHEAD
+from spectui.engine.loading.simulation import ALL
 from spectui.engine.session import Session
 from spectui.engine.verify import verify
 from spectui.errors import SpectuiError
@@ -130,6 +131,22 @@ def test_a_draft_on_a_server_of_its_own_goes_ahead(server: Server, engine: ChatE
     assert guesses[0] > 20
     assert guesses[1:] == [0, 0, 0]
     assert [event.message for event in events.of(Notice)].count(NOT_AHEAD) == 2
+
+
+@needs_server
+def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engine: ChatEngine, setup: Setup):
+    """The draft's device is a choice of the plan, and so are the layers."""
+    events = events_of(engine)
+    engine.load(replace(setup, rpc=server.address))
+    events.wait(Loaded)
+    assert [event.what for event in events.of(Loading)].count("plan") == 1
+    placed = engine._process.call(automatic_choices).result(PATIENCE)  # type: ignore[union-attr]
+    assert placed["device_draft"] == "RPC0" and placed["gpu_layers"] == ALL
+
+
+def automatic_choices(session: Session) -> dict[str, object]:
+    assert session._pair is not None
+    return session._pair._automatic._chosen
 
 
 @needs_server

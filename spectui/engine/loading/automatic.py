@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.engine import placement
 from spectui.engine.events import Event, Loading, Notice
-from spectui.engine.loading.plan import make_plan
+from spectui.engine.loading.plan import make_plan, on_servers
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -25,23 +25,32 @@ class AutomaticPlacement:
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self._asked: tuple[Any, ...] = ()
+        self._planned = Setup()  # the set-up that led to these choices
         self._chosen: dict[str, Any] = {}
 
     def place(self, setup: Setup, extra_buffers: bool, loaded: Iterable[MemoryUse]) -> Setup:
         """The set-up with its choices made. `loaded`: the memory of what is loaded now, which may be freed.
 
-        Without GPUs there is nothing to choose. A server of llama.cpp answers one process at a time, so with servers there is
-        no plan: all layers are on GPUs. Raises UsageError for a placement that cannot be.
+        Without GPUs there is nothing to choose. A server of llama.cpp answers one process at a time: while models are loaded
+        on servers no other process can plan, and what was chosen for the first ones stays. Raises UsageError for a placement
+        that cannot be.
         """
         placement.target_devices(setup)
         if setup.draft is not None:
             placement.draft_devices(setup)
         on_cpu = placement.target_on_cpu(setup) and (setup.draft is None or placement.drafts_on_cpu(setup))
-        if on_cpu or setup.rpc:
+        if on_cpu:
             return setup
         context = placement.context_key(setup, setup.flash_attn)
         asked = (placement.target_key(setup, extra_buffers), placement.draft_key(setup, extra_buffers), context)
         loaded = tuple(loaded)
+        if on_servers(loaded):
+            same = [key for key in self._chosen if getattr(setup, key) == getattr(self._planned, key)]
+            return (
+                replace(setup, **{key: self._chosen[key] for key in same})
+                if setup.device == self._planned.device
+                else setup
+            )
         if not loaded or asked != self._asked:
             self._emit(Loading("plan", 0.0))
             try:
@@ -51,6 +60,6 @@ class AutomaticPlacement:
                 return setup
             if made.missing:
                 self._emit(Notice(made.sentence()))
-            self._asked = asked
+            self._asked, self._planned = asked, setup
             self._chosen = {key: getattr(made.setup, key) for key in _CHOICES}
         return replace(setup, **self._chosen)

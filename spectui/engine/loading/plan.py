@@ -104,6 +104,11 @@ def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, 
     return {name: bytes - free[name] for name, bytes in taken.items() if name in free and bytes > free[name]}
 
 
+def on_servers(uses: Iterable[MemoryUse]) -> bool:
+    """Whether some of it is on an RPC server, which then answers no other process."""
+    return any(use.device.startswith("RPC") for use in uses)
+
+
 def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> Plan:
     """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
 
@@ -133,6 +138,9 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
 
 def plan_in_words(setup: Setup, freed: Iterable[MemoryUse] = ()) -> str:
     """The plan in a line, or why there is none. Takes a second or more, so not in the window's thread."""
+    freed = tuple(freed)
+    if setup.rpc and on_servers(freed):
+        return "What this would take is not known before it is loaded: the RPC server answers the loaded models alone."
     try:
         return make_plan(setup, None, freed).brief()
     except SpectuiError as error:

@@ -17,6 +17,8 @@ from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse
 from spectui.llama.interrupt import Interrupt
 from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
+from tests.rpc_server import LIBRARIES as RPC_LIBRARIES
+from tests.rpc_server import Server, needs_server
 from tests.smollm2 import alone, setup
 
 MIB, GIB = 2**20, 2**30
@@ -74,6 +76,27 @@ def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
         make_plan(replace(alone(), device="CUDA9"), True)
     with pytest.raises(SpectuiError, match="There is no target model"):
         make_plan(Setup(model=str(tmp_path / "none.gguf")), True)
+
+
+@needs_server
+def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(RPC_LIBRARIES))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(RPC_LIBRARIES))
+    server = Server()
+    try:
+        asked = replace(alone(), rpc=server.address)
+        made = make_plan(asked, True)
+        remote = next(device for device in made.devices if device.name == "RPC0")
+        assert remote.free > GIB
+        assert made.layers == (31, 31)
+        (use,) = (each for each in made.target if each.device == "RPC0")
+        per_token = use.cells // asked.ctx_size
+        full = make_plan(replace(asked, ctx_size=remote.total // per_token), True, suggest=False)
+    finally:
+        server.kill()
+    assert 0 < full.layers[0] < 31, "the cells of all layers would fill it"
+    assert "RPC0" not in full.missing
+    assert any(line.startswith("RPC0 ") and f"{remote.free // MIB:,}" in line for line in made.lines())
 
 
 class Toy(simulation.Simulation):

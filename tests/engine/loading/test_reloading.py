@@ -10,7 +10,7 @@ import pytest
 
 from spectui.engine.events import Event, Loaded, Notice
 from spectui.engine.loading import automatic
-from spectui.engine.loading.plan import Plan
+from spectui.engine.loading.plan import Plan, plan_in_words
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -90,6 +90,28 @@ def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pyt
     assert placed.place(replace(alone(), ctx_size=2048), True, ()).gpu_layers == 10
     assert placed.place(replace(alone(), gpu_layers=0), True, ()).gpu_layers == 0
     assert len(plans) == 3
+
+
+def test_with_models_on_a_server_the_first_choices_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server answers the process that has the models, so no other process can plan."""
+    gpu = Device("RPC0", "a server", "gpu", 1, 2)
+    plans: list[Setup] = []
+
+    def make_plan(setup: Setup, *_: object) -> Plan:
+        plans.append(setup)
+        return Plan(replace(setup, gpu_layers=7, device_draft="RPC0"), (gpu,), ())
+
+    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
+    placed = automatic.AutomaticPlacement(lambda _: None)
+    asked, in_use = replace(alone(), rpc="127.0.0.1:50052"), (MemoryUse("RPC0", 1),)
+    assert placed.place(asked, True, in_use) == asked, "nothing was chosen yet"
+    assert placed.place(asked, True, ()).gpu_layers == 7
+    assert placed.place(replace(asked, ctx_size=2048), True, in_use).gpu_layers == 7
+    assert placed.place(replace(asked, gpu_layers=3), True, in_use).gpu_layers == 3
+    assert placed.place(replace(asked, device="RPC0", ctx_size=2048), True, in_use).gpu_layers == asked.gpu_layers
+    assert len(plans) == 1
+    assert "the RPC server answers the loaded models alone" in plan_in_words(asked, in_use)
 
 
 PLACE = """
