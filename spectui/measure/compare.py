@@ -93,23 +93,31 @@ class Row:
         return geometric_mean(known) if known else None
 
     @property
-    def expected(self) -> float | None:
-        """Estimate: the best speed-up of a fixed length, from the measured costs and the chance of acceptance."""
+    def expected_by_length(self) -> list[float]:
+        """Estimates: the speed-up with drafts of 0, 1, 2 ... tokens, from the measured costs and the chance of acceptance.
+
+        Empty where those are not known.
+        """
         figures = self.drafting
         chance = ratio(sum(figures.kept), sum(figures.reached))
         if chance is None or self.costs is None or not self.costs.verify.known or not self.path:
-            return None
-        return expected_speed_up(self.costs, chance)
+            return []
+        return expected_speed_ups(self.costs, chance)
+
+    @property
+    def expected(self) -> float | None:
+        """Estimate: the best speed-up of a fixed length; None where it is not known."""
+        return max(self.expected_by_length, default=None)
 
 
-def expected_speed_up(costs: CostModel, chance: float) -> float:
-    """The best of lengths up to 16 if each drafted token is accepted with this chance, provided those before it were. An
-    estimate, for an empty context; at least 1 (no draft)."""
+def expected_speed_ups(costs: CostModel, chance: float) -> list[float]:
+    """By length, 0 to 16, if each drafted token is accepted with this chance, provided those before it were. Estimates, for an
+    empty context; that of length 0 is 1."""
     plain = costs.verify(1, 0)
-    return max(
+    return [
         expected_tokens(chance, length) * plain / (costs.verify.least(length + 1, 0) + costs.drafting(length))
         for length in range(_LONGEST + 1)
-    )
+    ]
 
 
 @dataclass

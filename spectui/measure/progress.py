@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spectui.measure.live.view import View
 
 
 class ProgressLine:
@@ -21,10 +26,18 @@ class ProgressLine:
         if not self._shown or text == self._last:
             return
         self._last = text
-        used = perf_counter() - self._begun
-        left = f", {duration(min(used / done, self._most) - used)} left" if done > 0.02 else ""
+        left_s = self.left_s(done)
+        left = "" if left_s is None else f", {duration(left_s)} left"
         sys.stderr.write(f"\r\x1b[K{text}{left}")
         sys.stderr.flush()
+
+    def left_s(self, done: float) -> float | None:
+        """Seconds left where the share `done` is done; None where that tells too little."""
+        used = perf_counter() - self._begun
+        return max(0.0, min(used / done, self._most) - used) if done > 0.02 else None
+
+    def show(self, view: Callable[[], View]) -> None:
+        """Show the table so far, where somebody sees it grow: the window does. A terminal gets the whole at the end."""
 
     def end(self) -> None:
         """Remove the line."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.bench.settings import SWEPT
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spectui.measure.bench.runner import Cell
     from spectui.measure.bench.settings import Setting
     from spectui.measure.bench.summary import Summary
+    from spectui.measure.progress import ProgressLine
 
 ASK_S = 300.0
 """A bench that takes longer asks first."""
@@ -62,6 +64,7 @@ _PREDICT, _SEED = 128, 1
     "--seed-table", "form", flag_value="seed", help="print the columns of llama-swap's guide, and measure its rows"
 )
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="draw the figures, as .svg or .png")
+@live_option
 @setting_options(lists=SWEPT)
 @hub_options
 @click.pass_context
@@ -78,6 +81,7 @@ def command(
     yes: bool,
     form: str | None,
     plot: Path | None,
+    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -122,8 +126,10 @@ def command(
     alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
     cells = plan(alone, chosen, prompts, runs)
     done = kept.read(file) if resume else []
-    stopped, problem, found = _measure(setup, knobs, cells, done, file, yes)
-    _print(summarise(found), form, plot)
+    line = progress_line(live)
+    stopped, problem, found = _measure(setup, knobs, cells, done, file, yes, line)
+    if not live:
+        _print(summarise(found), form, plot)
     click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
     if problem is not None:
         raise problem
@@ -200,7 +206,7 @@ def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: 
 
 
 def _measure(
-    setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool
+    setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool, line: ProgressLine
 ) -> tuple[bool, SpectuiError | None, list[Run]]:
     """Make the runs that are not done. Returns whether Ctrl+C ended it, the error that did, and all runs."""
     from spectui.cli.run import stopping
@@ -208,11 +214,11 @@ def _measure(
     from spectui.engine.worker import Worker
     from spectui.measure.bench import runner
     from spectui.measure.bench.results import ResultsFile
-    from spectui.measure.progress import ProgressLine
+    from spectui.measure.bench.summary import summarise
     from spectui.measure.quiet import busy
+    from spectui.measure.report.views import bench_view
 
     worker = EngineProcess(knobs, servers=setup.rpc) if needs_process(setup) else Worker(knobs)
-    line = ProgressLine()
     found, problem = list(done), None
     stopped: list[int] = []
     try:
@@ -234,6 +240,7 @@ def _measure(
                     line.end()
                     _ask(left_s, len(todo), yes)
                 line(len(made) / len(todo), f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s")
+                line.show(lambda: bench_view(summarise(found)))
                 if stopped:
                     break
     except click.Abort:

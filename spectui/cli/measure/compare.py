@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.errors import SpectuiError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     help="most time to take (default 10)",
 )
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@live_option
 @setting_options("models", "devices", "speculation")
 @hub_options
 @click.pass_context
@@ -41,6 +43,7 @@ def command(
     tokens: int,
     minutes: float,
     as_json: bool,
+    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -59,9 +62,9 @@ def command(
     from spectui.engine.worker import Worker
     from spectui.gguf_files.check import check_file
     from spectui.measure.compare import KINDS, Comparison, chosen_kinds, compare
-    from spectui.measure.progress import ProgressLine
     from spectui.measure.quiet import busy
     from spectui.measure.report import compare as report
+    from spectui.measure.report.views import compare_view
 
     settings = configuration(profile, config_path, values)
     chosen = KINDS if kinds is None else chosen_kinds(kinds)
@@ -74,7 +77,7 @@ def command(
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
         named.append(setup.draft)  # one of a profile is no part of this command
     knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
-    line = ProgressLine(60 * minutes)
+    line = progress_line(live, 60 * minutes)
     worker = EngineProcess(servers=setup.rpc) if needs_process(setup) else Worker()
     try:
         other = busy()
@@ -82,7 +85,11 @@ def command(
             click.echo(f"spectui: The machine is busy ({other}), so passes may take longer than they need.", err=True)
         with stopping(worker.stop) as stopped:
             asked = (setup, named, knobs, chosen, tokens, 60 * minutes)
-            found, problem = measure_keeping(worker, compare, asked, Comparison(), line)
+
+            def watch(found: Comparison) -> None:
+                line.show(lambda: compare_view(found))
+
+            found, problem = measure_keeping(worker, compare, asked, Comparison(), line, watch=watch)
     finally:
         worker.close()
         line.end()
@@ -90,7 +97,10 @@ def command(
         if not any(row.replies for row in found.rows):
             raise problem
         found.stopped = True
-    if as_json:
+    if live:
+        line.show(lambda: compare_view(found))
+        line.end()
+    elif as_json:
         click.echo(json.dumps(report.json_object(found, setup, other), ensure_ascii=False))
     else:
         for text in report.text_lines(found):

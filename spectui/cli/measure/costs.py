@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 
@@ -36,6 +37,7 @@ _STOLEN = 0.05
 @click.option(
     "--plot", "plot_file", type=click.Path(path_type=Path), metavar="FILE", help="draw T(n) into a .svg or .png file"
 )
+@live_option
 @setting_options("models", "devices", "speculation")
 @hub_options
 @click.pass_context
@@ -47,6 +49,7 @@ def command(
     minutes: float,
     as_json: bool,
     plot_file: Path | None,
+    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -65,10 +68,10 @@ def command(
     from spectui.engine.session import Session
     from spectui.engine.worker import Worker
     from spectui.measure.costs import Measurement, measure
-    from spectui.measure.progress import ProgressLine
     from spectui.measure.quiet import Stolen, busy
     from spectui.measure.report import costs as report
     from spectui.measure.report.plots import check_plot
+    from spectui.measure.report.views import costs_view
 
     lengths = context_lengths(contexts)
     settings = configuration(profile, config_path, values)
@@ -78,7 +81,7 @@ def command(
         raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     setup = default_setup(fetched(settings, hub_target, hub_draft))
-    printer, line = Printer(text=False, colours=False), ProgressLine(60 * minutes)
+    printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
     worker = EngineProcess(servers=setup.rpc) if needs_process(setup) else Worker()
     try:
         with stopping(worker.stop) as stopped:
@@ -91,7 +94,11 @@ def command(
             if stopped:
                 ctx.exit(INTERRUPTED)
             asked = (lengths, repetitions, 60 * minutes)
-            found, problem = measure_keeping(worker, measure, asked, Measurement(), line, printer)
+
+            def watch(found: Measurement) -> None:
+                line.show(lambda: costs_view(loaded, found))
+
+            found, problem = measure_keeping(worker, measure, asked, Measurement(), line, printer, watch)
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
@@ -105,7 +112,10 @@ def command(
         if not found.cells:
             raise problem
         found.stopped = True
-    if as_json:
+    if live:
+        line.show(lambda: costs_view(loaded, found))
+        line.end()
+    elif as_json:
         click.echo(json.dumps(report.json_object(loaded, found, other, stolen.share), ensure_ascii=False))
     else:
         for text in report.text_lines(loaded, found):

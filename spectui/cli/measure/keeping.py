@@ -31,10 +31,12 @@ def measure_keeping(
     found: Found,
     progress: Callable[[float, str], None],
     take: Callable[[Event], None] = lambda event: None,
+    watch: Callable[[Found], None] = lambda found: None,
 ) -> tuple[Found, SpectuiError | None]:
     """`measure(session, *arguments, progress=..., found=found)`, which fills `found`, in the engine's thread.
 
-    Returns what was measured, and the error that ended it early, if one did. `take` is called with the other events.
+    Returns what was measured, and the error that ended it early, if one did. `take` is called with the other events,
+    `watch` with what was measured until then.
     """
     kept = found
 
@@ -43,13 +45,18 @@ def measure_keeping(
         if isinstance(event, Measuring):
             kept = event.found  # type: ignore[assignment]
             progress(event.done, event.what)
+            watch(kept)
         else:
             take(event)
+
+    def tell(done: float, what: str) -> None:
+        progress(done, what)
+        watch(found)
 
     if isinstance(worker, EngineProcess):
         future = worker.call(_measure_sending, measure, arguments, found)
     else:
-        future = worker.call(lambda session: measure(session, *arguments, progress=progress, found=found))
+        future = worker.call(lambda session: measure(session, *arguments, progress=tell, found=found))
     try:
         return outcome(worker, future, listen), None
     except SpectuiError as error:

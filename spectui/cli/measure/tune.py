@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 
@@ -27,6 +28,7 @@ _PREDICT, _SEED = 96, 1
 )
 @click.option("--save", metavar="NAME", help="write the best fixed setting as a profile of the configuration file")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@live_option
 @setting_options()
 @hub_options
 @click.pass_context
@@ -38,6 +40,7 @@ def command(
     prompt_file: Path | None,
     save: str | None,
     as_json: bool,
+    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -55,8 +58,8 @@ def command(
     from spectui.gguf_files.check import check_file
     from spectui.measure.bench import prompt_files
     from spectui.measure.bench.runner import EngineModels
-    from spectui.measure.progress import ProgressLine
     from spectui.measure.quiet import busy
+    from spectui.measure.report.views import Trial, tune_view
     from spectui.measure.tune.advice import flags, sentences
     from spectui.measure.tune.search import AUTO, PLAIN, Reply, Search, candidates
     from spectui.profiles.file import ProfileFile
@@ -82,7 +85,8 @@ def command(
     base = replace(settings.knobs, seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED)
     predict = base.predict if base.predict > 0 else _PREDICT
     worker = EngineProcess(base, servers=setup.rpc) if needs_process(setup) else Worker(base)
-    line = ProgressLine(60 * minutes)
+    line = progress_line(live, 60 * minutes)
+    trials: list[Trial] = []
     stopped: list[int] = []
     problems: list[SpectuiError] = []
     try:
@@ -101,7 +105,11 @@ def command(
                     problems.append(error)
                     return Reply(0.0, perf_counter() - began)
                 whole = finished.reason is not StopReason.CANCELLED
-                return Reply((finished.statistics.tokens_per_s or 0.0) if whole else 0.0, perf_counter() - began)
+                speed = (finished.statistics.tokens_per_s or 0.0) if whole else 0.0
+                if whole:
+                    trials.append(Trial(setting, prompt, tokens, speed))
+                    line.show(lambda: tune_view(trials))
+                return Reply(speed, perf_counter() - began)
 
             search = Search(measure, list(messages), predict, 60 * minutes, perf_counter, line,
                             lambda: bool(stopped or problems))  # fmt: skip
@@ -120,7 +128,10 @@ def command(
         line.end()
     costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
     told = list(sentences(found, costs))
-    if as_json:
+    if live:
+        line.show(lambda: tune_view(trials, found, told))
+        line.end()
+    elif as_json:
         report = {
             "schema": "spectui.tune/1",
             "best": asdict(found.best),

@@ -55,26 +55,40 @@ def _alone(width: int) -> str:
     return f"{_ALONE:<{width}}{'-':>7}  {'-':<10}{'-':>9}{'-':>8}{'-':>10}{'-':>10}{'1.00x':>10}"
 
 
-def _line(row: Row, width: int, found: Comparison) -> str:
-    size = "-" if row.info is None else f"{row.info.bytes / 1e6:.0f}"
-    cost = "-" if row.draft_s is None else f"{1e3 * row.draft_s:.1f}"
-    kl = "-" if row.divergence is None else f"{row.divergence.kl:.3f}"
-    mark = _mark(row, found)
+HEADS = ("drafter", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate", "measured")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A drafter's figures under `HEADS`."""
     return (
-        f"{_short(row.name, width):<{width}}{size:>7}  {row.vocabulary or '-':<10}{cost:>9}{kl:>8}"
-        f"{_share(row.drafting.acceptance):>10}{_times(row.expected):>10}{_times(row.speed_up):>10}{mark}"
+        row.name,
+        "-" if row.info is None else f"{row.info.bytes / 1e6:.0f}",
+        row.vocabulary or "-",
+        "-" if row.draft_s is None else f"{1e3 * row.draft_s:.1f}",
+        "-" if row.divergence is None else f"{row.divergence.kl:.3f}",
+        _share(row.drafting.acceptance),
+        _times(row.expected),
+        _times(row.speed_up),
+    )
+
+
+def _line(row: Row, width: int, found: Comparison) -> str:
+    name, size, vocabulary, cost, kl, accepted, expected, measured = cells(row)
+    return (
+        f"{_short(name, width):<{width}}{size:>7}  {vocabulary:<10}{cost:>9}{kl:>8}{accepted:>10}{expected:>10}"
+        f"{measured:>10}{_mark(row, found)}"
     )
 
 
 def _mark(row: Row, found: Comparison) -> str:
     """ " best" or " tie" where something is measurably faster than the target alone."""
     best = found.ranked()[0]
-    if row.speed_up is None or not _pays(found):
+    if row.speed_up is None or not pays(found):
         return ""
     return " best" if row is best else " tie" if found.ties(row) else ""
 
 
-def _pays(found: Comparison) -> bool:
+def pays(found: Comparison) -> bool:
     """Is the best drafter faster than the target alone, by more than plain replies differ?"""
     return (found.ranked()[0].speed_up or 0.0) > 1.0 + (found.scatter or 0.0)
 
@@ -129,7 +143,7 @@ def verdict(found: Comparison) -> str:
     best = found.ranked()[0]
     if best.speed_up is None:
         return "No drafter was measured."
-    if not _pays(found):
+    if not pays(found):
         return f"None is measurably faster than the target alone; the best is {best.name} with {best.speed_up:.2f}x."
     ties = [row.name for row in found.ranked()[1:] if row.speed_up is not None and found.ties(row)]
     tied = f"; not to be told from it: {', '.join(ties)}" if ties else ""

@@ -1,0 +1,95 @@
+"""What the window shows of measurements: tables, charts and winners from the records, and their way as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import pytest
+
+from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.summary import summarise
+from spectui.measure.live.view import Progress, View, line, parsed
+from spectui.measure.report.views import Trial, bench_view, tune_view
+from spectui.measure.tune.search import AUTO, PLAIN, Tuned
+from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
+
+RUNS = [a_run(setting, speed, n) for setting, speed in ((TARGET, 10), (FAST, 18), (SLOW, 14)) for n in range(2)]
+FAST_KNOBS = {"drafter": "model", "policy": "fixed", "draft_max": 8, "draft_min": 0, "p_min": 0.4}
+
+
+def trials(speeds: dict[Setting, float], tokens: int = 32) -> list[Trial]:
+    return [Trial(each, prompt, tokens, speed) for each, speed in speeds.items() for prompt in ("a", "b")]
+
+
+def tuned(auto: float, best: float) -> Tuned:
+    finals = {PLAIN: [log(10), log(10.1)], AUTO: [log(auto), log(auto + 0.1)], FAST: [log(best), log(best + 0.1)]}
+    return Tuned(FAST, finals, 3, 12, 60.0)
+
+
+def test_the_best_row_of_a_bench_is_marked_and_wins():
+    view = bench_view(summarise(RUNS))
+    assert [row[0] for row in view.rows] == ["target alone", "model 8/0/0.4 *", "model 16/0/0.4"] and view.marked == (
+        1,
+    )
+    assert view.winner is not None and view.winner.knobs == FAST_KNOBS
+    assert view.heads[-2:] == ("n_drafted", "n_accept"), "a narrow window leaves out the last columns"
+    assert view.rows[1][view.heads.index("gain")] == "+80 %"
+
+
+def test_where_nothing_beats_the_target_alone_no_draft_wins():
+    slow = [a_run(TARGET, 10), a_run(FAST, 8)]
+    assert bench_view(summarise(slow)).winner.knobs == {"drafter": "off"}
+    assert tune_view(trials({PLAIN: 10, AUTO: 9, FAST: 8}), tuned(9, 8)).winner.knobs == {"drafter": "off"}
+
+
+@pytest.mark.parametrize(
+    "message", [Progress(0.5, "python, “model” 8/0/0.4: 18.0 t/s", 12.5), Progress(0, "x"), View()]
+)
+def test_a_message_is_the_same_at_the_other_end(message):
+    assert parsed(line(message)) == message
+    assert "\n" not in line(message)
+
+
+def test_a_bench_is_the_same_at_the_other_end():
+    view = bench_view(summarise(RUNS))
+    assert parsed(line(view)) == view
+
+
+@pytest.mark.parametrize(
+    "text", ["", "llama_model_load: 3", "{}", "[1]", '{"view": 3}', '{"progress": {"x": 1}}', "[" * 9999]
+)
+def test_what_a_library_prints_is_no_message(text):
+    assert parsed(text) is None
+
+
+def test_the_settings_of_a_search_are_ranked_by_their_longest_replies():
+    found = trials({PLAIN: 10, AUTO: 15}) + trials({FAST: 30, SLOW: 20}, 16) + trials({FAST: 18})
+    view = tune_view(found)
+    assert [row[:4] for row in view.rows] == [
+        ("auto auto 16", "15.0", "1.50x", "32"),
+        ("target alone", "10.0", "1.00x", "32"),
+        ("model 8/0/0.4", "18.0", "1.80x", "32"),
+        ("model 16/0/0.4", "20.0", "2.00x", "16"),
+    ]
+    levels, drawn = view.chart.lines[:2], view.chart.lines[2:]
+    assert [each.label for each in levels] == ["target alone", "auto auto 16"] and all(each.level for each in levels)
+    assert [each.points for each in drawn] == [((8, pytest.approx(18)), (16, pytest.approx(20)))]
+    assert view.winner is None and not view.marked
+
+
+def test_a_setting_without_a_reply_to_each_prompt_is_not_ranked_yet():
+    found = [*trials({PLAIN: 10}), Trial(FAST, "a", 32, 18.0)]
+    assert [row[0] for row in tune_view(found).rows] == ["target alone"]
+    assert tune_view([]).rows == ()
+
+
+def test_the_winner_of_a_search_is_auto_only_where_it_is_measurably_faster():
+    speeds = trials({PLAIN: 10, AUTO: 15, FAST: 18, replace(FAST, draft_max=4): 12})
+    fixed = tune_view(speeds, tuned(auto=15, best=18), ["The best is ..."])
+    assert fixed.winner.knobs == FAST_KNOBS and fixed.rows[fixed.marked[0]][0] == "model 8/0/0.4"
+    assert fixed.sentences == ("The best is ...",)
+    assert tune_view(speeds, tuned(auto=20, best=18)).winner.knobs["policy"] == "auto"
+    close = tuned(auto=19, best=18)
+    close.finals[AUTO] = [log(18), log(20)]
+    assert tune_view(speeds, close).winner.knobs == FAST_KNOBS, "too close to tell"
