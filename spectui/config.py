@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from spectui import paths
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, Spec, check, setting, title
+from spectui.text_file import read_text
 
 LARGEST_FILE = 1_000_000
 """Bytes. A larger file was not written by a person."""
@@ -241,18 +242,10 @@ def read(path: Path) -> dict[str, Any]:
     """The TOML table in `path`. Raises UsageError with one sentence that names the file, and the line of a mistake."""
     import tomli
 
+    advice = "no configuration is, so give the right file with --config"
+    text = read_text(path, f"The configuration file {path}", LARGEST_FILE, advice)
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise UsageError(f"The configuration file {path} cannot be read: {error.strerror}.") from None
-    if len(content) > LARGEST_FILE:
-        raise UsageError(f"{path} is larger than 1 MB, which no configuration is: give the right file with --config.")
-    try:
-        return tomli.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path} is not UTF-8 (line {line}): save it as UTF-8.") from None
+        return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from None
     except ValueError:

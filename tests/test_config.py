@@ -201,7 +201,7 @@ def test_unreadable_files_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="larger than 1 MB"):
         load(path=large, environ={})
     large.write_bytes(b"[ui]\ntheme = '\xff'\n")
-    with pytest.raises(UsageError, match=r"not UTF-8 \(line 2\)"):
+    with pytest.raises(UsageError, match=r"not text in UTF-8 \(line 2\)"):
         load(path=large, environ={})
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import click
 
@@ -20,6 +20,7 @@ from spectui.cli.options import INTERRUPTED, Command, configuration, setting_opt
 from spectui.cli.report import report, summary
 from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
+from spectui.text_file import read_text
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from spectui.speculation.records import Round, Token
 
 Result = TypeVar("Result")
+
+LARGEST_PROMPT = 10_000_000
+"""Bytes."""
 
 DRAIN_S = 0.02
 """Seconds between two checks for events."""
@@ -211,28 +215,15 @@ def prompt_text(prompt: str | None, file: Path | None) -> str:
         except UnicodeEncodeError:  # Python decodes invalid bytes of an argument to lone surrogates
             raise UsageError("The prompt of -p is not UTF-8: convert it first.") from None
     else:
-        content, where = (
-            (_stdin(), "standard input") if file is None or str(file) == "-" else (_content(file), str(file))
-        )
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UsageError(
-                f"The prompt from {where} is not UTF-8 (byte {error.start + 1}): convert it first."
-            ) from None
+        source, where = (_stdin(), "standard input") if file is None or str(file) == "-" else (file, str(file))
+        name = f"The prompt file {file}" if source is file else "The prompt from standard input"
+        text = read_text(source, name, LARGEST_PROMPT, "shorten it")
     if not text.strip():
         raise UsageError(f"The prompt from {where} is empty: give one with -p, with -f or on standard input.")
     return text
 
 
-def _stdin() -> bytes:
+def _stdin() -> BinaryIO:
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("spectui run needs a prompt: give -p TEXT or -f FILE, or pipe it in.")
-    return sys.stdin.buffer.read()
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The prompt file {file} cannot be read: {error.strerror}.") from None
+    return sys.stdin.buffer

@@ -97,8 +97,8 @@ def test_a_name_that_exists_is_not_replaced_unasked(directory: Path) -> None:
     ("content", "sentence"),
     [
         (None, "a.yaml cannot be read: No such file or directory."),
-        (b"\xff\xfe", "a.yaml is not UTF-8: convert it first."),
-        (b"#" * 1_000_001, "a.yaml is larger than 1 MB, which no configuration is: give the right file."),
+        (b"\xff\xfe", "a.yaml is not text in UTF-8 (line 1): convert it first."),
+        (b"#" * 1_000_001, "a.yaml is larger than 1 MB: no configuration is, so give the right file."),
         (b"models:\n  a: b: c\n", "a.yaml: It is not valid YAML (line 2): mapping values are not allowed here."),
     ],
 )

@@ -63,7 +63,7 @@ def test_the_version_is_the_packages() -> None:
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
-    [(b"caf\xe9", "not UTF-8 (byte 4)"), (b" \n", "is empty"), (b"", "is empty")],
+    [(b"caf\xe9", "not text in UTF-8 (line 1)"), (b" \n", "is empty"), (b"", "is empty")],
 )
 def test_a_prompt_that_cannot_be_used(given: bytes, sentence: str) -> None:
     assert sentence in one_sentence(spectui("run", input=given), 2)

@@ -154,7 +154,7 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("binary", "not a text file"), ("null", "not a text file"), ("large", "larger than 256 KiB")],
+    [("binary", "not text"), ("null", "not text"), ("large", "larger than 256 kB")],
 )
 async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
@@ -162,7 +162,7 @@ async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "null").write_bytes(b"a\0b")
-    (tmp_path / "large").write_bytes(b"a" * (256 * 1024 + 1))
+    (tmp_path / "large").write_bytes(b"a" * 256_001)
     app = Box()
     async with app.run_test() as pilot:
         box = app.query_one(PromptInput)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.text import printable
+from spectui.text_file import read_text
 
 FOLD_LINES, FOLD_LENGTH = 8, 1000
 """A paste of more lines, or of more characters, is folded."""
 
-MOST_BYTES = 256 * 1024
+MOST_BYTES = 256_000
 """Of a file; that is far more tokens than most contexts hold."""
 
 # Not behind a letter (an address is no path) and not behind a backslash.
@@ -77,19 +78,7 @@ def _attached(name: str) -> str:
     if path is None:
         stripped = name.rstrip(".,;:!?)")
         return _attached(stripped) if stripped != name else ""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise AttachmentError(f"{name} cannot be read: {error.strerror or error}.") from error
-    if len(data) > MOST_BYTES:
-        raise AttachmentError(f"{name} is larger than {MOST_BYTES // 1024} KiB: attach a part of it.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise AttachmentError(f"{name} is not a text file in UTF-8, so it cannot be attached.") from error
-    if "\0" in text:
-        raise AttachmentError(f"{name} is not a text file, so it cannot be attached.")
+    text = read_text(path, name, MOST_BYTES, "attach a part of it", AttachmentError)
     # Longer than any fence in the file, or the file could end it.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{printable(name)}:\n{fence}{printable(path.suffix[1:])}\n{printable(text).rstrip()}\n{fence}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import ImportedFile, ImportedProfile
 from spectui.text import one_line
+from spectui.text_file import read_text
 
 
 @click.command("import", cls=Command)
@@ -44,7 +46,8 @@ def import_command(
     reads standard input. What has no meaning here is listed.
     """
     where = "standard input" if file == "-" else file
-    text = _text(file, where)
+    source = sys.stdin.buffer if file == "-" and sys.stdin is not None else Path(file)
+    text = read_text(source, where, LARGEST_FILE, "no configuration is, so give the right file")
     try:
         found = FORMATS[form or detect(text, file)].read(text)
     except UsageError as error:
@@ -60,20 +63,6 @@ def import_command(
         click.echo(one_line(f"Wrote profile {each.name} to {target}: spectui chat -P {shlex.quote(each.name)}"))
     for line in _report(found, chosen):
         click.echo(one_line(line))
-
-
-def _text(file: str, where: str) -> str:
-    try:
-        with click.open_file(file, "rb") as source:
-            content: bytes = source.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise UsageError(f"{where} cannot be read: {error.strerror}.") from None
-    if len(content) > LARGEST_FILE:
-        raise UsageError(f"{where} is larger than 1 MB, which no configuration is: give the right file.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError(f"{where} is not UTF-8: convert it first.") from None
 
 
 def _chosen(found: ImportedFile, models: Sequence[str], every: bool, where: str) -> list[ImportedProfile]:

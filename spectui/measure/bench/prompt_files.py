@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from spectui.engine.events import Message
 from spectui.errors import UsageError
 from spectui.measure.prompts import PROMPTS
+from spectui.text_file import read_text
 
 LARGEST_FILE = 10_000_000
 """Bytes."""
@@ -44,17 +45,7 @@ def read(path: Path, system: str) -> list[Prompt]:
     A file whose name ends in .jsonl has a line for each: a string, a list of {"role", "content"}, or an object with "prompt" or
     "messages", and with "name" and "system" if wanted. In any other file each line is a prompt.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise UsageError(f"The prompt file {path} cannot be read: {error.strerror}.") from None
-    if len(content) > LARGEST_FILE:
-        raise UsageError(f"The prompt file {path} is larger than 10 MB: shorten it.")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"The prompt file {path} is not UTF-8 (byte {error.start + 1}): convert it first.") from None
+    text = read_text(path, f"The prompt file {path}", LARGEST_FILE, "shorten it")
     found: list[Prompt] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():

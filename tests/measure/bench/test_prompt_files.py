@@ -51,7 +51,7 @@ def test_files_without_prompts_are_sentences(tmp_path):
     with pytest.raises(UsageError, match="is empty"):
         read(file, "")
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="not UTF-8"):
+    with pytest.raises(UsageError, match="not text in UTF-8"):
         read(file, "")
     with pytest.raises(UsageError, match="cannot be read"):
         read(tmp_path / "none.txt", "")
