@@ -78,11 +78,11 @@ def choose_rows(rows: NDArray[np.float32], knobs: Knobs, history: Sequence[int])
         shares = np.exp(found.logits[:, :LIKELIEST] - found.log_total[:, None])
         likeliest = found.logits[:, 0].tolist()
         tokens = _pick(found, knobs, position).tolist() if _independent(knobs) else None
-        for place, row in enumerate(block):
-            _check(likeliest[place])
-            token = choose(row, knobs, position + place, history) if tokens is None else tokens[place]
-            p = exp(row.item(token) - found.log_total.item(place))
-            yield Choice(token, p, found.ids[place, :LIKELIEST], shares[place])
+        for index, row in enumerate(block):
+            _check(likeliest[index])
+            token = choose(row, knobs, position + index, history) if tokens is None else tokens[index]
+            p = exp(row.item(token) - found.log_total.item(index))
+            yield Choice(token, p, found.ids[index, :LIKELIEST], shares[index])
 
 
 def choose_draft(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, float]:

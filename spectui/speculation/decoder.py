@@ -150,14 +150,14 @@ class Decoder:
     def _verify(self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`."""
         choices: list[Choice] = []
-        for place, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
+        for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
             choices.append(choice)
             self.tokens.append(choice.token)
             self._emitted += 1
             if self._is_end(choice.token):
                 self.reason = StopReason.EOS
                 break
-            if place < len(kept) and choice.token != kept[place].id:
+            if index < len(kept) and choice.token != kept[index].id:
                 break
         return choices
 

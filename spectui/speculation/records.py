@@ -122,10 +122,10 @@ class Token(NamedTuple):
 
 
 class Likeliest(NamedTuple):
-    """The few tokens that the target found likeliest at each place of a round, best first.
+    """The few tokens that the target found likeliest at each position of a round, best first.
 
-    Packed, because a conversation has tens of thousands of places: `ids` are int32 and `p` (at temperature 1) float32, both
-    [places * each]; `texts` has the same length, and its strings are shared between rounds.
+    Packed, because a conversation has tens of thousands of positions: `ids` are int32 and `p` (at temperature 1) float32, both
+    [positions * each]; `texts` has the same length, and its strings are shared between rounds.
     """
 
     each: int
@@ -133,9 +133,9 @@ class Likeliest(NamedTuple):
     p: bytes
     texts: tuple[str, ...]
 
-    def at(self, place: int) -> list[tuple[int, str, float]]:
-        """(id, text, probability) of each of them at one of the round's places."""
-        span = slice(place * self.each, (place + 1) * self.each)
+    def at(self, index: int) -> list[tuple[int, str, float]]:
+        """(id, text, probability) of each of them at one of the round's positions, counted from 0."""
+        span = slice(index * self.each, (index + 1) * self.each)
         return list(zip(array("i", self.ids)[span], self.texts[span], array("f", self.p)[span], strict=True))
 
 
@@ -160,7 +160,7 @@ class Round:
     reason: Reason | None = None
     """What the policy did, and why."""
     likeliest: Likeliest | None = None
-    """A place for each of `tokens`."""
+    """A position for each of `tokens`."""
     plain_s: float | None = None
     """Seconds that a target pass over one token would have taken here, from what was measured so far; None: unknown."""
     guessed: bool | None = None
@@ -217,7 +217,7 @@ class Round:
 
     @property
     def sure(self) -> Sequence[float]:
-        """The target's probability of what it found likeliest at each place (at temperature 1), or else of what it chose."""
+        """The target's probability of what it found likeliest at each position (at temperature 1), or else of what it chose."""
         if self.likeliest is None:
             return [token.p_target for token in self.tokens]
         return array("f", self.likeliest.p)[:: self.likeliest.each]

@@ -27,9 +27,9 @@ class Statistics:
     choose_s: float = 0.0
     decode_s: float = 0.0
     reached: list[int] = field(default_factory=list)
-    """Per place in the draft: rounds in which the target came to judge it."""
+    """Per position in the draft: rounds in which the target came to judge it."""
     kept: list[int] = field(default_factory=list)
-    """Per place in the draft: rounds in which it was accepted."""
+    """Per position in the draft: rounds in which it was accepted."""
     guesses: int = 0
     """Rounds before which the draft model had gone on from its own guess of the target's token."""
     right_guesses: int = 0
@@ -55,19 +55,19 @@ class Statistics:
         self.guesses += round.guessed is not None
         self.right_guesses += round.guessed is True
         self.saved_s += round.saved_s
-        for place, token in enumerate(round.drafted):
+        for index, token in enumerate(round.drafted):
             if token.fate == "ignored":
                 self.ignored += 1
                 continue
-            while len(self.reached) <= place:
+            while len(self.reached) <= index:
                 self.reached.append(0)
                 self.kept.append(0)
             # A token behind the first rejection is rejected too, but the target never came to judge it.
-            if place == 0 or round.drafted[place - 1].fate == "accepted":
-                self.reached[place] += 1
+            if index == 0 or round.drafted[index - 1].fate == "accepted":
+                self.reached[index] += 1
             if token.fate == "accepted":
                 self.accepted += 1
-                self.kept[place] += 1
+                self.kept[index] += 1
             else:
                 self.rejected += 1
 
@@ -98,5 +98,5 @@ class Statistics:
 
     @property
     def per_position(self) -> list[float | None]:
-        """Acceptance per place in the draft, among the rounds that reached it."""
+        """Acceptance per position in the draft, among the rounds that reached it."""
         return [ratio(kept, reached) for kept, reached in zip(self.kept, self.reached, strict=True)]

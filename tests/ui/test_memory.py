@@ -178,7 +178,7 @@ def test_a_packed_round_is_what_it_was_but_for_digits_that_nobody_sees() -> None
         assert block.number_of(made[number]) == number
         place = len(made[number].tokens) - 1
         piece = block.piece_of(number, place)
-        assert piece is not None and block.place_of(piece) == (number, place)
+        assert piece is not None and block.index_of(piece) == (number, place)
         token, was = block.token_at(piece), made[number].tokens[-1]
         assert token is not None and token._replace(p_target=was.p_target, p_draft=was.p_draft) == was
         assert token.p_target == pytest.approx(was.p_target, rel=1e-2)

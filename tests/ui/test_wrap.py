@@ -82,7 +82,7 @@ def test_the_place_of_a_piece_finds_the_piece(pieces: list[tuple[str, int]], wid
     ascii_pieces = [(text, kind) for text, kind in pieces if text.isascii() and text.isalnum()]
     flow = flow_of(ascii_pieces, width)
     for piece in range(flow.pieces):
-        assert flow.piece_at(*flow.place_of(piece)) == piece
+        assert flow.piece_at(*flow.cell_of(piece)) == piece
 
 
 @given(PIECES, WIDTHS)

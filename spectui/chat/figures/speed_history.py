@@ -29,10 +29,10 @@ class SpeedHistory:
         while len(self._steps) <= step:
             self._steps.append([0.0, 0.0, 0.0, 0.0])
         accepted = round.count("accepted")
-        for place, number in enumerate(
+        for index, number in enumerate(
             (len(round.tokens), round.seconds, accepted, accepted + round.count("rejected"))
         ):
-            self._steps[step][place] += number
+            self._steps[step][index] += number
 
     @property
     def speeds(self) -> list[float | None]:

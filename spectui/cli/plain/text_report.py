@@ -64,13 +64,13 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
 
 def token_lines(token: Token, round: Round, name: str) -> Iterator[str]:
     """Where a token came from, its probabilities, the likeliest tokens there, and the times of its round."""
-    place = next(place for place, each in enumerate(round.tokens) if each is token)
+    index = next(index for index, each in enumerate(round.tokens) if each is token)
     origin = f"{token.origin}, drafted by {token.source}" if token.origin == "accepted" else token.origin
     if token.origin == "correction":
-        origin = f"{origin} in place of {_quoted(round.drafted[place].text)} by {round.drafted[place].source}"
+        origin = f"{origin} in place of {_quoted(round.drafted[index].text)} by {round.drafted[index].source}"
     yield f"{name} is {_quoted(token.text)}: {origin}; target {_chance(token.p_target)}, draft {_chance(token.p_draft)}."
     if round.likeliest is not None:
-        best = (f"{_quoted(text)} {_chance(p)}" for _, text, p in round.likeliest.at(place))
+        best = (f"{_quoted(text)} {_chance(p)}" for _, text, p in round.likeliest.at(index))
         yield f"The target's likeliest: {', '.join(best)}."
     draft, verify, choose = (milliseconds(each) for each in (round.draft_s, round.verify_s, round.choose_s))
     yield (f"Round {round.index} took {milliseconds(round.seconds)} ms: draft {draft}, verify {verify}, choose {choose};"

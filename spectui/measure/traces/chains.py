@@ -113,21 +113,21 @@ class Draws:
         chains: list[Chain] = [[] for _ in range(len(text) - begin + 1)]
         recorded = [0] * len(chains)
         for position in reversed(range(begin, len(text))):
-            place = position - begin
+            index = position - begin
             chain = list(found.chains.get(position, ()))
-            recorded[place] = len(chain)
+            recorded[index] = len(chain)
             if not chain:
-                p, right = self._first(sure[place], found.refused.get(position), chance)
+                p, right = self._first(sure[index], found.refused.get(position), chance)
                 chain = [(text[position] if right else _OTHER, p)]
             right_tokens = _right(chain, text, position)
             if right_tokens < len(chain):
                 chain += [(_OTHER, self._tail(chance)) for _ in range(LONGEST - len(chain))]
             else:
-                end = place + len(chain)
-                if recorded[place] and end < len(chains):
-                    recorded[place] += recorded[end]
+                end = index + len(chain)
+                if recorded[index] and end < len(chains):
+                    recorded[index] += recorded[end]
                 chain += chains[end] if end < len(chains) else []
-            chains[place] = chain[:LONGEST]
+            chains[index] = chain[:LONGEST]
         return Drawn(chains[:-1], recorded[:-1])
 
     def _first(self, sure: float, p: float | None, chance: Random) -> tuple[float, bool]:

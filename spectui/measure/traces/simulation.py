@@ -198,9 +198,9 @@ class _ReplayedDraft(_Replayed):
         left = min(end, common_prefix(self.tokens, self.text))
         token, p = 0, 0.5
         if 0 <= left - self.begin < len(self.chains):
-            chain, place = self.chains[left - self.begin], end - left
-            if place < len(chain) and [each for each, _ in chain[:place]] == self.tokens[left:end]:
-                token, p = chain[place]
+            chain, index = self.chains[left - self.begin], end - left
+            if index < len(chain) and [each for each, _ in chain[:index]] == self.tokens[left:end]:
+                token, p = chain[index]
         _favour(row, token, p)
 
 

@@ -1,7 +1,7 @@
 """Where in the conversation the reply is being copied from, over small edits.
 
 An edited file is its original but for a few tokens. Just behind an edit the longest match is a token or two, which stand in
-many places; the place where the copying was before the edit is the likelier one.
+many positions; the position where the copying was before the edit is the likelier one.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ _DOUBT = 3
 
 
 class CopyCursor:
-    """A place in the text that moves on with every token, and how far it can be trusted."""
+    """A position in the text that moves on with every token, and how far it can be trusted."""
 
     def __init__(self) -> None:
         self.run = 0
-        """Tokens copied without an edit, fewer after each edit; 0 for no place."""
-        self._place = 0
+        """Tokens copied without an edit, fewer after each edit; 0 for no position."""
+        self._position = 0
         self._missed = 0
         self._replaces = True
 
     @property
     def match(self) -> int:
-        """How far the place can be trusted, as the length of a match: hardly within an edit, if the last was no replacement."""
+        """The length of a match that can be trusted as much: 1 at most within an edit, unless the last was a replacement."""
         return self.run if self._replaces or not self._missed else min(self.run, 1)
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """Where the next token is expected. What was not found is held for a replacement, token for token."""
-        return self._place + self._missed
+        return self._position + self._missed
 
-    def start(self, place: int, run: int) -> None:
-        """Copying goes on at `place`, as `run` tokens before it show."""
-        self._place, self.run, self._missed = place, run, 0
+    def start(self, position: int, run: int) -> None:
+        """Copying goes on at `position`, as `run` tokens before it show."""
+        self._position, self.run, self._missed = position, run, 0
 
     def follow(self, text: Sequence[int]) -> None:
         """The last token of `text` is new: move on."""
         if not self.run:
             return
         new = len(text) - 1
-        found = text[self.place] == text[new]
+        found = text[self.position] == text[new]
         if self._missed:
             self._replaces = found
         if found:
-            self.start(self.place + 1, self.run + 1)
+            self.start(self.position + 1, self.run + 1)
             return
         self.run //= _DOUBT
         # Found further on: something was left out, or, behind tokens that were not found, put in.
-        for place in range(self._place, min(self._place + _WINDOW, new)):
-            if text[place] == text[new]:
-                self.start(place + 1, self.run + 1)
+        for position in range(self._position, min(self._position + _WINDOW, new)):
+            if text[position] == text[new]:
+                self.start(position + 1, self.run + 1)
                 return
         self._missed += 1
-        if self.place >= new:
+        if self.position >= new:
             self.run = 0

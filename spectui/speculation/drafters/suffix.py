@@ -167,8 +167,8 @@ class Cursor:
         if self._reader.match <= longest.length:
             yield from longest.candidates()
             return
-        for length, place in enumerate(range(self._reader.place, len(self._text)), self._reader.match):
-            yield Candidate(self._text[place], match_prior(length), "suffix", match=length)
+        for length, position in enumerate(range(self._reader.position, len(self._text)), self._reader.match):
+            yield Candidate(self._text[position], match_prior(length), "suffix", match=length)
 
 
 class SuffixDrafter:
@@ -210,6 +210,6 @@ class SuffixDrafter:
 def _reseat(reader: CopyCursor, match: Match) -> None:
     """A match that is longer than the passage being copied becomes the passage."""
     if match.length > reader.run:
-        place = match.automaton.earlier_end(match.state)
-        if place is not None:
-            reader.start(place, match.length)
+        position = match.automaton.earlier_end(match.state)
+        if position is not None:
+            reader.start(position, match.length)

@@ -88,7 +88,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
         for text in self._texts:
             title, _, body = text.partition("\n\n")
             pieces = re.sub(r"(?<!\n)\n(?!\n)", " ", body).replace("\n\n", "\n").split("**")
-            told = Content.assemble(*((piece, "bold" if place % 2 else "") for place, piece in enumerate(pieces)))
+            told = Content.assemble(*((piece, "bold" if index % 2 else "") for index, piece in enumerate(pieces)))
             yield f"about: {title.lstrip('# ').lower()}", told, None
 
     @on(OptionList.OptionHighlighted)

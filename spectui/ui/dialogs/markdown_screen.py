@@ -50,7 +50,7 @@ class MarkdownScreen(ModalScreen[None]):
         """`messages` of the conversation, at least one of them a reply; the last is shown first."""
         super().__init__()
         self._messages = messages
-        self._replies = [place for place, each in enumerate(messages) if each.role == "assistant"]
+        self._replies = [index for index, each in enumerate(messages) if each.role == "assistant"]
         self._at = len(self._replies) - 1
         self._copied = 0  # code blocks, from the last one on
 
@@ -70,12 +70,12 @@ class MarkdownScreen(ModalScreen[None]):
         return printable(self._messages[self._replies[self._at]].content)
 
     async def _show(self) -> None:
-        place = self._replies[self._at]
+        index = self._replies[self._at]
         self._copied = 0
         self.query_one("#which", Label).update(f"reply {self._at + 1} of {len(self._replies)}")
         page = self.query_one(VerticalScroll)
         await page.remove_children()
-        asked = printable(self._messages[place - 1].content) if place else ""
+        asked = printable(self._messages[index - 1].content) if index else ""
         await page.mount(Static(asked.strip(), id="asked", markup=False))
         for part in parts(self._text[:LONGEST]):
             if part.thinking:

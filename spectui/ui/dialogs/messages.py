@@ -44,11 +44,11 @@ class MessagesScreen(ListWindow[Way]):
         super().__init__()
         self._at = at
         self._lines: list[tuple[Way, Content]] = []
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             prompt = message.role == "user"
-            way = Way("edit", place) if prompt else Way("back", place + 1)
+            way = Way("edit", index) if prompt else Way("back", index + 1)
             name = "you" if prompt else "reply"
-            self._lines.append((way, Content.assemble((f"{place + 1:>4} {name:<6} ", MUTED), _line(message.content))))
+            self._lines.append((way, Content.assemble((f"{index + 1:>4} {name:<6} ", MUTED), _line(message.content))))
         for each in branches:
             when = datetime.fromtimestamp(each.created).strftime("%Y-%m-%d %H:%M")
             line = Content.assemble((f"branch of {when}  ", MUTED), _line(each.text))

@@ -381,7 +381,7 @@ class ChatScreen(DirectScreen):
 
     @on(InspectableTranscript.HeadingClicked)
     def _list_messages(self, event: InspectableTranscript.HeadingClicked) -> None:
-        self.messages.list(event.place)
+        self.messages.list(event.index)
 
     @on(RoundsPage.Chosen)
     def _mark_round(self, event: RoundsPage.Chosen) -> None:

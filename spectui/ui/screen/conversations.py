@@ -129,7 +129,7 @@ def fill(
     for index, message in enumerate(opened.conversation.messages):
         reply = message.reply
         if reply is None or (message.text and not reply.rounds):
-            document.add_message(message.role, message.text, place=index)
+            document.add_message(message.role, message.text, index=index)
             continue
         document.add_reply(
             short_name(reply.setup.model), index, reply.rounds,

@@ -107,10 +107,10 @@ class ReplayScreen(ChatScreen):
             self.transcript.cut(same)
         if system != session.setup.system:
             session.set_system(system)
-        for place, each in enumerate(messages[same:-1], same):
+        for index, each in enumerate(messages[same:-1], same):
             session.messages.append(ChatMessage(each.role, each.content))
             self.transcript.add_message(
-                each.role, each.content, session.name if each.role == "assistant" else None, place
+                each.role, each.content, session.name if each.role == "assistant" else None, index
             )
         session.waiting.append(messages[-1].content if messages else "")
         self.replies.send_waiting()

@@ -42,7 +42,7 @@ class Replies:
         if not self._screen.conversations.opening and (text := session.send_waiting()) is not None:
             index = len(session.messages) - 1
             transcript.cut(index)  # where it replaces an earlier one
-            transcript.add_message("user", text, place=index)
+            transcript.add_message("user", text, index=index)
             self._begin()
 
     def return_waiting(self) -> None:

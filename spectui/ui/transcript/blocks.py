@@ -54,7 +54,7 @@ class Block:
     top: int = 0
     rounds: PackedRounds = field(default_factory=PackedRounds)
     """The conversation's list of the rounds that made the text; empty for a text that no round made."""
-    _places: array[int] = field(default_factory=lambda: array("b"))
+    _indexes: array[int] = field(default_factory=lambda: array("b"))
     """For each piece of the flow: the index of its token in the round; -1 if it is no token, such as a ghost."""
     _starts: array[int] = field(default_factory=lambda: array("I"))
     """For each round: its first piece."""
@@ -90,7 +90,7 @@ class Block:
         It decodes all rounds; any thread may call it.
         """
         block = replace(
-            self, flow=Flow(width), _places=array("b"), folds={}, _starts=array("I"), _length=0, _line_owed=False
+            self, flow=Flow(width), _indexes=array("b"), folds={}, _starts=array("I"), _length=0, _line_owed=False
         )
         for round in self.rounds.between(0, len(self._starts)):
             block._write(round, ghosts)
@@ -99,7 +99,7 @@ class Block:
     def take_text(self, rewritten: Block, ghosts: bool) -> None:
         """Have the text of a rewritten copy, and that of the rounds that came since it was begun."""
         written = len(self._starts)
-        self.flow, self.folds, self._places = rewritten.flow, rewritten.folds, rewritten._places
+        self.flow, self.folds, self._indexes = rewritten.flow, rewritten.folds, rewritten._indexes
         self._starts, self._length, self._line_owed = rewritten._starts, rewritten._length, rewritten._line_owed
         for number in range(len(self._starts), written):
             self._write(self.rounds[number], ghosts)
@@ -107,26 +107,26 @@ class Block:
     @property
     def pieces(self) -> int:
         """Number of pieces of the rounds."""
-        return len(self._places)
+        return len(self._indexes)
 
     def pieces_of(self, number: int) -> range:
         """The pieces of a round."""
-        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._places)
+        end = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._indexes)
         return range(self._starts[number], end)
 
-    def place_of(self, piece: int) -> tuple[int, int] | None:
+    def index_of(self, piece: int) -> tuple[int, int] | None:
         """The round's number and the token's index in it for a piece; None if it shows no token."""
-        if piece >= len(self._places) or (place := self._places[piece]) < 0:
+        if piece >= len(self._indexes) or (index := self._indexes[piece]) < 0:
             return None
-        return bisect_right(self._starts, piece) - 1, place
+        return bisect_right(self._starts, piece) - 1, index
 
-    def piece_of(self, number: int, place: int) -> int | None:
+    def piece_of(self, number: int, index: int) -> int | None:
         """The piece that shows a round's token; None while it is folded."""
-        return next((piece for piece in self.pieces_of(number) if self._places[piece] == place), None)
+        return next((piece for piece in self.pieces_of(number) if self._indexes[piece] == index), None)
 
     def token_at(self, piece: int) -> Token | None:
         """The token that a piece shows."""
-        found = self.place_of(piece)
+        found = self.index_of(piece)
         return self.rounds[found[0]].tokens[found[1]] if found else None
 
     def number_of(self, round: Round) -> int | None:
@@ -135,31 +135,31 @@ class Block:
         return number if self._run[0] <= number < len(self.rounds) and same(self.rounds[number], round) else None
 
     def _write(self, round: Round, ghosts: bool) -> int:
-        self._starts.append(len(self._places))
+        self._starts.append(len(self._indexes))
         drawn: list[tuple[str, int]] = []
-        for text, kind, place in _pieces(round, ghosts):
+        for text, kind, index in _pieces(round, ghosts):
             start = self._length
-            self._length += len(text) if place >= 0 else 0
+            self._length += len(text) if index >= 0 else 0
             section = self.thinking.at(start, self._length)
             if section is not None and section.end is not None and start <= section.start < self._length:
-                self.folds[len(self._places)] = section
+                self.folds[len(self._indexes)] = section
                 self._draw(drawn, section.heading if section.folded else f"{section.heading}\n", FOLD, -1)
                 self._line_owed = section.folded
             if section is not None and section.folded and section.end is not None:
-                text = text[: max(0, section.start - start)] + text[section.end - start :] if place >= 0 else ""
-            elif section is not None and place >= 0:
+                text = text[: max(0, section.start - start)] + text[section.end - start :] if index >= 0 else ""
+            elif section is not None and index >= 0:
                 kind |= THOUGHT
             if text and self._line_owed:
                 self._line_owed = False
                 if not text.startswith("\n"):
                     self._draw(drawn, "\n", FOLD, -1)
             # A folded token has an empty piece, since pieces are counted, but the cursor cannot be on it.
-            self._draw(drawn, text, kind, place if text or section is None or not section.folded else -1)
+            self._draw(drawn, text, kind, index if text or section is None or not section.folded else -1)
         return self.flow.append(drawn)
 
-    def _draw(self, drawn: list[tuple[str, int]], text: str, kind: int, place: int) -> None:
+    def _draw(self, drawn: list[tuple[str, int]], text: str, kind: int, index: int) -> None:
         drawn.append((text, kind))
-        self._places.append(place)
+        self._indexes.append(index)
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class MessageStart:
 
     first: int
     is_reply: bool
-    place: int = 0
+    index: int = 0
     """The message's index in the conversation. A prompt without a reply has the same index as the next one."""
 
 
@@ -181,10 +181,10 @@ def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
     """A round's texts, kinds and token indices. The rejected draft (-1) comes before the correction."""
     rejected = [token.text for token in round.drafted if token.fate == "rejected"] if ghosts else []
     struck = [(text.translate(_GHOST_SIGNS) or _NO_TEXT, GHOST, -1) for text in rejected]
-    for place, token in enumerate(round.tokens):
+    for index, token in enumerate(round.tokens):
         if token.origin != "accepted":
             yield from struck
             struck = []
         # With the drafter off all tokens are plain: colours would tell nothing.
-        yield token.text, TEXT if round.knobs.drafter == "off" else KINDS.index(token.origin), place
+        yield token.text, TEXT if round.knobs.drafter == "off" else KINDS.index(token.origin), index
     yield from struck

@@ -24,17 +24,17 @@ class Document:
         for block in self.blocks:
             block.flow.rewrap(width)
 
-    def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> int:
-        """Add a message, the conversation's `place`th, under a heading. Returns its first block's index."""
-        first = self.begin(name or _NAMES.get(role, role), is_reply=role == "assistant", place=place)
+    def add_message(self, role: str, text: str, name: str | None = None, index: int = 0) -> int:
+        """Add a message, the conversation's `index`th, under a heading. Returns its first block's index."""
+        first = self.begin(name or _NAMES.get(role, role), is_reply=role == "assistant", index=index)
         self.add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         return first
 
     def add_reply(
-        self, name: str, place: int, rounds: PackedRounds, *, opened_thinking: bool, ghosts: bool, show_thinking: bool
+        self, name: str, index: int, rounds: PackedRounds, *, opened_thinking: bool, ghosts: bool, show_thinking: bool
     ) -> None:
         """Add a finished reply with all its rounds. `opened_thinking`: the prompt had begun the model's thinking."""
-        self.begin(name, is_reply=True, place=place)
+        self.begin(name, is_reply=True, index=index)
         block = self.add_block(rounds=rounds)
         if opened_thinking:
             block.thinking.begin()
@@ -53,10 +53,10 @@ class Document:
         block.flow.append([(text, kind)])
         return len(self.blocks) - 1
 
-    def begin(self, heading: str, *, is_reply: bool, place: int) -> int:
+    def begin(self, heading: str, *, is_reply: bool, index: int) -> int:
         """Start a message with an empty row and its heading. Returns its first block's index."""
         first = len(self.blocks)
-        self.messages.append(MessageStart(first, is_reply, place))
+        self.messages.append(MessageStart(first, is_reply, index))
         if self.blocks:
             self.add_block()
         self.add_block(indent=1).flow.append([(heading, HEADING)])

@@ -63,10 +63,10 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
 
     @dataclass
     class HeadingClicked(Message):
-        """A person has clicked on the heading of the conversation's `place`th message."""
+        """A person has clicked on the heading of the conversation's `index`th message."""
 
         transcript: InspectableTranscript
-        place: int
+        index: int
 
         @property
         def control(self) -> InspectableTranscript:
@@ -83,7 +83,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         """The token under the cursor."""
         return self._cursor.token
 
-    def place_at(self, y: int) -> int | None:
+    def message_at(self, y: int) -> int | None:
         """The index of the message whose heading is at a row of the content; None if there is none."""
         if not 0 <= y < self._height:
             return None
@@ -91,7 +91,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         starts = (message for message in reversed(self._messages) if message.first <= at)
         message = next(starts, None)
         heading = message is not None and at == message.first + (message.first > 0)
-        return message.place if message is not None and heading else None
+        return message.index if message is not None and heading else None
 
     def inspect_last(self) -> bool:
         """Put the cursor on the last token. False if there is none."""
@@ -141,8 +141,8 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         drawn = self._drawn_at(event.x, row)
         if drawn is None or not self._move(lambda: self._cursor.put(*drawn)):
             self._lose_cursor()
-            if (place := self.place_at(row)) is not None:
-                self.post_message(self.HeadingClicked(self, place))
+            if (index := self.message_at(row)) is not None:
+                self.post_message(self.HeadingClicked(self, index))
 
     def _rewritten(self, blocks: Sequence[Block]) -> None:
         super()._rewritten(blocks)

@@ -33,20 +33,20 @@ class Inspector(LineWidget):
 
 def token_lines(token: Token, round: Round, width: int) -> list[Line]:
     """Five lines about a token. Long texts are cut to the width, figures never."""
-    place = next(place for place, each in enumerate(round.tokens) if each is token)
+    index = next(index for index, each in enumerate(round.tokens) if each is token)
     known: Line = [("  ", "label"), *figures_of(
         ("id", str(token.id)), ("position", count(token.position)),
         ("target", share3(token.p_target)), ("draft", share3(token.p_draft)),
     )]  # fmt: skip
     return [
         [(quoted(token.text, max(LABEL, width - cells(known))), token.origin), *known],
-        _origin(token, round, place, width),
+        _origin(token, round, index, width),
         _times(round, width),
-        *_likeliest(round, place, width),
+        *_likeliest(round, index, width),
     ]
 
 
-def _origin(token: Token, round: Round, place: int, width: int) -> Line:
+def _origin(token: Token, round: Round, index: int, width: int) -> Line:
     """The token's origin, and its position in the draft."""
     judged = [each for each in round.drafted if each.fate != "ignored"]
     line: Line = [(token.origin, token.origin), (" " * (LABEL - len(token.origin)), "label")]
@@ -55,10 +55,10 @@ def _origin(token: Token, round: Round, place: int, width: int) -> Line:
     if token.origin == "bonus":
         drafters = " + ".join(dict.fromkeys(each.source for each in judged))
         return [*line, ("after ", "label"), (str(len(judged)), "value"), (" by ", "label"), (drafters, "value")]
-    drafted = judged[place]
-    line += [(f"{_nth(place + 1)} of {len(judged)}", "value"), (" by ", "label"), (drafted.source, "value")]
+    drafted = judged[index]
+    line += [(f"{_nth(index + 1)} of {len(judged)}", "value"), (" by ", "label"), (drafted.source, "value")]
     if token.origin == "correction":
-        best = round.likeliest.at(place) if round.likeliest else []
+        best = round.likeliest.at(index) if round.likeliest else []
         less = f"<{share3(best[-1][2]).lstrip('<')}" if best else UNKNOWN
         target = next((share3(p) for id, _, p in best if id == drafted.id), less)
         chances: Line = [(": ", "label"), *figures_of(("target", target), ("draft", share3(drafted.p)))]
@@ -67,11 +67,11 @@ def _origin(token: Token, round: Round, place: int, width: int) -> Line:
     return line
 
 
-def _likeliest(round: Round, place: int, width: int) -> list[Line]:
+def _likeliest(round: Round, index: int, width: int) -> list[Line]:
     """The likeliest tokens in two lines, with texts as long as fit."""
     if round.likeliest is None:
         return [labelled("likeliest", (UNKNOWN, "label")), []]
-    best = round.likeliest.at(place)
+    best = round.likeliest.at(index)
     for room in range(max(5, width), 4, -1):
         lines = flowed((figures_of((quoted(text, room), share3(p))) for _, text, p in best), width - LABEL)
         if len(lines) <= 2:

@@ -16,7 +16,7 @@ class TokenCursor:
         self._blocks = blocks
         self._block: Block | None = None
         self._number = 0
-        self._place: int | None = None
+        self._index: int | None = None
         self.token: Token | None = None
         self.round: Round | None = None
 
@@ -27,11 +27,11 @@ class TokenCursor:
 
     def put(self, block: Block, piece: int) -> bool:
         """Move to the token that this piece shows. False if it shows none."""
-        found = block.place_of(piece)
+        found = block.index_of(piece)
         if found is not None:
-            self._block, (self._number, self._place) = block, found
+            self._block, (self._number, self._index) = block, found
             self.round = block.rounds[self._number]
-            self.token = self.round.tokens[self._place]
+            self.token = self.round.tokens[self._index]
         return found is not None
 
     def put_last(self) -> bool:
@@ -49,7 +49,7 @@ class TokenCursor:
 
     def clear(self) -> None:
         """Remove the cursor and the mark."""
-        self._block = self._place = self.token = self.round = None
+        self._block = self._index = self.token = self.round = None
 
     def step(self, by: int) -> bool:
         """Move to the next (1) or the previous (-1) token. False at the end."""
@@ -67,7 +67,7 @@ class TokenCursor:
         here = self._block, self._number
         while self.step(by):
             if (self._block, self._number) != here:
-                while by < 0 and self._place and self.step(-1):
+                while by < 0 and self._index and self.step(-1):
                     pass
                 return True
         return False
@@ -77,7 +77,7 @@ class TokenCursor:
         piece = self._piece()
         if self._block is None or piece is None:
             return False
-        row, cell = self._block.flow.place_of(piece)
+        row, cell = self._block.flow.cell_of(piece)
         cell += self._block.indent
         end = self._blocks[-1].top + self._blocks[-1].flow.height
         for y in range(self._block.top + row + by, end if by > 0 else -1, by):
@@ -99,7 +99,7 @@ class TokenCursor:
     def row(self) -> int | None:
         """The transcript's row with the cursor."""
         piece = self._piece()
-        return None if self._block is None or piece is None else self._block.top + self._block.flow.place_of(piece)[0]
+        return None if self._block is None or piece is None else self._block.top + self._block.flow.cell_of(piece)[0]
 
     def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
         """The marked ranges in a row of a block: first drawn character, end, and whether it is the token under the cursor."""
@@ -119,9 +119,9 @@ class TokenCursor:
 
     def _piece(self) -> int | None:
         """The piece under the cursor; None if there is no cursor, or its token is in a folded section."""
-        if self._block is None or self._place is None:
+        if self._block is None or self._index is None:
             return None
-        return self._block.piece_of(self._number, self._place)
+        return self._block.piece_of(self._number, self._index)
 
     def _span(self, pieces: range) -> tuple[int, int]:
         assert self._block is not None

@@ -98,14 +98,14 @@ class Transcript(GrowingScrollView, can_focus=True):
 
     # What is shown
 
-    def add_message(self, role: str, text: str, name: str | None = None, place: int = 0) -> None:
-        """Add a whole message, the conversation's `place`th, under a heading: the name, or what the role is called."""
-        self._changed(self._document.add_message(role, text, name, place))
+    def add_message(self, role: str, text: str, name: str | None = None, index: int = 0) -> None:
+        """Add a whole message, the conversation's `index`th, under a heading: the name, or what the role is called."""
+        self._changed(self._document.add_message(role, text, name, index))
 
-    def start_reply(self, name: str, place: int = 0, rounds: PackedRounds | None = None) -> None:
+    def start_reply(self, name: str, index: int = 0, rounds: PackedRounds | None = None) -> None:
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
-        first = self._document.begin(name, is_reply=True, place=place)
+        first = self._document.begin(name, is_reply=True, index=index)
         self._reply = len(self._blocks)
         self._document.add_block(rounds=rounds)
         self._changed(first)
@@ -163,7 +163,7 @@ class Transcript(GrowingScrollView, can_focus=True):
 
     def cut(self, length: int) -> None:
         """Remove all messages after the first `length`, and the notices under them."""
-        while self._messages and self._messages[-1].place >= length:
+        while self._messages and self._messages[-1].index >= length:
             first = self._messages.pop().first
             del self._blocks[first:]
             self._reply = None

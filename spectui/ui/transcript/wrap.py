@@ -141,7 +141,7 @@ class Flow:
                 return bisect_right(self._ends, first)
         return None
 
-    def place_of(self, piece: int) -> tuple[int, int]:
+    def cell_of(self, piece: int) -> tuple[int, int]:
         """Row and cell at which a piece begins. Raises IndexError for a piece that was never appended."""
         if not 0 <= piece < len(self._ends):
             raise IndexError(f"There are {len(self._ends)} pieces, and none of number {piece}.")

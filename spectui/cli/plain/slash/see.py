@@ -42,11 +42,11 @@ def _token(chat: PlainChat, rest: str) -> None:
         number = int(rest or -1)
     except ValueError:
         number = 0
-    place = number if number > 0 else len(tokens) + 1 + number
-    if not 0 < place <= len(tokens):
+    nth = number if number > 0 else len(tokens) + 1 + number
+    if not 0 < nth <= len(tokens):
         raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")
-    token, round = tokens[place - 1]
-    for line in token_lines(token, round, f"Token {place} of {len(tokens)}"):
+    token, round = tokens[nth - 1]
+    for line in token_lines(token, round, f"Token {nth} of {len(tokens)}"):
         chat.tell(line)
 
 
