@@ -105,19 +105,19 @@ class Measurement:
         return next((each for each in self.cells if each.model == model and context in (None, each.context)), None)
 
     def drop_empty(self) -> None:
-        """Drop the cell of which nothing was measured before the measurement ended."""
+        """Drop the cell for which the measurement ended too early."""
         self.cells = [cell for cell in self.cells if cell.seconds.get(1)]
 
     def costs(self, at_load: CostSnapshot | None = None) -> CostModel:
         """The same in the policies' terms, for the shortest context.
 
-        `at_load`: what was measured while the pair was loaded, for a draft of which nothing else is known.
+        `at_load`: what was measured when the pair was loaded. It is used for the draft if the draft was not measured here.
         """
         target, draft = self.of("target"), self.of("draft")
         drafting = DraftCost(at_load.first * at_load.drift, at_load.next * at_load.drift) if at_load else DraftCost()
         if draft is not None:
             single, double = draft.medians[1], draft.medians.get(2, draft.medians[1])
-            # After a draft that was accepted whole, a round begins with two tokens, else with one.
+            # A round begins with two tokens after a draft that was accepted whole, else with one.
             drafting = DraftCost((single + double) / 2, single)
         return CostModel(VerifyCost(target.medians if target is not None else {}, 1.0), drafting)
 

@@ -162,14 +162,14 @@ class Round:
     likeliest: Likeliest | None = None
     """A position for each of `tokens`."""
     plain_s: float | None = None
-    """Seconds that a target pass over one token would have taken here, from what was measured so far; None: unknown."""
+    """Seconds that a target pass over one token would have taken here, as estimated in that round; None: unknown."""
     guessed: bool | None = None
-    """Did the draft model go on while the target computed, from an accepted draft and the right guess of the token behind it?
+    """Did the draft model draft ahead from the right text: was the draft accepted, and the token behind it guessed?
 
-    None: it did not go on.
+    None: it did not draft ahead.
     """
     saved_s: float = 0.0
-    """Seconds of drafting that were over for that when the round began."""
+    """Seconds of drafting ahead that were done when the round began."""
 
     @classmethod
     def of(

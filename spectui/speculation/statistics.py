@@ -31,7 +31,7 @@ class Statistics:
     kept: list[int] = field(default_factory=list)
     """Per position in the draft: rounds in which it was accepted."""
     guesses: int = 0
-    """Rounds before which the draft model had gone on from its own guess of the target's token."""
+    """Rounds for which the draft model had drafted ahead, from its own guess of the target's token."""
     right_guesses: int = 0
     saved_s: float = 0.0
     """Seconds of drafting that this saved."""

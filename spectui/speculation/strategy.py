@@ -53,7 +53,7 @@ class Strategy:
         self.auto.budget.begin_conversation()
 
     def prepare(self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled) -> None:
-        """A reply to this prompt begins, of which the target has read so many tokens in so many seconds.
+        """A reply to this prompt begins. The target has read `read` tokens of it in `seconds`.
 
         Raises what the draft model raises.
         """
@@ -70,7 +70,7 @@ class Strategy:
             self.prefill.observe_reading(lag - model.lag(tokens), self._clock() - began)
 
     def at(self, knobs: Knobs, tokens: Sequence[int], limit: int) -> tuple[Drafter | None, Policy, DraftValue]:
-        """The drafter and the policy that these knobs ask for, and what a draft of at most `limit` tokens is worth there."""
+        """The drafter and the policy that these knobs ask for, and the value of drafts of at most `limit` tokens here."""
         policy = self._policies[knobs.policy]
         if not self.costs.verify.known and knobs.policy != "fixed":
             policy = self.auto  # it begins with a plain round, which the others' rules need too
@@ -89,7 +89,7 @@ class Strategy:
             self._model.go_on(tokens, knobs, knobs.draft_max + 1)
 
     def unread_rows(self, rows: int, context: int, room: int) -> int:
-        """Rows to add to a pass over so many, because kernels take the larger pass for less time; at most `room`."""
+        """How many rows, at most `room`, to add to a pass over `rows`: kernels may take less time for a larger pass."""
         verify = self.costs.verify
         if not self.fills or not verify.known:
             return 0
@@ -98,7 +98,7 @@ class Strategy:
         return filled - rows if filled <= bound else 0
 
     def reason(self, knobs: Knobs, drafter: Drafter | None, policy: Policy, drafted: Sequence[Candidate]) -> Reason:
-        """Why the policy did in this round what it did."""
+        """Why the policy did what it did in this round."""
         if drafter is None and (knobs.drafter == "off" or self.model is None):
             return Reason("drafter off" if knobs.drafter == "off" else "no match")
         reason = policy.reason()
@@ -113,7 +113,7 @@ class Strategy:
         return reason
 
     def _reading_model(self, knobs: Knobs, tokens: Sequence[int]) -> DraftModel | None:
-        """The draft model, where these knobs ask for it and reading what it has not read of the text pays."""
+        """The draft model, if these knobs ask for it and if it pays to read the text that it has not read."""
         model = self._model if knobs.drafter in ("auto", "model") else None
         if model is None or knobs.policy != "auto":
             return model

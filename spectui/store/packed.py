@@ -18,7 +18,7 @@ UNPACKED = 4
 
 
 def same(one: Round, other: Round) -> bool:
-    """Whether the two are the same round, of which one may have been packed: that rounds its probabilities and times."""
+    """Whether the two are the same round. One of them may have been packed, which rounds its probabilities and times."""
     return (one.index, one.position) == (other.index, other.position) and [token.id for token in one.tokens] == [
         token.id for token in other.tokens
     ]

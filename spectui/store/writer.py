@@ -37,7 +37,7 @@ class Writer:
         self.failing = False
         """The last attempt to write did not reach the disk."""
         self.file_number: int | None = None
-        """Counts the files that had this name, of which the last is written to; None before the first was opened."""
+        """How many files have had this name so far; None before the first was opened."""
         self._file = file
         self._snapshots: list[Snapshot] = []
         self._requests: deque[threading.Event] = deque()

@@ -1,4 +1,4 @@
-"""`spectui doctor`: what a build of llama.cpp does not use of the machine, the dearest first."""
+"""`spectui doctor`: what a build of llama.cpp leaves unused on the machine, the dearest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this build of llama.cpp does not use of the machine, ordered by what it costs, with the command that mends it."""
+"""What this build of llama.cpp leaves unused on this machine, the dearest first, with the command that mends it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Finding(NamedTuple):
 _LACKING: Sequence[tuple[tuple[str, ...], tuple[str, ...], str, str]] = (
     (("AVX2",), ("avx2",), "AVX2", "everything is several times as slow"),
     (("NEON",), ("asimd", "neon"), "NEON", "everything is several times as slow"),
-    (("AMX_INT8",), ("amx_int8",), "AMX", "passes over several tokens, which prompts and drafts are, take much longer"),
+    (("AMX_INT8",), ("amx_int8",), "AMX", "passes over several tokens (prompts and drafts) take much longer"),
     (("MATMUL_INT8",), ("i8mm",), "the int8 matrix instructions",
-     "passes over several tokens, which prompts and drafts are, take longer"),
+     "passes over several tokens (prompts and drafts) take longer"),
     (("AVX512",), ("avx512f",), "AVX-512", "passes over several tokens take longer"),
     (("AVX512_VNNI", "AVX_VNNI"), ("avx512_vnni", "avx_vnni"), "VNNI", "quantised weights are multiplied more slowly"),
     (("DOTPROD",), ("asimddp",), "the dot product instructions", "quantised weights are multiplied more slowly"),
@@ -34,7 +34,8 @@ _LACKING: Sequence[tuple[tuple[str, ...], tuple[str, ...], str, str]] = (
     (("F16C",), ("f16c",), "F16C", "cells and weights in f16 are read more slowly"),
     (("AVX512_BF16",), ("avx512_bf16",), "AVX-512 BF16", "weights in bf16 are multiplied more slowly"),
 )  # fmt: skip
-"""(the build's features, one of which suffices; the CPU's flags; the name; the cost), the dearest first."""
+"""Each row: names of the feature in the build, names of its flag on the CPU (one of each is enough), what a person calls it,
+and what is lost without it. The dearest loss comes first."""
 
 
 def findings(

@@ -75,7 +75,7 @@ class _Passes:
         size, context, seconds = (
             np.array([getattr(each, name) for each in rounds], float) for name in ("pass_size", "position", "verify_s")
         )
-        if measured.known:  # passes with an empty context, of which the rounds have none
+        if measured.known:  # the rounds have no passes with an empty context
             sizes = np.array(sorted(measured.table), float)
             size, context = np.concatenate([size, sizes]), np.concatenate([context, 0 * sizes])
             seconds = np.concatenate([seconds, [measured.drift * measured.table[int(n)] for n in sizes]])
@@ -116,7 +116,7 @@ class _Drafts:
             self._first = self._next = 0.0  # there is no draft model
 
     def __call__(self, rows: int, context: int) -> float:
-        # A draft begins with a pass over one token or two, of which `first` is the mean.
+        # A draft begins with a pass over one token or over two; `first` is the mean of both.
         base = self._next if rows < 2 else max(self._next, 2 * self._first - self._next)
         return self._level * base + self._per_token * context
 

@@ -20,9 +20,9 @@ _Job = tuple[list[int], Knobs, int]
 
 
 class AheadDrafter:
-    """A draft model that also drafts in a thread of its own, between `go_on` and the next call of anything else here.
+    """A draft model that also drafts in a thread of its own, from `go_on` until the next call of any other method here.
 
-    So never do two threads use the model at a time.
+    So two threads never use the model at the same time.
     """
 
     def __init__(self, drafter: DraftModel) -> None:
@@ -44,12 +44,12 @@ class AheadDrafter:
 
     @property
     def model(self) -> Evaluator:
-        """The draft model, which nothing uses now."""
+        """The draft model. Waits until its thread does not use it."""
         self.settle()
         return self._drafter.model
 
     def go_on(self, tokens: Sequence[int], knobs: Knobs, most: int) -> None:
-        """Draft at most `most` tokens behind these, of which the target computes the last ones now."""
+        """Draft at most `most` tokens behind these, while the target computes the last of these."""
         self.settle()
         self._base, self._knobs, self._found, self._ready = list(tokens), knobs, [], []
         self._enough.clear()

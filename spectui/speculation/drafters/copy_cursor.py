@@ -36,7 +36,7 @@ class CopyCursor:
         return self._position + self._missed
 
     def start(self, position: int, run: int) -> None:
-        """Copying goes on at `position`, as `run` tokens before it show."""
+        """Copying goes on at `position`: the `run` tokens before it were copied."""
         self._position, self.run, self._missed = position, run, 0
 
     def follow(self, text: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Candidate
 
 _TAIL = 0.02
-"""Chance below which the rest of a repetition is left out: looking at all of it takes as long as a small model's pass."""
+"""A repetition is cut where its chance falls below this: looking at all of it takes as long as a small model's pass."""
 
 
 class MixedDrafter:
@@ -30,7 +30,7 @@ class MixedDrafter:
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         cursor = self._suffix.cursor(tokens)
         repeated = self._repeated(cursor, ())
-        # Known before the first candidate is asked for, because the policy asks who would speak.
+        # The policy asks for it before it asks for the first candidate.
         self.upcoming = self._next(repeated)
         return self._candidates(tokens, cursor, repeated, knobs)
 
@@ -60,7 +60,7 @@ class MixedDrafter:
         return "suffix" if repeated or self._model is None else self._model.upcoming
 
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate]) -> Sequence[Candidate]:
-        """What the suffix proposes next, as far as that is worth more than what the model would propose."""
+        """What the suffix proposes next, for as long as it is worth more than what the model would propose."""
         value = self._value.follow(drafted)
         most = value.limit
         repeated = self._likely(cursor, most - len(drafted))
@@ -73,7 +73,7 @@ class MixedDrafter:
         return repeated[: stop.length - len(drafted)]
 
     def _likely(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
-        """What the suffix proposes, up to where it is hardly ever accepted."""
+        """What the suffix proposes, cut where it would hardly ever be accepted."""
         likely: list[Candidate] = []
         survival = self._value.survival
         for candidate in islice(cursor.candidates(), max(0, most)):

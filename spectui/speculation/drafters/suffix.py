@@ -114,7 +114,7 @@ class SuffixAutomaton:
         return self._last_end[self._next[state][self._commonest(state)[0]]] - 1
 
     def _commonest(self, state: int) -> tuple[int, int]:
-        """The token that followed most often, of equally common ones the latest; and how often anything followed."""
+        """The token that followed most often (the latest of equally common ones), and how often anything followed."""
         followers = self._next[state]
         token = max(followers, key=lambda each: (self._count[followers[each]], self._last_end[followers[each]]))
         return token, sum(self._count[each] for each in followers.values())

@@ -15,7 +15,7 @@ _RATE_WEIGHT = 0.05
 """EWMA weight of a round in the going rate."""
 
 _LOOK_AGAIN = 32
-"""Rounds without a draft after which the model drafts whatever is expected of it: the text may have changed."""
+"""After so many rounds without a draft the model drafts, however little is expected of it: the text may have changed."""
 
 _LOOK_LENGTH = 4
 """Tokens drafted in such a round."""

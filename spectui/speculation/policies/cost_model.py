@@ -11,7 +11,7 @@ import numpy as np
 from spectui.speculation.records import Candidate, DraftToken, Round
 
 _DRIFT_WEIGHT = 0.1
-"""EWMA weight of a pass in the drift; the first passes count as much as those before them together."""
+"""EWMA weight of a pass in the drift. While there are few passes, their plain mean is taken."""
 
 _SIZE_WEIGHT = 0.25
 """EWMA weight of a pass in the cost of its size."""
@@ -20,23 +20,24 @@ _CONTEXT_WEIGHT = 0.05
 """Step of the least mean squares that fit the cost of context."""
 
 _ROW_CONTEXT = 512.0
-"""Tokens of context from which an error of T(n) is more likely the context's than the size's."""
+"""From so many tokens of context on, an error of T(n) is put down to the context more than to the size."""
 
 _MOST_CONTEXT = 1 / 200
-"""Most that a token of context may add to a pass over one row, in empty passes. Measured: 1/10000 (1.5B, heads of 128) to 1/300
-(135M, heads of 64, AVX512-FP16)."""
+"""What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
+(1.5B, heads of 128) to 1/300 (135M, heads of 64, AVX512-FP16)."""
 
 _FADE = 0.01
-"""Share by which an unmeasured size's cost moves to the line between its neighbours with each pass of another size."""
+"""With each pass of another size, the cost of a size that was not measured at load moves by this share to the line between
+its neighbours."""
 
 _FREE = 0.97
-"""A larger pass is taken instead of a smaller one where it costs less than this share of it: less is noise."""
+"""A larger pass replaces a smaller one if it costs less than this share of the smaller one; a smaller gain is noise."""
 
 _DRAWN = 64
-"""Rows up to which the cost is kept ready for every n."""
+"""Up to so many rows the cost of every n is calculated in advance."""
 
 _DRAFT_WEIGHT = 0.05
-"""EWMA weight of a drafted token in d; the first ones count twice as much as in a plain mean."""
+"""EWMA weight of a drafted token in d. The first tokens weigh twice as much as in a plain mean."""
 
 
 class VerifyCost:
@@ -54,14 +55,14 @@ class VerifyCost:
         per_row: float = 0.0,
         per_pass: float = 0.0,
     ) -> None:
-        """`table`: seconds of a pass over n rows with an empty context, for some n. `drift`: None lets the first pass tell it.
+        """`table`: seconds of a pass over n rows with an empty context, for some n. `drift`: None lets the first pass set it.
 
         `per_row`, `per_pass`: seconds that each token of context adds for each row, and once.
         """
         self.table: dict[int, float] = dict(table or {})
         if 1 in self.table:
-            # No pass costs less than one over one row. A larger value is a hiccup at load that nothing would correct:
-            # while plain passes look dear, every round drafts.
+            # No pass costs less than a pass over one row. If a larger one was measured as cheaper, the machine was busy for a
+            # moment. Nothing would correct that later: plain passes look dear, so every round drafts.
             self.table[1] = min(self.table.values())
         self._measured = frozenset(self.table)
         self._passes = 0 if drift is None else 1
@@ -123,8 +124,10 @@ class VerifyCost:
         self.per_row = min(max(0.0, self.per_row + step * n / (1 + n * n)), most)
 
     def _fade(self, seen: int) -> None:
-        """Move what was not measured at load, and not seen now, to the line between its neighbours: it may be a hiccup that
-        would never be corrected, because a size that looks dear is avoided."""
+        """Move each size that was not measured at load, but for the one seen now, to the line between its neighbours.
+
+        Its cost may come from a moment in which the machine was busy. It would stay: a size that looks dear is avoided.
+        """
         for n in self._sizes:
             if n != seen and n != 1 and n not in self._measured:
                 others = [size for size in self._sizes if size != n]
@@ -169,7 +172,7 @@ class VerifyCost:
 
 
 def _bounded(ratio: float) -> float:
-    """What is believed of one timing: at most a factor of two."""
+    """The ratio, between a half and two: a single timing may not change more."""
     return min(max(ratio, 0.5), 2.0)
 
 
@@ -251,10 +254,10 @@ class CostModel:
 
 
 def by_model(drafted: Sequence[Candidate | DraftToken]) -> int:
-    """How many of these tokens the draft model has drafted."""
+    """How many of these tokens are the draft model's."""
     return sum(token.source == "model" for token in drafted)
 
 
 def paid_for(drafted: Sequence[Candidate]) -> int:
-    """For how many of these tokens the round waited while the draft model drafted them."""
+    """How many of these tokens the round has waited for. It does not wait for what was drafted ahead."""
     return sum(candidate.paid for candidate in drafted)

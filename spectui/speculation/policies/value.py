@@ -95,11 +95,11 @@ class DraftValue:
         return other.follow([*[more[0]] * length, *more]) if more else other
 
     def time(self, length: int) -> float:
-        """Plain passes that a round takes which sends so much of the draft."""
+        """How long a round takes that sends `length` tokens of the draft, in plain passes."""
         return self.passes[length] + self.drafting[self._models[length]]
 
     def stop(self, most: int, least: int = 0) -> Stop:
-        """The best length to send, at most `most`; 0 is a plain pass, else at least `least`. What was drafted is paid for."""
+        """The best length to send: 0 (a plain pass), or from `least` to `most`. The time of drafting does not count."""
         stops, most = self._stops, min(most, len(self._survival) - 1)
         if least > 1:
             return max([stops[0], *map(self._sending, range(least, most + 1))], key=lambda stop: stop.value)
@@ -111,7 +111,7 @@ class DraftValue:
         return Stop(length, self._tokens[length] - self.rate * self.passes[length], self._tokens[length])
 
     def extends(self, enough: float, rate: float | None = None) -> bool:
-        """Is drafting on with the model expected to reach more than `enough`, at this rate or the going one?"""
+        """Would more tokens of the model raise the value above `enough`, at this rate or at the going one?"""
         begun, models = len(self._survival) - 1, self._models[-1]
         if rate is None or rate == self.rate:
             rate, sent = self.rate, self.stop(begun).value
