@@ -18,8 +18,16 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Candidates, Row, candidates
-from spectui.speculation.sampling import CONFIDENCE_TOKENS, chain, confidence, distribution, penalised
+from spectui.speculation.candidates import Candidates, Row, candidates, look
+from spectui.speculation.sampling import (
+    CONFIDENCE_TOKENS,
+    PENALTY_WINDOW,
+    chain,
+    confidence,
+    distribution,
+    penalised,
+    penalised_candidates,
+)
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -66,39 +74,85 @@ def choose(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> int
     return int(ids[(log_p + gumbel(knobs.seed, position, ids)).argmax()])
 
 
-def choose_rows(rows: NDArray[np.float32], knobs: Knobs, history: Sequence[int]) -> Iterator[Choice]:
+def needed(knobs: Knobs) -> int | None:
+    """How many of a row's likeliest tokens tell the choice; None if the whole row must be known.
+
+    A repeat penalty of 1 or more only lowers logits, and of 64 tokens at most: so many more tokens are enough.
+    """
+    if knobs.repeat_penalty < 1.0 or (knobs.temperature > 0.0 and not knobs.top_k):
+        return None
+    return (knobs.top_k if knobs.temperature > 0.0 else 1) + (PENALTY_WINDOW if knobs.repeat_penalty > 1.0 else 0)
+
+
+def choose_rows(rows: NDArray[np.float32] | Candidates, knobs: Knobs, history: Sequence[int]) -> Iterator[Choice]:
     """The choices after `history` from the rows of a pass, [rows, n_vocab], to be asked for one after the other.
 
-    Before the next one is asked for, `history` must have got the token. Raises NumericsError as `choose` does.
+    Instead of whole rows, the `needed(knobs)` likeliest tokens of each are enough. Before the next choice is asked for,
+    `history` must have got the token. Raises NumericsError as `choose` does.
     """
-    k = max(_LOOKED_AT, knobs.top_k if knobs.temperature > 0.0 else 0)
+    if isinstance(rows, Candidates):
+        position, tokens = len(history), _tokens(rows, knobs, len(history))
+        for index, log_total in enumerate(rows.log_total.tolist()):
+            _check(log_total)
+            found = rows.of(index)
+            token = _penalised_pick(found, knobs, position + index, history) if tokens is None else tokens[index]
+            logit = found.logits.item(0, found.ids[0].tolist().index(token))
+            yield _choice(token, logit, log_total, found)
+        return
+    k = needed(knobs)
     for start in range(0, len(rows), _TOGETHER):
-        block, position = rows[start : start + _TOGETHER], len(history)
-        found = candidates(block, k)
-        shares = np.exp(found.logits[:, :LIKELIEST] - found.log_total[:, None])
-        likeliest = found.logits[:, 0].tolist()
-        tokens = _pick(found, knobs, position).tolist() if _independent(knobs) else None
-        for index, row in enumerate(block):
-            _check(likeliest[index])
-            token = choose(row, knobs, position + index, history) if tokens is None else tokens[index]
-            p = exp(row.item(token) - found.log_total.item(index))
-            yield Choice(token, p, found.ids[index, :LIKELIEST], shares[index])
+        looks = [look(row, max(_LOOKED_AT, k or 0)) for row in rows[start : start + _TOGETHER]]
+        block = Candidates.joined(looks)
+        position = len(history)
+        tokens = None if k is None else _tokens(block, knobs, position)
+        for index, each in enumerate(looks):
+            _check(each.top)
+            if tokens is not None:
+                token = tokens[index]
+            elif k is None:
+                token = choose(each.row, knobs, position + index, history)
+            else:
+                token = _penalised_pick(block.of(index), knobs, position + index, history)
+            yield _choice(token, each.row.item(token), each.log_total(), block.of(index))
 
 
-def choose_draft(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, float]:
-    """What a draft model chooses, by the same rule, and its confidence in that. Raises what `choose` raises."""
-    if not _independent(knobs):
-        token = choose(row, knobs, position, history)
-        return token, confidence(candidates(row[None], CONFIDENCE_TOKENS, totals=False), token)
-    found = candidates(row[None], max(CONFIDENCE_TOKENS, knobs.top_k if knobs.temperature > 0.0 else 0), totals=False)
-    _check(found.logits[0, 0])
-    token = int(_pick(found, knobs, position)[0])
+def _choice(token: int, logit: float, log_total: float, found: Candidates) -> Choice:
+    """The choice from the only row of `found`, and the probabilities to record."""
+    shares = np.exp(found.logits[0, :LIKELIEST] - log_total)
+    return Choice(token, exp(logit - log_total), found.ids[0, :LIKELIEST], shares)
+
+
+def choose_draft(row: Row | Candidates, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, float]:
+    """What a draft model chooses, by the same rule, and its confidence in that. Raises what `choose` raises.
+
+    `row`: of logits, or the `needed(knobs)` likeliest tokens of one.
+    """
+    k = needed(knobs)
+    if isinstance(row, Candidates):
+        found = row
+        _check(found.log_total[0])
+    else:
+        found = candidates(row[None], max(CONFIDENCE_TOKENS, k or 0), totals=False)
+        if k is None:
+            token = choose(row, knobs, position, history)
+            return token, confidence(found, token)
+        _check(found.logits[0, 0])
+    tokens = _tokens(found, knobs, position)
+    token = _penalised_pick(found, knobs, position, history) if tokens is None else tokens[0]
     return token, confidence(found, token)
 
 
-def _independent(knobs: Knobs) -> bool:
-    """Can the candidates of a row alone tell the choice?"""
-    return knobs.repeat_penalty == 1.0 and (knobs.temperature <= 0.0 or knobs.top_k > 0)
+def _tokens(found: Candidates, knobs: Knobs, position: int) -> list[int] | None:
+    """The choice of each row; None if it depends on those before, by the repeat penalty."""
+    if knobs.repeat_penalty != 1.0:
+        return None
+    tokens: list[int] = _pick(found, knobs, position).tolist()
+    return tokens
+
+
+def _penalised_pick(found: Candidates, knobs: Knobs, position: int, history: Sequence[int]) -> int:
+    """The choice from a single row's candidates under the repeat penalty, which is at least 1."""
+    return int(_pick(penalised_candidates(found, knobs.repeat_penalty, history), knobs, position)[0])
 
 
 def _pick(found: Candidates, knobs: Knobs, position: int) -> NDArray[np.intp]:

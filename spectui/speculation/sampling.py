@@ -49,6 +49,17 @@ def penalised(row: Row, penalty: float, history: Sequence[int]) -> Row:
     return row
 
 
+def penalised_candidates(found: Candidates, penalty: float, history: Sequence[int]) -> Candidates:
+    """The candidates of a single row under the penalty, in their new order. With a penalty of 1 or more all but the last 64 of
+    them are those of the penalised row.
+    """
+    ids, logits = found.ids[0], found.logits[0]
+    lowered = np.where(logits <= 0, logits * penalty, logits / penalty)
+    logits = np.where(np.isin(ids, history[-PENALTY_WINDOW:]), lowered, logits)
+    order = np.lexsort((ids, -logits))
+    return Candidates(ids[order][None], logits[order][None], found.log_total)
+
+
 def distribution(row: Row, knobs: Knobs) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The tokens that the chain leaves, likeliest first, and their log probabilities. (ids [m], log p [m])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import candidates
-from spectui.speculation.choice import NumericsError, choose_draft, choose_rows, gumbel
+from spectui.speculation.choice import NumericsError, choose, choose_draft, choose_rows, gumbel, needed
 from spectui.speculation.sampling import distribution, penalised
 
 samplers = st.builds(
@@ -49,6 +49,38 @@ def test_rows_chosen_at_once_give_what_the_rule_says_of_each(knobs, seed, n, voc
         history.append(choice.token)
 
 
+@given(samplers, st.integers(0, 1000), st.integers(1, 10), st.sampled_from([400, 12_000]), st.integers(0, 3))
+def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabulary, more):
+    rows, history = random_rows(seed, n, vocabulary), [3, 1, 4]
+    history += [int(token) for row in rows for token in np.argsort(-row)[:6]]  # likely ones, which a penalty lowers
+    k = needed(knobs)
+    if k is None:
+        assert knobs.repeat_penalty < 1.0 or not knobs.top_k
+        return
+    kept = candidates(rows, max(10, k) + more)
+    for index, (whole, choice) in enumerate(
+        zip(choose_rows(rows, knobs, history), choose_rows(kept, knobs, history), strict=True)
+    ):
+        assert choice.token == whole.token
+        assert choice.p == pytest.approx(whole.p, rel=1e-6)
+        assert choice.ids.tolist() == whole.ids.tolist()
+        assert choice.shares == pytest.approx(whole.shares, rel=1e-6)
+        drafted = choose_draft(rows[index], knobs, len(history), history)
+        assert choose_draft(kept.of(index), knobs, len(history), history) == drafted
+        history.append(choice.token)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_a_penalty_on_all_of_the_likeliest_tokens_leaves_others_to_choose(temperature):
+    knobs = replace(Knobs(), temperature=temperature, top_k=20, top_p=1.0, min_p=0.0, repeat_penalty=3.0)
+    for row in random_rows(4, 8, 700):
+        history = np.argsort(-row)[:64].tolist()
+        kept = candidates(row[None], needed(knobs) or 0)
+        chosen = next(choose_rows(kept, knobs, history)).token
+        assert chosen not in history
+        assert chosen == next(choose_rows(row[None], knobs, history)).token == choose(row, knobs, 64, history)
+
+
 @pytest.mark.parametrize("spread", [1.5, 2.5, 4.0])
 def test_in_a_large_vocabulary_the_probability_is_estimated_within_a_hundredth(spread):
     rows = random_rows(5, 8, 150_037) * np.float32(spread / 2.5)
@@ -81,3 +113,12 @@ def test_a_row_without_numbers_is_refused_only_when_it_is_reached(vocabulary, ba
         assert next(choices).token >= 0
         with pytest.raises(NumericsError):
             next(choices)
+        # What a device keeps of such a row has probabilities that are no numbers.
+        kept = candidates(random_rows(1, 3, vocabulary), 10)
+        kept.log_total[1] = np.nan
+        choices = choose_rows(kept, replace(Knobs(), temperature=temperature, top_k=10), [])
+        assert next(choices).token >= 0
+        with pytest.raises(NumericsError):
+            next(choices)
+        with pytest.raises(NumericsError):
+            choose_draft(kept.of(1), replace(Knobs(), temperature=temperature, top_k=10), 0, [])
