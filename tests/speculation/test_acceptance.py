@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spectui.knobs import Knobs
+from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.acceptance import Acceptance, match_prior
 from spectui.speculation.records import Candidate
 from tests.speculation.replaying import RECORDED, recorded
@@ -149,3 +151,26 @@ def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
         assert accepted == pytest.approx(confidence, abs=0.08)
     assert 1 - shares[0][1] > 4 * (1 - shares[-1][1])
     assert np.mean(openings) == pytest.approx(Acceptance().expected(), abs=0.05)
+
+
+def test_long_matches_are_trusted_as_much_as_the_recorded_replies_follow_them():
+    """Text that is copied changes now and then, however long the match: the names of a table stay, its values do not."""
+    followed, trusted = [], []
+    for pair in ("q8", "smollm2"):
+        for recording in recorded(RECORDED / pair).values():
+            drafter, position = SuffixDrafter(), recording.prompt
+            while position < len(recording.tokens):
+                for candidate in drafter.propose(recording.tokens[:position], Knobs()):
+                    if position == len(recording.tokens):
+                        break
+                    agrees = candidate.id == recording.tokens[position]
+                    position += 1
+                    if 15 <= candidate.match < 40:
+                        followed.append(agrees)
+                        trusted.append(match_prior(candidate.match))
+                    if not agrees:
+                        break
+                else:
+                    position += 1
+    assert len(followed) > 200
+    assert np.mean(trusted) == pytest.approx(np.mean(followed), abs=0.02)
