@@ -84,7 +84,7 @@ def match_prior(match: int) -> float:
     """The chance that text goes on as it did after a match of this length, before anything is known of the text.
 
     One word in common says little, a dozen nearly everything: .07, .24, .41, .55, .65, .72 ... .89 at 12. The limit is .96: in
-    the recorded replies, what is copied changes once in 25 tokens, however long the match. A table's names stay, not its values.
+    the recorded replies, what is copied changes once in 25 tokens, however long the match. In a table, only names stay.
     """
     return 0.96 * match * match / (match * match + 12.0)
 
