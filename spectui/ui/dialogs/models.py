@@ -81,13 +81,14 @@ class ModelsScreen(ListWindow[Setup]):
         self._plan, self._loaded = plan, loaded
         self._planned: dict[tuple[str | None, str | None], str] = {}  # the models, and what they would take
         self._plan_timer: Timer | None = None
+        self._to_plan: Setup | None = None  # what the timer waits for, or the thread plans
 
     def on_mount(self) -> None:
         """Start the search."""
         self.query_one(OptionList).can_focus = False  # a click must not take it from the filter
         self._look()
         self._list()
-        self.set_interval(REFRESH_S, self._take_found)
+        self._refresh = self.set_interval(REFRESH_S, self._take_found)
 
     def on_resize(self) -> None:
         """Fit the columns to the width."""
@@ -104,13 +105,14 @@ class ModelsScreen(ListWindow[Setup]):
             self._looking = False
 
     def _take_found(self) -> None:
-        looked = not self._looking
+        looked = not self._looking  # before the queue is emptied: the thread appends nothing afterwards
         if self._new:
             while self._new:
                 head = self._new.popleft()
                 self._found[head.path] = head
             self._list()
         if looked:
+            self._refresh.stop()
             self._tell()
 
     def filter(self) -> None:
@@ -250,7 +252,10 @@ class ModelsScreen(ListWindow[Setup]):
         return replace(self._setup, model=self._target.path, draft=head.path) if usable else None
 
     def _plan_soon(self, setup: Setup) -> None:
-        """Make the plan when the highlight has rested for a moment."""
+        """Make the plan when the highlight has rested for a moment, however often the list is filled again meanwhile."""
+        if setup == self._to_plan:
+            return
+        self._to_plan = setup
         if self._plan_timer is not None:
             self._plan_timer.stop()
         self._plan_timer = self.set_timer(PLAN_AFTER_S, lambda: self._make_plan(setup))
