@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from spectui.knobs import Knobs, Setup
@@ -28,16 +31,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}), 300))
     return True
-
-
-WITH_A_LATE_ENGINE = ("test_app", "test_compare", "test_conversations", "test_models", "test_resuming")
-"""Tests of what stops a reply or a load: they run once more with an engine that ends it a tick later."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give those tests both engines."""
-    if "engine" in metafunc.fixturenames and metafunc.module.__name__.rpartition(".")[2] in WITH_A_LATE_ENGINE:
-        metafunc.parametrize("engine", [False, True], indirect=True, ids=["at-once", "late"])
 
 
 @pytest.fixture
@@ -73,6 +66,23 @@ def window(make_app: Make, engine: FakeEngine) -> Window:
 def file(tmp_path: Path) -> Path:
     """Where chats can be kept."""
     return tmp_path / "conversations.db"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def css_parsed_once() -> Iterator[None]:
+    """Parse a style sheet once for each theme: in each window, it would be a tenth of what a test computes."""
+    parse = Stylesheet._parse_rules
+    parsed: dict[object, list[RuleSet]] = {}
+
+    def parse_once(sheet: Stylesheet, *arguments: Any, **named: Any) -> list[RuleSet]:
+        key = (arguments, *sorted(named.items()), *sorted(sheet._variables.items()))
+        if key not in parsed:
+            parsed[key] = parse(sheet, *arguments, **named)
+        return parsed[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", parse_once)
+        yield
 
 
 CLOCK_S = 0.02

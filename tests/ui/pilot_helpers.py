@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from time import monotonic
 
+import pytest
 from textual.app import App
 from textual.events import Key, Paste
 from textual.pilot import Pilot
@@ -21,6 +22,9 @@ from tests.fake_engine import FakeEngine
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 THEMES = Path(__file__).resolve().parents[2] / "themes"
+
+BOTH_ENGINES = pytest.mark.parametrize("engine", [False, True], indirect=True, ids=["at-once", "late"])
+"""For tests of what stops a reply or a load: they run once more with an engine that ends it a tick later."""
 
 Make = Callable[..., SpectuiApp]
 Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]]]]

@@ -15,7 +15,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, wait_until, write_reply
+from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -76,6 +76,7 @@ async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(window
         assert low.value == 4
 
 
+@BOTH_ENGINES
 async def test_escape_stops_the_reply_and_the_text_so_far_stays(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
@@ -87,6 +88,7 @@ async def test_escape_stops_the_reply_and_the_text_so_far_stays(window: Window, 
         assert engine.generates[1][1].content.startswith("def add")
 
 
+@BOTH_ENGINES
 async def test_escape_forgets_a_number_that_is_typed_and_stops_nothing(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
@@ -101,6 +103,7 @@ async def test_escape_forgets_a_number_that_is_typed_and_stops_nothing(window: W
         assert engine.stops == 1
 
 
+@BOTH_ENGINES
 async def test_escape_takes_waiting_prompts_back_into_the_box(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         await ask(pilot, "first")
@@ -112,6 +115,7 @@ async def test_escape_takes_waiting_prompts_back_into_the_box(window: Window, en
         assert len(engine.generates) == 1
 
 
+@BOTH_ENGINES
 async def test_a_new_chat_does_not_begin_with_a_prompt_that_waited_in_the_old_one(
     window: Window, engine: FakeEngine
 ) -> None:
@@ -134,6 +138,7 @@ async def test_regenerate_takes_the_reply_back_and_asks_the_same_again(window: W
         assert "return" not in said(app)
 
 
+@BOTH_ENGINES
 async def test_a_new_chat_drops_what_the_old_reply_still_says(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         await ask(pilot, "go")
@@ -258,6 +263,7 @@ async def test_picking_a_device_loads_anew_and_keeps_the_conversation(window: Wi
         assert [message.role for message in engine.generates[1]] == ["user", "assistant", "user"]
 
 
+@BOTH_ENGINES
 async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_are_there(
     window: Window, engine: FakeEngine
 ) -> None:

@@ -20,7 +20,7 @@ from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, wait_until
+from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, load, wait_until
 from tests.ui.screen_text import one_line, said, screen_text
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
@@ -132,6 +132,7 @@ async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_end
         await wait_until(pilot, lambda: len(engine.generates) == 3)
 
 
+@BOTH_ENGINES
 async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
@@ -147,6 +148,7 @@ async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(window: Windo
         assert "with drafts" not in screen_text(app)
 
 
+@BOTH_ENGINES
 async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_not_taken_for_a_reply(
     window: Window, engine: FakeEngine
 ) -> None:

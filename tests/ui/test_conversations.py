@@ -21,7 +21,7 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, some_rounds
-from tests.ui.pilot_helpers import Make, Window, ask, burst, paste, wait_until, write_reply
+from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, burst, paste, wait_until, write_reply
 from tests.ui.screen_text import said
 
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
@@ -142,6 +142,7 @@ async def test_delete_asks_first(make_app: Make, file: Path) -> None:
     assert [each.title for each in library.summaries(file)] == ["second question", "first question"]
 
 
+@BOTH_ENGINES
 async def test_deleting_the_open_one_leaves_no_trace(window: Window, engine: FakeEngine, file: Path) -> None:
     async with window(journal=Journal(file)) as (app, pilot):
         await ask(pilot, "secret")
@@ -207,6 +208,7 @@ async def test_in_the_palette(make_app: Make, file: Path) -> None:
         assert {"Open", "Rename", "Delete", "New"} <= {each.title for each in app.get_system_commands(app.screen)}
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("leave", ["new chat", "another conversation"])
 async def test_leaving_a_conversation_just_after_models_were_chosen_lets_them_load(
     window: Window, engine: FakeEngine, file: Path, leave: str

@@ -158,4 +158,4 @@ async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, m
             assert gc.get_freeze_count() > 0
     finally:
         gc.enable()
-        gc.unfreeze()
+        gc.freeze()  # as `pytest_collection_finish` did
