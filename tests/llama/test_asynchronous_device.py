@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.smollm2 import alone
+from tests.llama.ggufs import write_model
 
 LIBRARIES = Path(os.environ.get("SPECTUI_VULKAN_LIB") or Path.home() / ".cache" / "spectui-peers" / "bin-vulkan")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 REPLY = """
-import dataclasses, json, sys
+import json, sys
 from spectui.engine.events import Message, RoundDone
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
@@ -32,7 +32,7 @@ session.load(Setup(**json.loads(sys.argv[1])))
 session.knobs = Knobs(temperature=0, predict=2, drafter="off")
 session.generate([Message("user", "Hi")])  # the driver compiles its shaders
 events.clear()
-finished = session.generate([Message("user", "one two three four five six seven eight nine ten " * 5)])
+finished = session.generate([Message("user", "a" * 80)])
 rounds = [event.round.seconds for event in events if isinstance(event, RoundDone)]
 kinds = [device.kind for device in list_devices()]
 print(json.dumps({"kinds": kinds, "rounds": rounds, "prompt_s": finished.prompt_s, "tokens": finished.prompt_tokens}))
@@ -63,14 +63,13 @@ def on_the_device(program: str, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_prompt_is_computed_before_the_first_round():
-    """The first round takes about as long as the second, so it computes nothing of the prompt."""
-    setup = alone()
-    found = on_the_device(REPLY, json.dumps({"model": setup.model, "ctx_size": 256, "ubatch": 32, "no_profile": "on"}))
+def test_the_prompt_is_computed_before_the_first_round(tmp_path: Path):
+    """The prompt's twelve passes take longer than the first round's one, which computes nothing of the prompt."""
+    model = write_model(tmp_path / "model.gguf")
+    found = on_the_device(REPLY, json.dumps({"model": str(model), "ctx_size": 256, "ubatch": 8, "no_profile": "on"}))
     assert "gpu" in found["kinds"] or "igpu" in found["kinds"]
-    assert found["tokens"] > 60
-    assert found["rounds"][0] < 3 * found["rounds"][1]
-    assert found["prompt_s"] > found["rounds"][1], "many tokens take longer than one"
+    assert found["tokens"] > 90
+    assert found["prompt_s"] > found["rounds"][0]
 
 
 def test_the_self_test_does_not_use_the_device(tmp_path: Path):
