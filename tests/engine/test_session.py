@@ -41,7 +41,7 @@ def rounds(events: list[Event]) -> list[RoundDone]:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
 def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperature: float):
-    knobs = fixed(temperature=temperature, seed=11, predict=80, draft_max=6, p_min=0.2)
+    knobs = fixed(temperature=temperature, seed=11, predict=40, draft_max=6, p_min=0.2)
     expected = ask(plain[0], knobs, SNAKE)
     session, events = pair
     events.clear()
@@ -57,13 +57,13 @@ def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperat
 
 @pytest.fixture(scope="module")
 def plain_text(plain: Opened) -> str:
-    return ask(plain[0], Knobs(temperature=0.7, seed=11, predict=60, drafter="off"), SNAKE).text
+    return ask(plain[0], Knobs(temperature=0.7, seed=11, predict=32, drafter="off"), SNAKE).text
 
 
 @pytest.mark.parametrize("drafter", ["auto", "suffix", "model"])
 @pytest.mark.parametrize("policy", ["auto", "profile"])
 def test_text_is_the_same_for_every_drafter_and_policy(pair: Opened, plain_text: str, drafter: str, policy: str):
-    knobs = Knobs(temperature=0.7, seed=11, predict=60, drafter=drafter, policy=policy)
+    knobs = Knobs(temperature=0.7, seed=11, predict=32, drafter=drafter, policy=policy)
     assert ask(pair[0], knobs, SNAKE).text == plain_text
 
 
@@ -215,7 +215,7 @@ def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_strict_keeps_the_text_behind_a_long_message():
     """Without --strict its attention is without flash attention, where single rows round differently from several."""
     both = replace(setup(), draft=None, strict="on", threads=2, ubatch=512)
-    prompt = ("repeat", "the quick brown fox jumps over the lazy dog, and then it sleeps.\n" * 38, "again")
+    prompt = ("repeat", "the quick brown fox jumps over the lazy dog, and then it sleeps.\n" * 30, "again")
     session, _ = opened(both)
     knobs = Knobs(temperature=0, predict=24, drafter="suffix", policy="fixed", draft_max=8, p_min=0.0)
     plain = ask(session, replace(knobs, drafter="off"), *prompt)
@@ -235,8 +235,8 @@ def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
     session, events = opened(replace(both, model=target, draft=None, strict="on"))
     [found] = [event.target.remark for event in events if isinstance(event, Loaded)]
     assert "strict makes none longer" in found or kind == "k-quants"
-    knobs = Knobs(temperature=0, predict=70, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
-    again = ("list of numbers", "one two three four five six seven eight nine ten\n" * 6, "again")
+    knobs = Knobs(temperature=0, predict=40, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
+    again = ("list of numbers", "one two three four five six seven eight nine ten\n" * 4, "again")
     plain = ask(session, replace(knobs, drafter="off"), *again)
     with session.listening(lambda event: seen.append(event)):
         seen: list[Event] = []
