@@ -26,6 +26,7 @@ from spectui.engine.events import (
     Notice,
     Prompt,
     RoundDone,
+    Unloaded,
 )
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Fate, Likeliest, Origin, Reason, Round, StopReason, Token
@@ -39,7 +40,7 @@ _WORDS = (" the", " a", "\n", ".", ",", " and")
 
 
 class FakeEngine:
-    """Implements `protocol.Engine`. `loads`, `generates`, `stops` and `closed` are what it was asked.
+    """Implements `protocol.Engine`. `loads`, `unloads`, `generates`, `stops` and `closed` are what it was asked.
 
     What is stopped ends at once, or `late`: `TICK_S` later, as in the worker, which is in the middle of a pass. Without a
     running event loop `settle` is that later moment. What a test says with `finish` and the like happens at once.
@@ -52,6 +53,7 @@ class FakeEngine:
         self.loads: list[Setup] = []
         self.generates: list[tuple[Message, ...]] = []
         self.stops = 0
+        self.unloads = 0
         self.closed = False
         self.late = late
         self._ends: list[Callable[[], None]] = []  # of what was stopped
@@ -67,6 +69,12 @@ class FakeEngine:
         self._stop()
         self.loads.append(setup)
         self._loading = True
+
+    def unload(self) -> None:
+        """Free the models at once."""
+        self._stop()
+        self.unloads += 1
+        self.events.append(Unloaded())
 
     def generate(self, messages: Sequence[Message]) -> None:
         """Write the conversation down and wait for `emit_round`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo
+from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo, Unloaded
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
@@ -23,7 +23,9 @@ class LoadedModels:
         self._engine = engine
         self.setup = setup
         """What was asked for last; once loaded, what was really loaded. Its system prompt is the conversation's."""
-        self.state: Literal["no model", "loading", "ready", "failed"] = "loading" if setup.model else "no model"
+        self.state: Literal["no model", "loading", "ready", "measuring", "failed"] = (
+            "loading" if setup.model else "no model"
+        )
         self.crash = crash
         """How spectui ended the last time; None once models are loaded."""
         self.held = crash is not None and (crash.setup.model, crash.setup.draft) == (setup.model, setup.draft)
@@ -38,6 +40,8 @@ class LoadedModels:
         """A person stopped the loading: that it failed is no error."""
         self.requested = False
         """Models have been asked for."""
+        self.unloaded = False
+        """The engine has freed the models, and other processes can load them."""
         self._loads = 0  # asked for and not ended
 
     def load(self, setup: Setup) -> bool:
@@ -48,11 +52,16 @@ class LoadedModels:
             return False
         if setup.model != self.setup.model:
             self.draft_problem = ""
-        self.setup, self.state = setup, "loading"
+        self.setup, self.state, self.unloaded = setup, "loading", False
         self._loads += 1
         self.without_draft = self.stopped = False
         self._engine.load(setup)
         return True
+
+    def unload(self) -> None:
+        """Free the models, to measure them in another process. `load` brings them back."""
+        self.state = "measuring"
+        self._engine.unload()
 
     def take(self, event: Event) -> bool:
         """Bring this up to date with an event. False: it is about models that have been replaced by others since."""
@@ -75,6 +84,9 @@ class LoadedModels:
                 self.target = self.draft = None
                 self.without_draft = without_draft
                 self.draft_problem = message if without_draft else ""
+            case Unloaded():
+                self.target = self.draft = None
+                self.unloaded = self.state == "measuring"
             case Devices(devices=devices):
                 self.devices = devices
         return True

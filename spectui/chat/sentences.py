@@ -10,7 +10,7 @@ from spectui.speculation.records import StopReason
 from spectui.store.crash import safe_setup
 from spectui.text import printable
 
-State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "failed"]
+State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "measuring", "failed"]
 """What is going on in a chat."""
 
 CUT_OFF = "spectui ended here, before the reply did"
@@ -38,6 +38,8 @@ def busy_reason(state: State) -> str:
             return "The models are being loaded: wait until they are there."
         case "no model" | "failed":
             return "No model can answer yet: {models} chooses one."
+        case "measuring":
+            return "The models are being measured: wait until that has ended."
         case "comparing":
             return "{stop} stops the comparison first."
     return "{stop} stops the reply first."

@@ -41,6 +41,10 @@ class LoadFailed(NamedTuple):
     without_servers: bool = False
 
 
+class Unloaded(NamedTuple):
+    """The models were freed, as somebody asked: others can use their memory."""
+
+
 class Devices(NamedTuple):
     """The devices and their free memory, as ggml reports them now."""
 
@@ -125,6 +129,7 @@ Event = (
     Loading
     | Loaded
     | LoadFailed
+    | Unloaded
     | Devices
     | Asked
     | Prompt

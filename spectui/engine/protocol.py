@@ -30,6 +30,9 @@ class Engine(Protocol):
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
 
+    def unload(self) -> None:
+        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
+
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message
+from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Unloaded
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
@@ -69,6 +69,11 @@ class Worker:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
         self.stop()
         self._post(lambda session: self._load(session, setup))
+
+    def unload(self) -> None:
+        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
+        self.stop()
+        self._post(self._unload)
 
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation. Ends in Finished or Failed."""
@@ -158,6 +163,10 @@ class Worker:
             self._emit(LoadFailed(str(error), isinstance(error, DraftError), isinstance(error, ServerError)))
         except Exception as error:
             self._emit(LoadFailed(self._unexpected(error, "load other models, or these again")))
+
+    def _unload(self, session: Session) -> None:
+        session.close()
+        self._emit(Unloaded())
 
     def _generate(self, session: Session, messages: Sequence[Message]) -> None:
         self._enter("decoding")

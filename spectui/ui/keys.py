@@ -36,6 +36,7 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             questions,  # noqa: F401
             system_prompt,  # noqa: F401
         )
+        from spectui.ui.measuring import screen  # noqa: F401
         from spectui.ui.screen import replay  # noqa: F401
         from spectui.ui.textual_patches import palette  # noqa: F401
     known, read, problems = set(_ids(DOMNode)), {}, []

@@ -9,7 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, Notice, RoundDone
+from spectui.engine.events import (
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    Loading,
+    Message,
+    Notice,
+    RoundDone,
+    Unloaded,
+)
 from spectui.engine.isolation.engine import ChatEngine
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.loading.models import NOT_AHEAD
@@ -221,6 +232,32 @@ def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pyte
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
     assert engine._process not in (None, process)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_the_models_are_freed_and_loaded_again(
+    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, isolated: bool
+):
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: isolated)
+    events = events_of(engine)
+    engine.load(setup)
+    events.wait(Loaded)
+    process = engine._process
+    assert (process is not None) == isolated
+    engine.generate(QUESTION)
+    events.wait(RoundDone)
+    engine.unload()
+    events.wait(Unloaded)
+    if process is None:
+        assert events.wait(Finished).reason is StopReason.CANCELLED
+        assert engine._worker.call(lambda session: session.target_context).result(PATIENCE) is None
+    else:
+        assert process._process is not None and process._process.poll() is not None, "it has ended"
+    engine.load(setup)
+    events.wait(Loaded, 2)
+    engine.knobs = replace(KNOBS, predict=4)
+    engine.generate(QUESTION)
+    assert events.wait(Finished, 1 if isolated else 2).reason is StopReason.LIMIT
 
 
 def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):

@@ -37,6 +37,7 @@ from spectui.ui.dialogs.profile_name import SaveScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, spoken
+from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
@@ -149,7 +150,7 @@ def test_keys_of_what_is_imported_late_can_be_mapped_before() -> None:
 
 SENT = {
     "escape": "\x1b", "enter": "\r", "space": " ", "delete": "\x1b[3~", "left_square_bracket": "[", "right_square_bracket": "]",
-    "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "end": "\x1b[F", "home": "\x1b[H",
+    "tab": "\t", "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "end": "\x1b[F", "home": "\x1b[H",
     "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "shift+right": "\x1b[1;2C", "shift+left": "\x1b[1;2D",
     **{f"f{number}": f"\x1bO{letter}" for number, letter in enumerate("PQRS", 1)},
     **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
@@ -212,6 +213,7 @@ PLACES: dict[type[DOMNode], Way] = {
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
     SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), MarkdownScreen: over("alt+v"), HelpScreen: over("f1"),
+    MeasureScreen: over("alt+r"),
 }  # fmt: skip
 """Where a person can be, and how they come there."""
 

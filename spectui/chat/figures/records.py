@@ -17,6 +17,7 @@ STATES = {
     "reading": "reading the prompt",
     "writing": "writing",
     "comparing": "comparing",
+    "measuring": "measuring",
     "failed": "no model",
 }
 """How each state of a session is said."""

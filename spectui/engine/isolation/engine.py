@@ -83,6 +83,16 @@ class ChatEngine:
         self._setup = setup
         self._engine.load(setup)
 
+    def unload(self) -> None:
+        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
+        with self._switching:
+            before, self._process = self._process, None
+            if before is not None:  # a GPU keeps some memory for a process as long as it lives
+                before.kill()
+                self._worker.call(lambda session: before.wait())
+            self._loaded_here = False
+            self._worker.unload()
+
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
         with self._switching:

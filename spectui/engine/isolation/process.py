@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import IO, Any, TypeVar
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -28,7 +28,7 @@ STOP_S = 5.0
 
 Value = TypeVar("Value")
 
-_ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed)}
+_ENDS = {"load": (Loaded, LoadFailed), "unload": (Unloaded,), "generate": (Finished, Failed)}
 """Command -> the events that end it."""
 
 
@@ -73,6 +73,10 @@ class EngineProcess:
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
         self._begin("load", setup)
+
+    def unload(self) -> None:
+        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
+        self._begin("unload")
 
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation. Ends in Finished or Failed."""

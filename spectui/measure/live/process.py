@@ -39,7 +39,8 @@ class MeasurementProcess:
         self.changes = 0
         self._arguments = tuple(arguments)
         self._process: subprocess.Popen[str] | None = None
-        self._stopping = False
+        self.stopped = False
+        """Somebody has stopped it, or has asked it to stop."""
         self._state = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._run, name="spectui-measurement", daemon=True).start()
@@ -51,7 +52,7 @@ class MeasurementProcess:
     def stop(self) -> None:
         """End as Ctrl+C does: what was measured is kept and shown."""
         with self._state:
-            self._stopping = True
+            self.stopped = True
             if self._process is not None and self._process.stdin is not None:
                 with suppress(OSError):
                     self._process.stdin.close()
@@ -78,7 +79,7 @@ class MeasurementProcess:
             return
         with self._state:
             self._process = process
-        if self._stopping:
+        if self.stopped:
             self.stop()
         assert process.stdout is not None and process.stderr is not None
         said = threading.Thread(

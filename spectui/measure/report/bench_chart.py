@@ -10,7 +10,8 @@ from spectui.measure.report.chart import Chart, ChartLine
 
 
 def speed_chart(summary: Summary) -> Chart:
-    """A line for each drafter, draft-min, p-min and temperature; the target alone is a level."""
+    """A line for each drafter, draft-min, p-min and temperature; the target alone is a level. Speeds are
+    geometric means over the prompts."""
     levels: list[ChartLine] = []
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in summary.rows:
@@ -20,7 +21,7 @@ def speed_chart(summary: Summary) -> Chart:
         elif not setting.baseline:
             lines.setdefault(line_label(setting), []).append((setting.draft_max, speed))
     drawn = [ChartLine(label, tuple(sorted(points))) for label, points in lines.items()]
-    return Chart("draft-max", "tokens per second (geometric mean over the prompts)", (*levels, *drawn))
+    return Chart("draft-max", "tokens per second", (*levels, *drawn))
 
 
 def line_label(setting: Setting) -> str:

@@ -39,7 +39,7 @@ def _speed(axes: Any, summary: Summary) -> None:
             axes.axhline(line.points[0][1], color="gray", linestyle="--", label=line.label)
         else:
             axes.plot(*zip(*line.points, strict=True), marker="o", label=line.label)
-    axes.set(xlabel=chart.x, ylabel=chart.y, ylim=(0, None))
+    axes.set(xlabel=chart.x, ylabel=f"{chart.y} (geometric mean over the prompts)", ylim=(0, None))
 
 
 def _prompts(axes: Any, summary: Summary, ranked: list[Row]) -> None:

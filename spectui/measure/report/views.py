@@ -101,19 +101,23 @@ class Trial(NamedTuple):
 
 
 def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Sequence[str] = ()) -> View:
-    """The settings that were tried, each by its longest replies, best first. `found` and `sentences`: the search's end."""
-    latest: dict[Setting, int] = {}
-    for trial in trials:
-        latest[trial.setting] = max(trial.tokens, latest.get(trial.setting, 0))
-    speeds: dict[Setting, dict[str, list[float]]] = {setting: {} for setting in latest}
-    for trial in trials:
-        if trial.tokens == latest[trial.setting] and trial.speed > 0:
-            speeds[trial.setting].setdefault(trial.prompt, []).append(trial.speed)
+    """The settings that were tried, each by its longest replies to all prompts, best first.
+
+    `found` and `sentences`: the search's end.
+    """
     prompts = list(dict.fromkeys(trial.prompt for trial in trials))
+    replies: dict[tuple[Setting, int], dict[str, list[float]]] = {}
+    for trial in trials:
+        if trial.speed > 0:
+            replies.setdefault((trial.setting, trial.tokens), {}).setdefault(trial.prompt, []).append(trial.speed)
+    latest: dict[Setting, int] = {}
+    for (setting, tokens), by_prompt in replies.items():
+        if len(by_prompt) == len(prompts):
+            latest[setting] = max(tokens, latest.get(setting, 0))
+    speeds = {setting: replies[setting, tokens] for setting, tokens in latest.items()}
     means = {
         setting: geometric_mean(geometric_mean(each) for each in by_prompt.values())
         for setting, by_prompt in speeds.items()
-        if len(by_prompt) == len(prompts)
     }
     ranked = sorted(means, key=lambda each: (each not in (PLAIN, AUTO), -latest[each], -means[each]))
     best = _best(found) if found is not None else None

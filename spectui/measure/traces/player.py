@@ -66,6 +66,9 @@ class TracePlayer:
             else:
                 self._say(_unknown())
 
+    def unload(self) -> None:
+        """There is nothing to free."""
+
     def generate(self, messages: Sequence[Message]) -> None:
         """Begin the recorded reply to the prompt that was asked, whatever `messages` are."""
         if self.asked is not None:

@@ -43,6 +43,7 @@ CHAT: list[BindingType] = [
     # Where a load failed, Ctrl+L is the key above, so the other is the one to teach.
     _key("alt+m,ctrl+l", "models", "Models", "models", "Choose target and draft out of the files on this machine",
          show=False),
+    _key("alt+r", "measure", "Measure", "measure", "Measure the pair: bench, costs, tune and compare", show=False),
     _key("ctrl+o", "go_on", "Go on", "go-on", "Go on with the last conversation"),
     _key("ctrl+s", "safe_way", "Safe way", "safe-way", "Load the models in the way that asks least of llama.cpp"),
     _key("f12,alt+c", "conversations", "Chats", "conversations", "List, search, rename and delete conversations"),

@@ -95,6 +95,7 @@ class ChatScreen(DirectScreen):
     action_save_profile = _by("levers", "save_profile")
     action_reset_knobs = _by("levers", "reset")
     action_models = _by("levers", "choose_models")
+    action_measure = _by("levers", "measure")
     action_load = _by("levers", "load_again")
     action_without_draft = _by("levers", "load_without_draft")
     action_safe_way = _by("levers", "load_safely")
@@ -335,9 +336,8 @@ class ChatScreen(DirectScreen):
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """Keys as the last line shows them: what matters most is left where the window is narrow."""
         bindings = super().active_bindings
-        rank = {key: LAST_LINE.index(each.binding.id) if each.binding.id in LAST_LINE else 99
-                for key, each in bindings.items()}  # fmt: skip
-        return dict(sorted(bindings.items(), key=lambda item: rank[item[0]]))
+        rank = {identity: place for place, identity in enumerate(LAST_LINE)}
+        return dict(sorted(bindings.items(), key=lambda item: rank.get(item[1].binding.id or "", 99)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is shown, and taken from the text area, only while it can do something."""

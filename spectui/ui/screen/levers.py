@@ -15,6 +15,7 @@ from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.loading import LoadingLine
 
 if TYPE_CHECKING:
+    from spectui.measure.live.view import View
     from spectui.ui.screen.chat import ChatScreen
 
 
@@ -23,6 +24,7 @@ class Levers:
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
+        self._measured: dict[str, View] = {}  # by the name of the measurement
         self._profile_knobs: Knobs | None = None  # as the profile that is shown has set them
 
     @property
@@ -146,6 +148,31 @@ class Levers:
         memory = [use for each in (models.target, models.draft) if each is not None for use in each.memory]
         screen = ModelsScreen(self._screen.shelf, self._screen.session.setup, self._screen.plan, memory)
         self._screen.app.push_screen(screen, chosen)
+
+    def measure(self) -> None:
+        """Measure the loaded pair. Its models are freed meanwhile; without a measurement they stay."""
+        from spectui.ui.measuring.screen import MeasureScreen
+
+        def back(draft: str | None) -> None:
+            if draft is not None:
+                self.use_models(replace(session.setup, draft=draft))
+            elif session.models.state == "measuring":
+                self.load(session.setup)
+
+        session = self._screen.session
+        if self._screen.replies.is_free():
+            page = MeasureScreen(
+                session.models,
+                lambda: self.knobs,
+                self._use_knobs,
+                self._screen.shelf,
+                self._screen.profiles,
+                self._measured,
+            )
+            self._screen.app.push_screen(page, back)
+
+    def _use_knobs(self, knobs: Knobs) -> None:
+        self.knobs = knobs
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft. What the demo pair needed of the knobs goes with it."""

@@ -25,8 +25,8 @@ from spectui.ui.screen.replies import Replies
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
 _NEED_A_MODEL = (
-    "again", "continue", "compare", "edit", "messages", "system_prompt", "new_chat", "go_on", "conversations", "models", "load",
-    "without_draft", "safe_way", "devices", "switch", "next_profile", "save_profile",
+    "again", "continue", "compare", "edit", "messages", "system_prompt", "new_chat", "go_on", "conversations", "models",
+    "measure", "load", "without_draft", "safe_way", "devices", "switch", "next_profile", "save_profile",
     "reset_knobs",
 )  # fmt: skip
 """Actions of the chat that a replay does not have."""

@@ -82,6 +82,8 @@ def test_a_setting_without_a_reply_to_each_prompt_is_not_ranked_yet():
     found = [*trials({PLAIN: 10}), Trial(FAST, "a", 32, 18.0)]
     assert [row[0] for row in tune_view(found).rows] == ["target alone"]
     assert tune_view([]).rows == ()
+    longer = [*trials({PLAIN: 10}), *trials({FAST: 18}, 16), Trial(FAST, "a", 32, 12.0)]
+    assert [row[:4] for row in tune_view(longer).rows][1] == ("model 8/0/0.4", "18.0", "1.80x", "16")
 
 
 def test_the_winner_of_a_search_is_auto_only_where_it_is_measurably_faster():

@@ -1,0 +1,70 @@
+"""The command that measures the pair of a chat: its models and settings as flags, and options that a person can change."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup, specs
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One of the commands. `options`: those that it is proposed with."""
+
+    name: str
+    purpose: str
+    options: str
+
+
+MEASUREMENTS = (
+    Measurement("bench", "Which settings are fastest: auto and some fixed ones on four prompts.", "--runs 3"),
+    Measurement(
+        "costs", "What a pass over n tokens costs, and which draft-max follows.", "--contexts 0,512 --minutes 2"
+    ),
+    Measurement("tune", "The best fixed setting, and whether auto beats it.", "--minutes 5"),
+    Measurement("compare", "Which of several drafts is best for the target.", "--minutes 10"),
+)
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty")
+"""The knobs that a measurement takes from the chat. The other ones are what it varies, or would make it too long."""
+
+
+def arguments(measurement: Measurement, setup: Setup, knobs: Knobs, options: str) -> tuple[str, ...]:
+    """What `spectui` is called with. Raises UsageError if the options cannot be split into words."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise UsageError(f"The options cannot be read: {error}.") from None
+    # A measurement that would take long asks: in the window it is stopped instead.
+    more = ["--yes"] if measurement.name == "bench" else []
+    # The options come last: of a flag that is given twice the last one counts.
+    return (measurement.name, "--live", "--config", os.devnull, *more, *flags(setup, knobs), *words)
+
+
+def flags(setup: Setup, knobs: Knobs) -> list[str]:
+    """The models and settings that differ from the defaults."""
+    written = []
+    for owner in (setup, knobs):
+        for key, default, spec in specs(type(owner)):
+            value = getattr(owner, key)
+            if value != default and (owner is setup or key in _SAMPLING):
+                written += [spec.flags[0], str(value)]
+    return written
+
+
+def in_short(measurement: Measurement, setup: Setup) -> str:
+    """The command before its options, with the models' names in place of their paths."""
+    models = [
+        part for flag, path in (("-m", setup.model), ("-md", setup.draft)) if path for part in (flag, Path(path).name)
+    ]
+    return shlex.join(["spectui", measurement.name, *models])
+
+
+def compared(drafts: Sequence[str]) -> str:
+    """The options that compare these files."""
+    return f"{shlex.join(drafts)} {MEASUREMENTS[-1].options}"

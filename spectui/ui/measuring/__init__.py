@@ -1,0 +1,1 @@
+"""The page that measures the pair of a chat: bench, costs, tune and compare."""
