@@ -43,7 +43,8 @@ class Setting:
         elif self.policy == "fixed":
             name = f"{self.drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
         else:
-            name = f"{self.drafter} {self.policy} {self.draft_max}"
+            drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
+            name = f"{self.policy}, draft-max {self.draft_max}{drafter}"
         return f"{name} temp {self.temperature:g}" if self.temperature else name
 
 

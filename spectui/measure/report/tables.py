@@ -24,8 +24,9 @@ def head(summary: Summary) -> str:
     pair = f"{run.target} drafted by {run.draft}" if run.draft else run.target
     counts = [len(cell.runs) for row in summary.rows for cell in row.cells.values()]
     times = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    of_runs = "one run" if max(counts) == 1 else f"medians of {times} runs"
     return (
-        f"{pair}: tokens per second of decoding, at most {run.predict} tokens, seed {run.seed}; medians of {times} runs, each "
+        f"{pair}: tokens per second of decoding, at most {run.predict} tokens, seed {run.seed}; {of_runs}, each "
         "from cold (nothing of the prompt in the cache, nothing learned)."
     )
 
