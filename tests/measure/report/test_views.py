@@ -73,7 +73,9 @@ def test_the_settings_of_a_search_are_ranked_by_their_longest_replies():
         ("model 16/0/0.4", "20.0", "2.00x", "16"),
     ]
     levels, drawn = view.chart.lines[:2], view.chart.lines[2:]
-    assert [each.label for each in levels] == ["target alone", "auto, draft-max 16"] and all(each.level for each in levels)
+    assert [each.label for each in levels] == ["target alone", "auto, draft-max 16"] and all(
+        each.level for each in levels
+    )
     assert [each.points for each in drawn] == [((8, pytest.approx(18)), (16, pytest.approx(20)))]
     assert view.winner is None and not view.marked
 
