@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from spectui.engine.events import Device, ModelInfo
+from spectui.engine.loading.shares import percentages, shares
 from spectui.knobs import Setup
 
 Role = Literal["device", "device_draft"]
@@ -54,7 +55,31 @@ def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setu
     changes: dict[str, str | int] = {role: ",".join(then)}
     if getattr(setup, _LAYERS[role]) == 0:
         changes[_LAYERS[role]] = -1
+    if role == "device":
+        changes["tensor_split"] = ""  # the shares were those of other GPUs
     return _changed(setup, changes)
+
+
+def sharing(setup: Setup, devices: Sequence[Device]) -> list[str]:
+    """The GPUs among which the target is divided, in the order of its shares; [] where there are fewer than two."""
+    if setup.gpu_layers == 0 or setup.split_mode == "none":
+        return []
+    gpus = {device.name.casefold(): device.name for device in devices if device.kind in ("gpu", "igpu")}
+    named = [gpus[name.casefold()] for name in flag_names(setup.device) if name.casefold() in gpus]
+    names = named if setup.device else [device.name for device in devices if device.kind == "gpu"]
+    return names if len(names) > 1 else []
+
+
+def shares_now(setup: Setup, names: Sequence[str], target: ModelInfo | None) -> list[int]:
+    """The percentage of the target that each of these GPUs has: as the set-up says, else as it is loaded, else equal ones.
+
+    Loaded layers are counted by their cells, because the weights include the output, which only the last GPU has.
+    """
+    given = shares(setup.tensor_split)
+    if len(given) == len(names):
+        return percentages(given)
+    cells = {use.device: use.cells for use in target.memory} if target is not None else {}
+    return percentages([cells.get(name, 0) for name in names])
 
 
 def flag_names(flag: str) -> list[str]:

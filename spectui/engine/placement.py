@@ -8,6 +8,7 @@ from typing import Any
 
 from spectui.engine.events import Message
 from spectui.engine.loading.cores import performance_cores
+from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama import reference_path
@@ -173,17 +174,6 @@ def draft_devices(setup: Setup) -> list[Device]:
 def draft_candidates(devices: Iterable[Device]) -> list[Device]:
     """The GPUs that the draft may be put on, if none is named."""
     return offloading(list(devices))
-
-
-def shares(text: str) -> list[float]:
-    """The numbers in "3,1"; llama.cpp accepts slashes too. Raises UsageError."""
-    try:
-        found = [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
-    except ValueError:
-        found = [-1.0]
-    if not all(0 <= share < float("inf") for share in found) or (found and not any(found)):
-        raise UsageError(f"tensor-split is numbers from 0 up with commas, not all 0, such as 3,1, not {text!r}.")
-    return found
 
 
 def threads(wanted: int) -> int:

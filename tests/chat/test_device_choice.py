@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.chat.device_choice import chosen, pick
+from spectui.chat.device_choice import chosen, pick, shares_now, sharing
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -60,3 +60,34 @@ def test_a_draft_moves_to_the_gpu_that_is_picked_and_back_to_the_cpu() -> None:
 
 def test_picking_a_gpu_gives_it_layers() -> None:
     assert pick(Setup(gpu_layers_draft=0), "device_draft", "CUDA0", ALL).gpu_layers_draft == -1
+
+
+@pytest.mark.parametrize(
+    ("setup", "devices", "names"),
+    [
+        (Setup(), ALL, ["CUDA0", "CUDA1"]),
+        (Setup(device="cuda1,CUDA0"), ALL, ["CUDA1", "CUDA0"]),
+        (Setup(device="CUDA1"), ALL, []),
+        (Setup(device="none"), ALL, []),
+        (Setup(gpu_layers=0), ALL, []),
+        (Setup(split_mode="none"), ALL, []),
+        (Setup(), (CPU, GPU), []),
+    ],
+)
+def test_a_target_is_divided_among_several_gpus(setup: Setup, devices: tuple[Device, ...], names: list[str]) -> None:
+    assert sharing(setup, devices) == names
+
+
+def test_shares_are_those_of_the_flag_or_as_it_is_loaded() -> None:
+    target = ModelInfo(
+        "m", "", 1, 1, 1, 1, 1, memory=(MemoryUse("CPU", 9), MemoryUse("CUDA1", 9, 3), MemoryUse("CUDA0", 1, 1))
+    )
+    both = ["CUDA0", "CUDA1"]
+    assert shares_now(Setup(), both, target) == [25, 75]
+    assert shares_now(Setup(tensor_split="2,1"), both, target) == [67, 33]
+    assert shares_now(Setup(), both, None) == [50, 50]
+
+
+def test_shares_of_other_gpus_go_with_them() -> None:
+    assert pick(Setup(tensor_split="3,1"), "device", "CUDA1", ALL).tensor_split == ""
+    assert pick(Setup(draft="d", tensor_split="3,1"), "device_draft", "CUDA1", ALL).tensor_split == "3,1"

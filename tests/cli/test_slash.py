@@ -30,6 +30,7 @@ COMMAND_OF = {
     "drafter": "set", "policy": "set", "slider.default": "set", "switch.default": "set", "profile": "profile",
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
+    "load-shares": "devices",
     "page.now": "stats", "page.positions": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
 }  # fmt: skip
 """What an action of the window is called here."""
@@ -199,7 +200,17 @@ def test_devices_are_told_and_chosen():
         "CUDA0 NVIDIA GeForce RTX 3090, 22.8 GB of 24.0 GB free: target and draft.",
     ]
     assert chat.engine.loads[1:] == [replace(PAIR, device_draft="none")]
-    assert chat.aside == "/devices takes target or draft, and a device of the list.\n"
+    assert chat.aside == "/devices takes target or draft and a device of the list, or split and shares such as 3,1.\n"
+
+
+def test_shares_of_gpus_are_chosen():
+    two = (CPU, GPU, GPU._replace(name="CUDA1"))
+    chat = Chat("/devices split 3,1", "/devices split", "/devices split 1", "/devices split a,b", devices=two)
+    assert [setup.tensor_split for setup in chat.engine.loads[1:]] == ["3,1", ""]
+    first, second = chat.aside.splitlines()
+    assert first == "/devices split takes 2 shares, for CUDA0, CUDA1; alone it lets llama.cpp choose."
+    assert second.startswith("tensor-split is numbers from 0 up")
+    assert "not on several GPUs" in Chat("/devices split 3,1", devices=(CPU, GPU)).aside
 
 
 def test_the_reply_is_decoded_again_without_drafts_and_compared():

@@ -9,12 +9,13 @@ from spectui.speculation.records import Reason
 from spectui.ui.dashboard.dashboard import two_lines
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import without_effect
+from spectui.ui.dashboard.shares import Share
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, burst, wait_until, write_reply
+from tests.ui.pilot_helpers import Make, Window, ask, burst, load, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -159,3 +160,41 @@ async def test_keys_that_come_in_one_burst_keep_their_order(window: Window, engi
         burst(app, *"one", "ctrl+j", *"two", "enter", *"next")
         await wait_until(pilot, lambda: engine.generates and box.text == "next")
         assert engine.generates[0][0].content == "one\ntwo"
+
+
+async def test_shares_of_the_gpus_are_turned_and_loaded(make_app: Make, engine: FakeEngine) -> None:
+    """What one gives the others take; nothing is loaded before Enter, and the shares of before are none of a person's."""
+    second = GPU._replace(name="CUDA1", id="0000:c2:00.0")
+    engine.devices = (CPU, GPU, second)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+6")
+        await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
+        first, other = app.screen.query(Share)
+        assert [each.value for each in (first, other)] == [50, 50]
+        assert "% of the target; Enter loads it so" in screen_text(app)
+        first.focus()
+        await pilot.press("right", "right", "right")
+        await wait_until(pilot, lambda: (first.value, other.value) == (65, 35))
+        assert len(engine.loads) == 1
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert engine.loads[1].tensor_split == "65,35"
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        assert app.focused is first and (first.value, other.value) == (65, 35)
+        await pilot.press("r", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 3)
+        assert engine.loads[2].tensor_split == ""
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("7", "0", "enter", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 4)
+        assert engine.loads[3].tensor_split == "70,30"
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("f7", "down", "down", "space")  # the second GPU leaves, and with it the shares
+        await wait_until(pilot, lambda: len(engine.loads) == 5)
+        assert (engine.loads[4].device, engine.loads[4].tensor_split) == ("CUDA0", "")
+        await wait_until(pilot, lambda: not app.screen.query(Share))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from spectui.engine import placement
+from spectui.engine.loading.shares import shares
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
@@ -34,7 +35,7 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
         gpu_layers=setup.gpu_layers,
         split_mode=setup.split_mode,
         main_gpu=setup.main_gpu,
-        tensor_split=placement.shares(setup.tensor_split),
+        tensor_split=shares(setup.tensor_split),
         extra_buffers=extra_buffers,
         same_vocabulary=metadata,
         progress=progress,

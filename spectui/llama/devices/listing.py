@@ -63,6 +63,22 @@ def list_names() -> tuple[str, ...]:
     return tuple(_text(_name(_get(index))) for index in range(_count()) if _type(_get(index)) != 0)
 
 
+def server_buffers() -> dict[str, str]:
+    """Name of the buffers on each device of an RPC server -> name of the device.
+
+    The buffers are called "RPC0[host:port]" with the device's number on its server. Names count all servers' devices.
+    """
+    found: dict[str, str] = {}
+    counted: dict[str, int] = {}
+    for handle in map(_get, range(_count())):
+        name = _text(_name(handle))
+        if name.startswith("RPC"):
+            server = _text(_description(handle))
+            number = counted[server] = counted.get(server, -1) + 1
+            found[f"RPC{number}[{server}]"] = name
+    return found
+
+
 def device_name(handle: int) -> str:
     """The name of a ggml_backend_dev_t."""
     return _text(_name(handle))

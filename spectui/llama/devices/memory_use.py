@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spectui.errors import SpectuiError
-from spectui.llama.devices.listing import device_name, list_names
+from spectui.llama.devices.listing import device_name, list_names, server_buffers
 from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.library import symbol
 
@@ -56,7 +56,9 @@ def logged_weights(lines: Iterable[str], n_bytes: int, tied: int) -> tuple[Memor
 
 
 def _device_of(buffer: str) -> str:
-    """The device whose name a buffer's begins with, as CUDA0, CUDA0_Split and RPC0[host:port] do, unlike CUDA_Host."""
+    """The device whose name a buffer's begins with, as CUDA0 and CUDA0_Split do, unlike CUDA_Host; or that of a server."""
+    if buffer.startswith("RPC"):
+        return server_buffers().get(buffer, HOST)
     for name in list_names():
         rest = buffer.removeprefix(name)
         if rest != buffer and not rest[:1].isalnum():

@@ -38,7 +38,8 @@ class DevicePane(Widget, can_focus=True):
 ## Devices
 
 Arrows choose a device and a role, **Space**, **Enter** or a click moves the target or the draft there: the models are
-loaded anew and the conversation stays. Several GPUs may share a model; the CPU takes it alone.
+loaded anew and the conversation stays. Several GPUs may share a model (**{page.knobs}** has the share of each); the CPU takes
+it alone.
 """
 
     BINDING_GROUP_TITLE = "devices"

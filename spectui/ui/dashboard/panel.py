@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
 
+from spectui.chat.device_choice import shares_now, sharing
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
@@ -22,6 +23,7 @@ from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.dashboard.positions import PositionsPage
 from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dashboard.shares import Shares
 from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
@@ -46,7 +48,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "positions": ("positions",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
-    "knobs": ("switches", "sliders", "profile", "actions"),
+    "knobs": ("switches", "sliders", "profile", "actions", "shares"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
@@ -64,9 +66,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self._page = FIGURES
         self._double = False
+        self._target: ModelInfo | None = None
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
+        self.shares = Shares(id="shares")
         self.compare = ComparePage(id="compare")
         self.plain = Transcript(id="plain")
         self.profile = ChoiceRow(
@@ -107,6 +111,7 @@ class SidePanel(VerticalScroll, can_focus=False):
             ActionLine(
                 (("save", "save_profile"), ("next profile", "next_profile"), ("reset all", "reset_knobs")), id="actions"
             ),
+            self.shares,
             self.devices,
             self.plain,
         )
@@ -186,10 +191,15 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Show these devices and which model runs where."""
         self.devices.update_devices(devices, setup)
         self.machine.update_devices(devices)
+        names = sharing(setup, devices)
+        self.shares.update_shares(
+            names, shares_now(setup, names, self._target) if names else [], not setup.tensor_split
+        )
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the target, and the draft if there is one."""
         models = tuple(models)
+        self._target = models[0] if models else None
         self.devices.update_models(models)
         self.machine.update_models(models)
 

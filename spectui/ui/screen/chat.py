@@ -96,6 +96,7 @@ class ChatScreen(DirectScreen):
     action_reset_knobs = _by("levers", "reset")
     action_models = _by("levers", "choose_models")
     action_measure = _by("levers", "measure")
+    action_split_target = _by("levers", "split")
     action_load = _by("levers", "load_again")
     action_without_draft = _by("levers", "load_without_draft")
     action_safe_way = _by("levers", "load_safely")
@@ -390,10 +391,7 @@ class ChatScreen(DirectScreen):
     @on(Slider.Changed)
     @on(ChoiceRow.Changed)
     def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
-        if event.control.key == "profile":
-            self.levers.use_profile(str(event.value))
-        else:
-            self.levers.turn(event.control.key, event.value)
+        self.levers.turn(event.control.key, event.value)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:

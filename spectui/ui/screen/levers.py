@@ -40,7 +40,10 @@ class Levers:
             self._screen.panel.profile.value = NO_PROFILE
 
     def turn(self, key: str, value: float | str) -> None:
-        """Set one knob; it acts from the next round on."""
+        """Set one knob, or those of a profile; they act from the next round on."""
+        if key == "profile":
+            self.use_profile(str(value))
+            return
         knobs = turned(self.knobs, key, value)
         if knobs != self.knobs:
             self.knobs = knobs
@@ -134,6 +137,13 @@ class Levers:
         if setup != session.setup:
             self.load(setup)
             self._screen.panel.update_devices(devices, setup)
+
+    def split(self, tensor_split: str) -> None:
+        """Load the models again with these shares of the target."""
+        setup = replace(self._screen.session.setup, tensor_split=tensor_split)
+        if setup != self._screen.session.setup:
+            self.load(setup)
+            self._screen.panel.update_devices(self._screen.session.models.devices, setup)
 
     def choose_models(self) -> None:
         """Choose other models out of those that this machine has."""

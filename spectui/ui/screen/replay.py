@@ -172,6 +172,9 @@ class _FixedLevers(Levers):
     def pick_device(self, role: Any, device: str) -> None:
         self._screen.say(NO_MODEL)
 
+    def split(self, tensor_split: str) -> None:
+        self._screen.say(NO_MODEL)
+
 
 class _RecordedReplies(Replies):
     def submit(self, text: str) -> None:

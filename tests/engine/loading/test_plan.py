@@ -11,6 +11,7 @@ import pytest
 from spectui.engine import placement
 from spectui.engine.loading import models, simulation
 from spectui.engine.loading.plan import Plan, make_plan, shortage
+from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices import memory_use
@@ -110,7 +111,7 @@ class Toy(simulation.Simulation):
 
     def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
         names = [gpu.name for gpu in placement.target_devices(setup)]
-        shares = placement.shares(setup.tensor_split) or [1.0] * len(names)
+        shares = split(setup.tensor_split) or [1.0] * len(names)
         layers = self.layers if setup.gpu_layers < 0 else setup.gpu_layers
         cells = self.cells * (setup.ctx_size or 4096) // 4096 // (2 if setup.cache_type_k == "q8_0" else 1)
         on_cards = (
@@ -230,7 +231,8 @@ def test_a_main_gpu_that_there_is_not_is_refused(cards):
 
 
 def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(memory_use, "list_names", lambda: ("CUDA0", "CUDA1", "CUDA10", "RPC0", "MTL0"))
+    monkeypatch.setattr(memory_use, "list_names", lambda: ("CUDA0", "CUDA1", "CUDA10", "RPC0", "RPC1", "MTL0"))
+    monkeypatch.setattr(memory_use, "server_buffers", lambda: {"RPC0[a:50052]": "RPC0", "RPC0[b:50052]": "RPC1"})
     found = memory_use.logged([
         "load_tensors:   CPU_Mapped model buffer size =    10.00 MiB",
         "load_tensors:        CUDA0 model buffer size =     1.00 MiB",
@@ -240,11 +242,12 @@ def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
         "llama_kv_cache:      CUDA0 KV buffer size =     4.00 MiB",
         "sched_reserve:      CUDA0 compute buffer size =   100.00 MiB",
         "sched_reserve:      CUDA0 compute buffer size =     8.00 MiB",
-        "load_tensors: RPC0[127.0.0.1:50052] model buffer size =     6.00 MiB",
+        "load_tensors: RPC0[a:50052] model buffer size =     6.00 MiB",
+        "load_tensors: RPC0[b:50052] model buffer size =     7.00 MiB",
         "llama_context: n_ctx = 4096",
     ])  # fmt: skip
     assert {use.device: [part // MIB for part in use[1:]] for use in found} == {
-        "CPU": [15, 0, 0], "CUDA0": [1, 7, 8], "CUDA10": [2, 0, 0], "RPC0": [6, 0, 0],
+        "CPU": [15, 0, 0], "CUDA0": [1, 7, 8], "CUDA10": [2, 0, 0], "RPC0": [6, 0, 0], "RPC1": [7, 0, 0],
     }  # fmt: skip
 
 

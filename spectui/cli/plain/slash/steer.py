@@ -7,11 +7,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.chat.device_choice import Role, chosen, pick, selectable
+from spectui.chat.device_choice import Role, chosen, pick, selectable, sharing
 from spectui.chat.figures.format import size
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.cli.plain.text_report import model_line
 from spectui.config import convert, nearest
+from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.store.crash import safe_setup
@@ -98,9 +99,14 @@ def _devices(chat: PlainChat, rest: str) -> None:
     devices = [each for each in session.models.devices if selectable(each)]
     if rest:
         word, _, name = rest.partition(" ")
+        if word == "split":
+            _split(chat, name.strip())
+            return
         names = {each.name.casefold(): each.name for each in devices}
         if word not in _ROLES or name.strip().casefold() not in names:
-            raise UsageError("/devices takes target or draft, and a device of the list.")
+            raise UsageError(
+                "/devices takes target or draft and a device of the list, or split and shares such as 3,1."
+            )
         setup = pick(session.setup, _ROLES[word], names[name.strip().casefold()], session.models.devices)
         if setup != session.setup:
             chat.load(setup)
@@ -117,6 +123,19 @@ def _devices(chat: PlainChat, rest: str) -> None:
                   f"{' and '.join(has) or 'no model'}.")  # fmt: skip
 
 
+def _split(chat: PlainChat, text: str) -> None:
+    setup = chat.session.setup
+    gpus = sharing(setup, chat.session.models.devices)
+    if not gpus:
+        raise UsageError("The target is not on several GPUs, so it has no shares.")
+    if text and len(shares(text)) != len(gpus):
+        raise UsageError(
+            f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; alone it lets llama.cpp choose."
+        )
+    if text != setup.tensor_split:
+        chat.load(replace(setup, tensor_split=text))
+
+
 COMMANDS = {
     "set": Command(_set, "[KNOB [VALUE]]", "say or turn knobs; they act at once"),
     "profile": Command(_profile, "[NAME]", "list profiles, or turn the knobs to one"),
@@ -126,5 +145,5 @@ COMMANDS = {
     "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),
     "nodraft": Command(_without_draft, "", "go on with the target alone"),
     "safe": Command(_safe_way, "", "load the models in the way that asks least of llama.cpp"),
-    "devices": Command(_devices, "[target|draft DEVICE]", "say or choose what the models run on"),
+    "devices": Command(_devices, "[target|draft DEVICE | split N,N]", "say or choose what the models run on"),
 }
