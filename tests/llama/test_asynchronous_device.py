@@ -30,12 +30,16 @@ events = []
 session = Session(events.append)
 session.load(Setup(**json.loads(sys.argv[1])))
 session.knobs = Knobs(temperature=0, predict=2, drafter="off")
-session.generate([Message("user", "Hi")])  # the driver compiles its shaders
-events.clear()
-finished = session.generate([Message("user", "a" * 80)])
-rounds = [event.round.seconds for event in events if isinstance(event, RoundDone)]
+session.generate([Message("user", "warm" + "a" * 200)])  # the driver compiles its shaders
+firsts, others = [], []
+for number in range(3):  # the least of several: another program may delay any of them
+    events.clear()
+    finished = session.generate([Message("user", f"{number}" + "a" * 230)])
+    first, second = (event.round.seconds for event in events if isinstance(event, RoundDone))
+    firsts.append(first)
+    others.append(second)
 kinds = [device.kind for device in list_devices()]
-print(json.dumps({"kinds": kinds, "rounds": rounds, "prompt_s": finished.prompt_s, "tokens": finished.prompt_tokens}))
+print(json.dumps({"kinds": kinds, "first": min(firsts), "other": min(others), "tokens": finished.prompt_tokens}))
 """
 
 SELF_TEST = """
@@ -64,12 +68,12 @@ def on_the_device(program: str, *arguments: str) -> Any:
 
 
 def test_the_prompt_is_computed_before_the_first_round(tmp_path: Path):
-    """The prompt's twelve passes take longer than the first round's one, which computes nothing of the prompt."""
-    model = write_model(tmp_path / "model.gguf")
-    found = on_the_device(REPLY, json.dumps({"model": str(model), "ctx_size": 256, "ubatch": 8, "no_profile": "on"}))
+    """The first round takes about as long as the second, so it computes nothing of the prompt, which is one pass."""
+    setup = {"model": str(write_model(tmp_path / "model.gguf")), "ctx_size": 512, "ubatch": 256, "no_profile": "on"}
+    found = on_the_device(REPLY, json.dumps(setup))
     assert "gpu" in found["kinds"] or "igpu" in found["kinds"]
-    assert found["tokens"] > 90
-    assert found["prompt_s"] > found["rounds"][0]
+    assert 240 < found["tokens"] <= 256
+    assert found["first"] < 20 * found["other"], "the prompt would be a hundred times a round"
 
 
 def test_the_self_test_does_not_use_the_device(tmp_path: Path):
