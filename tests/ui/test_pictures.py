@@ -9,14 +9,38 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.pilot import Pilot
+from textual.widgets import Input
 
+from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.summary import summarise
+from spectui.measure.report.views import bench_view
 from spectui.ui.app import SpectuiApp
+from spectui.ui.measuring.result import ResultPane
+from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.measure.bench.runs import DRAFT, TARGET, a_run
 from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.shelves import HEADS, Known, listed
 from tests.ui.snapshots import picture, pictured
+
+SPEEDS = {
+    TARGET: 16.3, Setting(): 28.6, DRAFT: 45.1,
+    Setting("model", "fixed", 4, 0, 0.4): 22.9, Setting("model", "fixed", 4, 0, 0.75): 23.4,
+    Setting("model", "fixed", 8, 0, 0.4): 24.1, Setting("model", "fixed", 8, 0, 0.75): 26.2,
+    Setting("model", "fixed", 16, 0, 0.4): 17.5, Setting("model", "fixed", 16, 0, 0.75): 25.0,
+}  # fmt: skip
+BENCH = bench_view(
+    summarise(
+        [
+            a_run(setting, speed * (1 + number / 50), number, prompt)
+            for setting, speed in SPEEDS.items()
+            for number in range(2)
+            for prompt in ("python", "story")
+        ]
+    )
+)
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 STYLED = (120, 40)
@@ -72,13 +96,25 @@ async def choosing(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.press("end", "up", "enter")
 
 
+async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await load(pilot, engine)
+    await pilot.press("alt+r")
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, MeasureScreen) and pilot.app.screen.focused)
+    page = pilot.app.screen
+    assert isinstance(page, MeasureScreen)
+    page.query_one(Input).cursor_blink = False
+    page._results["bench"] = BENCH
+    page._show_result()
+    await wait_until(pilot, lambda: page.query_one(ResultPane)._lines)
+
+
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: engine.loads)
     engine.fail_loading("The vocabularies differ at token 151643: '<|endoftext|>' is not '<s>'.", without_draft=True)
     await wait_until(pilot, lambda: not engine.events)
 
 
-SCENES: list[Scene] = [empty, load_failed, streaming, ghosts, inspecting, comparing, choosing]
+SCENES: list[Scene] = [empty, load_failed, streaming, ghosts, inspecting, comparing, choosing, measured]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)

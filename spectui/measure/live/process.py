@@ -73,8 +73,8 @@ class MeasurementProcess:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
                 errors="replace", env=own_environment(), start_new_session=True,
             )  # fmt: skip
-        except OSError as error:
-            self.notices = (f"The measurement could not be started: {error.strerror or error}.",)
+        except (OSError, ValueError) as error:  # an argument may hold what no argument can, such as a zero byte
+            self.notices = (f"The measurement could not be started: {getattr(error, 'strerror', None) or error}.",)
             self._end(1)
             return
         with self._state:

@@ -136,6 +136,9 @@ def test_a_command_that_fails_says_its_sentence():
     with measuring("bench", "--draft-max", "no", "--live") as process:
         wait_until(lambda: not process.running)
     assert "--draft-max" in process.notices[-1]
+    with measuring("bench", "-f", "\0") as process:
+        wait_until(lambda: not process.running)
+    assert process.notices == ("The measurement could not be started: embedded null byte.",)
 
 
 def test_settings_of_the_environment_are_not_its_own(monkeypatch):
