@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,18 @@ from spectui.llama.devices import context_memory, memory_use, rpc
 from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import clear_errors, first_error, listening, llama
+from spectui.llama.likeliest import LikeliestSampler
 from spectui.llama.model import Model
 from spectui.llama.reference_path import SPLIT_FROM, ReferencePath
+from spectui.speculation.candidates import Candidates
 from spectui.speculation.evaluator import Interrupted
 
 # ggml calls `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of a
 # string of one byte returns 0 or 1 and does not take it.
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _ABORT = ctypes.cast(_libc.strlen, llama.ggml_abort_callback)
+
+_Result = TypeVar("_Result")
 
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
@@ -51,11 +55,13 @@ class Context:
         type_k: str = "f16",
         type_v: str = "f16",
         equal_rows: bool = False,
+        keeps: int = 0,
     ) -> None:
         """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
 
         `equal_rows`: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`).
-        llama.cpp ends the process when more rows are asked for. Raises SpectuiError if llama.cpp refuses the context.
+        llama.cpp ends the process when more rows are asked for. `keeps`: have the device keep so many of the likeliest tokens
+        of each row at first (see `evaluate_likeliest`); 0: never. Raises SpectuiError if llama.cpp refuses the context.
         """
         self.model = model
         self.n_vocab = model.n_vocab
@@ -74,6 +80,14 @@ class Context:
         params.n_ubatch = min(ubatch, batch)
         params.n_seq_max = 1
         params.n_outputs_max = rows
+        self._sampler = LikeliestSampler(min(keeps, self.n_vocab)) if keeps else None
+        self._keeps = self._sampler is not None
+        if self._sampler is not None:
+            # llama.cpp reserves the memory for it now, so that it is counted.
+            params.n_outputs_max_per_seq = rows
+            samplers = (llama.llama_sampler_seq_config * 1)()
+            samplers[0].seq_id, samplers[0].sampler = 0, ctypes.cast(self._sampler.chain, ctypes.c_void_p)
+            params.samplers, params.n_samplers = samplers, 1
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = _FLASH[flash_attn]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
@@ -84,6 +98,8 @@ class Context:
         with listening(log.append):
             self._context = llama.llama_init_from_model(model.handle, params)
         if not self._context:
+            if self._sampler is not None:
+                self._sampler.close()
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
         self.memory = added((*model.memory, *memory_use.logged(log)))
         """What the model and this context take on each device."""
@@ -95,6 +111,9 @@ class Context:
         self.chunk = min(params.n_ubatch, params.n_batch)
         self._batch = llama.llama_batch_init(max(self.chunk, rows), 0, 1)
         self._fields = _Fields(self._batch, max(self.chunk, rows))
+        if self._sampler is not None and not self._sampler.supported:
+            self._stop_keeping()
+            self._keeps = False
 
     def use_threads(self, number: int) -> None:
         """Compute with so many threads from the next pass on. The logits do not depend on it."""
@@ -107,6 +126,35 @@ class Context:
         would be too short, progress too early, and a stop too late. Raises Interrupted, or EvaluationError; the context is then
         as it was before.
         """
+        if rows and self._sampler is not None:
+            self._stop_keeping()
+        return self._evaluated(tokens, rows, self._logits)
+
+    def evaluate_likeliest(self, tokens: Sequence[int], rows: int, k: int) -> Candidates | None:
+        """The same, but only the k likeliest tokens of each row, which the device finds: whole rows are not copied.
+
+        None if this device cannot, or k is larger than the vocabulary; then nothing has been evaluated.
+        """
+        if not self._keeps or not 0 < k <= self.n_vocab:
+            return None
+        if self._sampler is None or self._sampler.k != k:
+            self._stop_keeping()
+            self._sampler = LikeliestSampler(k)
+            if not llama.llama_set_sampler(self._context, 0, self._sampler.chain) or not self._sampler.supported:
+                self._stop_keeping()
+                self._keeps = False
+                return None
+        return self._evaluated(tokens, rows, self._likeliest)
+
+    def _stop_keeping(self) -> None:
+        """Let the next passes return whole rows."""
+        if self._sampler is not None:
+            llama.llama_set_sampler(self._context, 0, None)
+            self._sampler.close()
+            self._sampler = None
+
+    def _evaluated(self, tokens: Sequence[int], rows: int, result: Callable[[int], _Result]) -> _Result:
+        """Append tokens, and the result of the last `rows`. Raises what `evaluate` raises."""
         before = len(self.tokens)
         clear_errors()
         # A recurrent context is saved before it gets a draft, so the tokens before the draft are evaluated first.
@@ -122,7 +170,7 @@ class Context:
                 self._checkpoint = _Checkpoint(self._context, len(self.tokens))
             if certain < len(tokens):
                 self._decode(tokens[certain:], rows)
-            return self._logits(rows)
+            return result(rows)
         except (Interrupted, EvaluationError):
             # An interrupted or failed pass may leave cells: the context must agree with `tokens`.
             self.truncate(before)
@@ -139,6 +187,15 @@ class Context:
         memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
         view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
         return view
+
+    def _likeliest(self, rows: int) -> Candidates:
+        """What the device kept of the last pass, once it is computed."""
+        self._wait()
+        assert self._sampler is not None
+        found = self._sampler.read(self._context, self._batch.n_tokens - rows, rows, self.n_vocab)
+        if found is None:
+            raise EvaluationError("llama.cpp evaluated tokens but did not keep the likeliest ones.")
+        return found
 
     def _wait(self) -> None:
         """Return when the devices have computed."""
@@ -209,6 +266,8 @@ class Context:
         if self._context:
             llama.llama_batch_free(self._batch)
             llama.llama_free(self._context)
+            if self._sampler is not None:
+                self._sampler.close()
             self._context = None
 
 

@@ -52,6 +52,7 @@ class Model:
         nothing, to ask what a context would need; it cannot compute. Raises ModelFileError, LoadCancelled.
         """
         self.simulated = simulated
+        self._gpu_layers = gpu_layers if on_devices is None or on_devices else 0
         self.path = str(check_file(path, role))
         params = llama.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
@@ -135,6 +136,11 @@ class Model:
     def layers(self) -> int:
         """Layers that can be on GPUs: the model's, and the output."""
         return int(llama.llama_model_n_layer(self.handle)) + 1
+
+    @property
+    def output_on_gpu(self) -> bool:
+        """Does a GPU compute the logits? The output is the last layer that is put on GPUs."""
+        return listing.has_gpus() and (self._gpu_layers < 0 or self._gpu_layers >= self.layers)
 
     @property
     def textless(self) -> bool:

@@ -44,6 +44,10 @@ class Candidates(NamedTuple):
         rows = slice(index, index + 1)
         return Candidates(self.ids[rows], self.logits[rows], self.log_total[rows])
 
+    def first(self, rows: int) -> Candidates:
+        """Those of the first rows."""
+        return Candidates(self.ids[:rows], self.logits[:rows], self.log_total[:rows])
+
     @classmethod
     def joined(cls, looks: Sequence[Likely]) -> Candidates:
         """Those of several rows, without sums."""

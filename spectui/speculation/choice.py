@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates, Row, candidates, look
+from spectui.speculation.evaluator import Evaluator
 from spectui.speculation.sampling import (
     CONFIDENCE_TOKENS,
     PENALTY_WINDOW,
@@ -37,6 +38,9 @@ LIKELIEST = 5
 
 _LOOKED_AT = 40
 """Least number of candidates, for the sum over the vocabulary (see `candidates`)."""
+
+_MOST_KEPT = 400
+"""Largest top-k for which a device keeps the likeliest tokens: devices are slow to sort many."""
 
 _TOGETHER = 4
 """Rows that are chosen at once: rows behind the first disagreement are wasted work."""
@@ -82,6 +86,25 @@ def needed(knobs: Knobs) -> int | None:
     if knobs.repeat_penalty < 1.0 or (knobs.temperature > 0.0 and not knobs.top_k):
         return None
     return (knobs.top_k if knobs.temperature > 0.0 else 1) + (PENALTY_WINDOW if knobs.repeat_penalty > 1.0 else 0)
+
+
+def kept(knobs: Knobs) -> int | None:
+    """How many of a row's likeliest tokens a device is to keep for these settings; None for whole rows.
+
+    As many more than top-k as a repeat penalty could need, whether there is one or not: so changing it changes no graph, and
+    tokens that are equally likely at top-k's end are there.
+    """
+    return None if needed(knobs) is None or knobs.top_k > _MOST_KEPT else max(_LOOKED_AT, knobs.top_k) + PENALTY_WINDOW
+
+
+def evaluate_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs) -> NDArray[np.float32] | Candidates:
+    """Append the tokens; of the last `rows` of them what choosing needs: the likeliest, where the device keeps those, or all.
+
+    Raises what `Evaluator.evaluate` raises.
+    """
+    k, evaluate = kept(knobs), getattr(model, "evaluate_likeliest", None)
+    found: Candidates | None = evaluate(tokens, rows, k) if k is not None and evaluate is not None else None
+    return model.evaluate(tokens, rows) if found is None else found
 
 
 def choose_rows(rows: NDArray[np.float32] | Candidates, knobs: Knobs, history: Sequence[int]) -> Iterator[Choice]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.choice import Choice, choose_rows
+from spectui.speculation.candidates import Candidates
+from spectui.speculation.choice import Choice, choose_rows, evaluate_rows
 from spectui.speculation.drafters.model import Drafter
 from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.records import Candidate, Likeliest, Reason, Round, StopReason
@@ -97,7 +98,8 @@ class Decoder:
         batch = pending + ids
         self.strategy.go_on(self.tokens + ids, knobs)
         unread = self.strategy.unread_rows(len(batch), position, self.target.n_ctx - position - sent)
-        rows = self.target.evaluate(batch + batch[-1:] * unread, rows=sent + 1 + unread)[: sent + 1]
+        rows = evaluate_rows(self.target, batch + batch[-1:] * unread, sent + 1 + unread, knobs)
+        rows = rows.first(sent + 1) if isinstance(rows, Candidates) else rows[: sent + 1]
         verified_at = self._clock()
 
         choices = self._verify(rows, drafted[:sent], knobs)
@@ -147,7 +149,7 @@ class Decoder:
             sent = policy.keep(drafted)
         return drafted, sent, self.strategy.reason(knobs, drafter, policy, drafted)
 
-    def _verify(self, rows: NDArray[np.float32], kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
+    def _verify(self, rows: NDArray[np.float32] | Candidates, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):

@@ -17,7 +17,10 @@ class Interrupted(Exception):
 
 
 class Evaluator(Protocol):
-    """A model with its memory. `llama.context.Context` is the real one; the tests have toys."""
+    """A model with its memory. `llama.context.Context` is the real one; the tests have toys.
+
+    One whose device can look for the likeliest tokens has a method `evaluate_likeliest` too (see `choice.evaluate_rows`).
+    """
 
     n_vocab: int
     n_ctx: int

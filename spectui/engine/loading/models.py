@@ -14,6 +14,7 @@ from spectui.llama.context import Context
 from spectui.llama.drafting import has_own_devices
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
+from spectui.speculation.choice import kept
 
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
@@ -43,6 +44,15 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
     )
 
 
+def _keeps(model: Model) -> int:
+    """How many of the likeliest tokens the device of the logits is to keep at first; 0: none.
+
+    On CPUs, looking at whole rows takes less time: with 152k tokens, keeping them made a pass of a 0.5B longer by 0.8 ms, and
+    by 1.6 ms for each row of several.
+    """
+    return (kept(Knobs()) or 0) if model.output_on_gpu else 0
+
+
 def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
     """The context of the set-up's target, with this kind of attention. Raises SpectuiError."""
     return Context(
@@ -57,6 +67,7 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
         type_k=setup.cache_type_k,
         type_v=placement.value_type(setup),
         equal_rows=True,
+        keeps=_keeps(model),
     )
 
 
@@ -122,4 +133,5 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
         flash_attn=flash_attn,
         type_k=setup.cache_type_k_draft,
         type_v=setup.cache_type_v_draft,
+        keeps=_keeps(model),
     )

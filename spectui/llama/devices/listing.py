@@ -79,6 +79,11 @@ def server_buffers() -> dict[str, str]:
     return found
 
 
+def has_gpus() -> bool:
+    """Is there a GPU, integrated ones and those of RPC servers too?"""
+    return any(_type(_get(index)) in (1, 2) for index in range(_count()))
+
+
 def device_name(handle: int) -> str:
     """The name of a ggml_backend_dev_t."""
     return _text(_name(handle))

@@ -7,8 +7,8 @@ from time import perf_counter
 from typing import Protocol
 
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Row
-from spectui.speculation.choice import choose_draft
+from spectui.speculation.candidates import Candidates, Row
+from spectui.speculation.choice import choose_draft, evaluate_rows
 from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
 
@@ -64,6 +64,13 @@ class ModelDrafter:
         self.model.truncate(min(common_prefix(self.model.tokens, tokens), len(tokens) - 1))
         return self.model.evaluate(tokens[len(self.model.tokens) :], rows=1)[0, : self._n_vocab]
 
+    def _row_after(self, pending: Sequence[int], knobs: Knobs) -> Row | Candidates:
+        """What choosing after these tokens, which the memory lacks, needs of the logits."""
+        if self._n_vocab < self.model.n_vocab:  # whole rows, because padding tokens could be among the likeliest
+            return self.model.evaluate(pending, rows=1)[0, : self._n_vocab]
+        rows = evaluate_rows(self.model, pending, 1, knobs)
+        return rows if isinstance(rows, Candidates) else rows[0]
+
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         model = self.model
         history = list(tokens)
@@ -72,7 +79,7 @@ class ModelDrafter:
         pending = history[len(model.tokens) :]
         while len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()
-            row = model.evaluate(pending, rows=1)[0, : self._n_vocab]
+            row = self._row_after(pending, knobs)
             token, p = choose_draft(row, knobs, len(history), history)
             yield Candidate(token, p, "model", seconds=self._clock() - started)
             history.append(token)

@@ -1,0 +1,153 @@
+"""What a device keeps of each row of logits is what looking at the whole row finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spectui.knobs import Knobs
+from spectui.llama import selftest
+from spectui.llama.context import Context
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+from spectui.speculation.candidates import Candidates, candidates
+from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, kept
+from tests.rpc_server import LIBRARIES, Server, needs_server
+from tests.smollm2 import alone, setup
+
+PROMPT = [5 + i * 7 % 50 for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    model = Model(setup().model or "", extra_buffers=selftest.run().extra_buffers)
+    yield model
+    model.close()
+
+
+@pytest.fixture
+def context(model: Model) -> Iterator[Context]:
+    """Behind a prompt of 30 tokens."""
+    context = Context(model, Interrupt(), n_ctx=256, rows=9, ubatch=32, threads=1, keeps=kept(Knobs()) or 0)
+    context.evaluate(PROMPT, 0)
+    yield context
+    context.close()
+
+
+def again(context: Context) -> Context:
+    context.truncate(len(PROMPT))
+    return context
+
+
+def test_the_tokens_logits_and_sums_are_those_of_whole_rows(context: Context):
+    for k, n in ((104, 1), (104, 3), (104, 9), (20, 1), (20, 4), (1, 2), (104, 1)):
+        tokens = PROMPT[:n]
+        found = again(context).evaluate_likeliest(tokens, n, k)
+        assert found is not None
+        rows = np.array(again(context).evaluate(tokens, n))
+        expected = candidates(rows, k)
+        assert found.ids.tolist() == expected.ids.tolist()
+        assert found.logits.tolist() == expected.logits.tolist()
+        assert found.log_total == pytest.approx(np.log(np.exp(rows.astype(np.float64)).sum(axis=1)), abs=1e-5)
+
+
+def test_rows_behind_tokens_without_and_in_more_chunks_than_one(context: Context):
+    found = again(context).evaluate_likeliest(PROMPT * 2, 2, 104)
+    assert found is not None
+    expected = candidates(again(context).evaluate(PROMPT * 2, 2), 104)
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.logits.tolist() == expected.logits.tolist()
+
+
+def test_more_than_the_vocabulary_is_not_kept(context: Context):
+    assert context.evaluate_likeliest(PROMPT, 1, context.n_vocab + 1) is None
+    assert context.tokens == PROMPT, "nothing was evaluated"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8, 2.0])
+@pytest.mark.parametrize("penalty", [1.0, 1.5])
+def test_the_choices_and_confidences_are_those_of_whole_rows(context: Context, temperature: float, penalty: float):
+    for seed in range(2):
+        knobs = replace(Knobs(), temperature=temperature, repeat_penalty=penalty, seed=seed, min_p=0.0)
+        tokens, whole, few = PROMPT[:9], list(PROMPT), list(PROMPT)
+        rows = evaluate_rows(again(context), tokens, 9, knobs)
+        assert isinstance(rows, Candidates)
+        chosen = []
+        for choice in choose_rows(rows, knobs, few):
+            few.append(choice.token)
+            chosen.append(choice)
+        confident = choose_draft(rows.of(8), knobs, len(few), few)
+        logits = again(context).evaluate(tokens, 9)
+        for choice, other in zip(choose_rows(logits, knobs, whole), chosen, strict=True):
+            whole.append(choice.token)
+            assert choice.p == pytest.approx(other.p, rel=1e-4)
+        assert whole == few
+        assert choose_draft(logits[8], knobs, len(whole), whole) == confident
+
+
+@pytest.mark.parametrize("knobs", [Knobs(temperature=0.8, top_k=0), Knobs(temperature=0.8, repeat_penalty=0.9)])
+def test_whole_rows_where_the_likeliest_tokens_do_not_tell_the_choice(context: Context, knobs: Knobs):
+    assert not isinstance(evaluate_rows(again(context), PROMPT[:2], 2, knobs), Candidates)
+
+
+def test_nothing_is_kept_on_a_cpu(model: Model):
+    assert not model.output_on_gpu
+    context = Context(model, Interrupt(), n_ctx=64, rows=1, threads=1)
+    assert context.evaluate_likeliest(PROMPT, 1, 104) is None
+    assert isinstance(evaluate_rows(context, PROMPT, 1, Knobs()), np.ndarray)
+    context.close()
+
+
+REPLY = """
+import json, sys
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.loading import models
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+from spectui.llama.likeliest import LikeliestSampler
+
+kept = []
+read = LikeliestSampler.read
+LikeliestSampler.read = lambda self, context, first, rows, n: kept.append(rows) or read(self, context, first, rows, n)
+found = {}
+for name, keeps in (("kept", models._keeps), ("whole", lambda model: 0)):
+    models._keeps = keeps
+    events = []
+    session = Session(events.append)
+    session.load(Setup(**json.loads(sys.argv[1])))
+    session.knobs = Knobs(temperature=0.3, seed=7, predict=40, policy="fixed", drafter="suffix", draft_max=4, p_min=0.0)
+    kept.clear()
+    session.generate([Message("user", "Say one two three one two three one two")])
+    rounds = [event.round for event in events if isinstance(event, RoundDone)]
+    found[name] = [token.id for round in rounds for token in round.tokens], len(rounds), kept[:]
+    session.close()
+print(json.dumps(found))
+"""
+
+
+@needs_server
+def test_a_device_keeps_them_for_each_round_and_the_text_is_the_same():
+    server = Server()
+    try:
+        given = {"model": alone().model, "ctx_size": 256, "no_profile": "on", "rpc": server.address}
+        done = subprocess.run(
+            [sys.executable, "-c", REPLY, json.dumps(given)],
+            env={**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES), "LLAMA_CPP_LIB_PATH": str(LIBRARIES)},
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+    finally:
+        server.kill()
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    (tokens, rounds, kept), (whole_tokens, _, none) = found["kept"], found["whole"]
+    assert len(kept) == rounds
+    assert max(kept) > 1
+    assert tokens == whole_tokens
+    assert not none
