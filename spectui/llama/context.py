@@ -194,7 +194,7 @@ class Context:
         assert self._sampler is not None
         found = self._sampler.read(self._context, self._batch.n_tokens - rows, rows, self.n_vocab)
         if found is None:
-            raise EvaluationError("llama.cpp evaluated tokens but did not keep the likeliest ones.")
+            raise EvaluationError("llama.cpp evaluated tokens but returned no logits.")
         return found
 
     def _wait(self) -> None:
