@@ -109,7 +109,8 @@ def neighbours(setting: Setting) -> list[Setting]:
 
 @dataclass
 class Search:
-    """One search, for once. `budget_s`: seconds for all of it, by `clock`. `predict`: tokens of the longest replies."""
+    """One search, for once. `budget_s`: seconds for all of it, by `clock`. `predict`: most tokens of a reply; fewer where the time
+    is short."""
 
     measure: Measure
     prompts: Sequence[str]
@@ -126,6 +127,7 @@ class Search:
     def run(self, settings: Sequence[Setting]) -> Tuned:
         """Find the best of these settings and their neighbours. Raises SpectuiError where nothing could be measured."""
         self._begun = self.clock()
+        self._fit()
         finals: dict[Setting, list[float]] = {PLAIN: [], AUTO: []}
         self._repeat([PLAIN, AUTO], finals, inf)
         if not finals[AUTO]:
@@ -150,6 +152,17 @@ class Search:
         best = max(complete, key=lambda each: fmean(finals[each]))
         kept = {each: logs for each, logs in finals.items() if logs}
         return Tuned(best, kept, len(tried), self.replies, self.clock() - self._begun, len(finals[best]) > 1)
+
+    def _fit(self) -> None:
+        """Shorten the longest replies so that the finalists can be repeated at least once in the time left for them.
+
+        One short reply tells how fast the target is; it is not counted, since the first one of all is also the slowest.
+        """
+        first = self.measure(PLAIN, self.prompts[0], _FEWEST_TOKENS)
+        if first.speed > 0:
+            prompt_s = max(0.0, first.seconds - _FEWEST_TOKENS / first.speed)
+            reply_s = (1 - _STEPS) * self.budget_s / ((_FINALISTS + 2) * len(self.prompts))
+            self.predict = min(self.predict, max(_FEWEST_TOKENS, int((reply_s - prompt_s) * first.speed)))
 
     @property
     def _used(self) -> float:

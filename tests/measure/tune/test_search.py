@@ -61,6 +61,17 @@ def test_the_optimum_of_known_costs_is_found_within_3_percent(machine):
     assert found.ratio(found.best, PLAIN).told and found.ratio(found.best, PLAIN).value > 1
 
 
+@pytest.mark.parametrize("repetitions", [8, 14])
+def test_a_slow_target_has_shorter_replies_so_that_the_time_is_kept(repetitions):
+    """Time for so many replies of 48 tokens to each prompt: 23 settings could not have one each."""
+    plain_s = 3 * 48 * MACHINES["q8"]["AVX-512"].pass_s
+    search = searching("AVX-512", repetitions * plain_s)
+    found = search.run(candidates(True))
+    assert 16 <= search.predict < 48
+    assert 0.9 * repetitions * plain_s <= found.seconds <= 1.05 * repetitions * plain_s
+    assert len(found.finals[found.best]) >= 1 and found.ratio(found.best, PLAIN).value > 1
+
+
 def test_a_stop_keeps_what_was_repeated_and_too_little_time_is_a_sentence():
     with pytest.raises(SpectuiError, match="more --minutes"):
         searching("AMX", 60.0, stopped=lambda: True).run(candidates(True))
