@@ -40,14 +40,16 @@ class ProfileFile:
             if chosen.origins[field.name].startswith("profile ")
         }
 
-    def save(self, name: str, knobs: Knobs) -> None:
+    def save(self, name: str, knobs: Knobs, models: Mapping[str, str] | None = None) -> None:
         """Write all knobs into the profile of this name. What else it holds, and the rest of the file, stays as it is.
+
+        `models`: files by key, to be written beside them.
 
         Raises ProfileError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
         configuration.
         """
         values = {field.name: getattr(knobs, field.name) for field in dataclasses.fields(Knobs)}
-        self._write({name.strip(): values}, alone=False)
+        self._write({name.strip(): {**(models or {}), **values}}, alone=False)
 
     def write(self, profiles: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:
         """Write profiles that hold these settings and no others, all or none of them. The rest of the file stays as it is.

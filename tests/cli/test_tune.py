@@ -28,3 +28,6 @@ def test_it_finds_a_setting_and_saves_it_beside_the_comments_of_the_file(tmp_pat
     text = file.read_text()
     assert text.startswith("# mine\ntemperature = 0.3  # warm\n") and "[profiles.tuned]" in text
     assert f"draft-max = {found['best']['draft_max']}" in text and 'policy = "fixed"' in text
+    exported = CliRunner().invoke(root, ["config", "export", "--config", str(file), "--to", "llama-server", "tuned"])
+    assert exported.exit_code == 0, exported.output
+    assert ".gguf" in exported.stdout and "draft = " in text

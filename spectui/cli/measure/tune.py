@@ -150,7 +150,8 @@ def command(
     if save is not None:
         tuned = replace(found.best, temperature=settings.knobs.temperature).on(settings.knobs)
         file = config_path or paths.config_file()
-        ProfileFile(file).save(save, tuned)
+        files = {"model": setup.model, "draft": setup.draft}  # what was found holds for this pair
+        ProfileFile(file).save(save, tuned, {key: str(Path(each).absolute()) for key, each in files.items() if each})
         click.echo(f"spectui: Profile {save} in {file}: {flags(found.best)}.", err=True)
     if problems and not stopped:
         raise problems[0]

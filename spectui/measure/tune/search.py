@@ -109,8 +109,9 @@ def neighbours(setting: Setting) -> list[Setting]:
 
 @dataclass
 class Search:
-    """One search, for once. `budget_s`: seconds for all of it, by `clock`. `predict`: most tokens of a reply; fewer where the time
-    is short."""
+    """One search, for once. `budget_s`: seconds for all of it, by `clock`.
+
+    `predict`: most tokens of a reply; fewer where the time is short."""
 
     measure: Measure
     prompts: Sequence[str]
