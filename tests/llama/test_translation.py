@@ -129,7 +129,7 @@ def test_text_is_plain_decodings(target: Model, draft_file: Path, drafter_type, 
 
 
 def test_drafting_by_text_accepts_what_drafting_by_token_does(target: Model):
-    knobs = Knobs(policy="fixed", drafter="model", temperature=0.0, predict=60, draft_max=4, p_min=0.0)
+    knobs = Knobs(policy="fixed", drafter="model", temperature=0.0, predict=32, draft_max=4, p_min=0.0)
     draft = Model(setup().draft or "", "draft", extra_buffers=False)
     with memory(draft) as one, memory(draft) as other:
         by_token, sentence = drafter_for(target, draft, one)

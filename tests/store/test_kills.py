@@ -132,4 +132,4 @@ def test_killed_while_rounds_arrive_quickly(tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("smollm2")
 def test_killed_while_smollm2_writes(tmp_path: Path) -> None:
-    kill(tmp_path / "conversations.db", "model", int(os.environ.get("TEST_KILLS", "10")), 100)
+    kill(tmp_path / "conversations.db", "model", int(os.environ.get("TEST_KILLS", "6")), 100)
