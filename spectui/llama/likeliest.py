@@ -25,6 +25,8 @@ class LikeliestSampler:
 
     def __init__(self, k: int) -> None:
         self.k = k
+        self._addresses: tuple[int, ...] = ()
+        self._views: list[NDArray[Any]] = []  # of what lies at these addresses
         self.supported = False
         """Can the device of the output do it? Known when the sampler has been given to a context."""
         size = symbol("ggml_nelements", _int64, _tensor)
@@ -61,30 +63,30 @@ class LikeliestSampler:
 
     def read(self, context: Any, first: int, rows: int, n_vocab: int) -> Candidates | None:
         """What was kept of the last pass: of its tokens from `first` on, so many. None if it is not there."""
-        last = first + rows - 1
-        counts = (
-            llama.llama_get_sampled_candidates_count_ith(context, last),
-            llama.llama_get_sampled_logits_count_ith(context, last),
-            llama.llama_get_sampled_probs_count_ith(context, last),
-        )
-        if counts != (self.k, self.k, self.k):
+        if llama.llama_get_sampled_probs_count_ith(context, first + rows - 1) != self.k:
             return None
-
-        def kept(address: Any) -> NDArray[Any]:
-            # Rows are as far apart as whole ones would be.
-            found = np.ctypeslib.as_array(address, ((rows - 1) * n_vocab + self.k,))
-            return np.lib.stride_tricks.as_strided(found, (rows, self.k), (n_vocab * 4, 4))
-
-        ids = kept(llama.llama_get_sampled_candidates_ith(context, first))
-        logits = kept(llama.llama_get_sampled_logits_ith(context, first))
-        order = np.lexsort((ids, -logits))
-        best = order[:, :1]
-        log_p = np.log(np.take_along_axis(kept(llama.llama_get_sampled_probs_ith(context, first)), best, 1)[:, 0])
-        logits = np.take_along_axis(logits, order, 1)
-        return Candidates(
-            np.take_along_axis(ids, order, 1).astype(np.intp), logits, logits[:, 0].astype(np.float64) - log_p
+        addresses = tuple(
+            ctypes.addressof(get(context, first).contents)
+            for get in (
+                llama.llama_get_sampled_candidates_ith,
+                llama.llama_get_sampled_logits_ith,
+                llama.llama_get_sampled_probs_ith,
+            )
         )
+        if self._addresses != addresses or len(self._views[0]) < rows:
+            self._addresses = addresses
+            kinds = np.int32, np.float32, np.float32
+            self._views = [_rows(at, kind, rows, self.k, n_vocab) for at, kind in zip(addresses, kinds, strict=True)]
+        ids, logits, p = self._views
+        return Candidates.ordered(ids[:rows], logits[:rows], p[:rows])
 
     def close(self) -> None:
         """Free it. No context may use it any more."""
         llama.llama_sampler_free(self.chain)
+
+
+def _rows(address: int, kind: Any, rows: int, k: int, n_vocab: int) -> NDArray[Any]:
+    """llama.cpp's memory for k numbers of each row, [rows, k]. Rows are as far apart as whole ones would be."""
+    memory = (ctypes.c_char * (4 * ((rows - 1) * n_vocab + k))).from_address(address)
+    view: NDArray[Any] = np.ndarray((rows, k), kind, memoryview(memory), strides=(4 * n_vocab, 4))
+    return view

@@ -49,6 +49,15 @@ class Candidates(NamedTuple):
         return Candidates(self.ids[:rows], self.logits[:rows], self.log_total[:rows])
 
     @classmethod
+    def ordered(cls, ids: NDArray[np.int32], logits: Row, p: Row) -> Candidates:
+        """From the k likeliest tokens of each row in any order, and their probabilities. All [rows, k]."""
+        order = np.lexsort((ids, -logits))
+        row = np.arange(len(ids))[:, None]
+        best = order[:, :1]
+        log_total = logits[row, best].astype(np.float64) - np.log(p[row, best])
+        return cls(ids[row, order].astype(np.intp), logits[row, order], log_total[:, 0])
+
+    @classmethod
     def joined(cls, looks: Sequence[Likely]) -> Candidates:
         """Those of several rows, without sums."""
         ids, logits = np.array([each.ids for each in looks]), np.array([each.logits for each in looks])

@@ -111,14 +111,16 @@ class Toy:
 
 
 class KeepingToy(Toy):
-    """One whose device keeps the likeliest tokens of each row; finding them is not counted."""
+    """One whose device keeps the likeliest tokens of each row; finding them is not counted, putting them in order is."""
 
     def evaluate_likeliest(self, tokens: Sequence[int], rows: int, k: int) -> Candidates:
         out = self.evaluate(tokens, rows)
         self._watch.switch("model")
         found = candidates(out, k)
+        ids, logits = found.ids[:, ::-1].astype(np.int32), found.logits[:, ::-1]
+        p = np.exp(logits - found.log_total[:, None]).astype(np.float32)
         self._watch.switch(None)
-        return found
+        return Candidates.ordered(ids, logits, p)
 
 
 def text(position: int) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import candidates
+from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.choice import NumericsError, choose, choose_draft, choose_rows, gumbel, needed
 from spectui.speculation.sampling import distribution, penalised
 
@@ -68,6 +68,18 @@ def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabu
         drafted = choose_draft(rows[index], knobs, len(history), history)
         assert choose_draft(kept.of(index), knobs, len(history), history) == drafted
         history.append(choice.token)
+
+
+def test_tokens_that_a_device_kept_are_put_in_order():
+    rows = random_rows(6, 3, 400)
+    rows[1, [3, 50, 7]] = 9.0  # equal ones are in the order of their ids
+    expected = candidates(rows, 20)
+    shuffled = np.random.default_rng(1).permutation(20)
+    ids, logits = expected.ids[:, shuffled].astype(np.int32), expected.logits[:, shuffled]
+    found = Candidates.ordered(ids, logits, np.exp(logits - expected.log_total[:, None]).astype(np.float32))
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.logits.tolist() == expected.logits.tolist()
+    assert found.log_total == pytest.approx(expected.log_total, abs=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
