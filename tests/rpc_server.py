@@ -7,7 +7,7 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -50,8 +50,11 @@ class Server:
 
 
 @contextmanager
-def fake_server(answer: bytes | None) -> Iterator[str]:
-    """The address of a server that answers HELLO with these bytes; None: with nothing, while it keeps the connection."""
+def fake_server(answer: bytes | None, before: Callable[[], object] = lambda: None) -> Iterator[str]:
+    """The address of a server that answers HELLO with these bytes; None: with nothing, while it keeps the connection.
+
+    It calls `before` ahead of its answer.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
     kept: list[socket.socket] = []
 
@@ -62,6 +65,7 @@ def fake_server(answer: bytes | None) -> Iterator[str]:
                 kept.append(connection)
                 if answer is not None:
                     connection.recv(64)
+                    before()
                     connection.sendall(answer)
                     connection.shutdown(socket.SHUT_WR)
 
