@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,26 @@ print(json.dumps([line for line in told if "buffer size" in line]))
 """
 
 
+STRICT = """
+import json, sys
+from dataclasses import replace
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
+
+events = []
+session = Session(events.append)
+loaded = session.load(Setup(**json.loads(sys.argv[1])))
+drafts = Knobs(temperature=0, predict=16, drafter="model", policy="fixed", draft_max=8, p_min=0.0)
+texts = []
+for knobs in (replace(drafts, drafter="off"), drafts):
+    session.knobs = knobs
+    texts.append(session.generate([Message("user", "Hi")]).text)
+sizes = [event.round.pass_size for event in events if isinstance(event, RoundDone)]
+print(json.dumps({"remark": loaded.target.remark, "texts": texts, "largest": max(sizes)}))
+"""
+
+
 def on_the_device(program: str, *arguments: str) -> Any:
     """What the program prints in its last line, with the libraries that have the device."""
     libraries = {"LD_LIBRARY_PATH": str(LIBRARIES), "LLAMA_CPP_LIB_PATH": str(LIBRARIES)}
@@ -80,3 +101,13 @@ def test_the_self_test_does_not_use_the_device(tmp_path: Path):
     buffers = on_the_device(SELF_TEST, str(tmp_path))
     assert any("CPU" in line for line in buffers)
     assert not any("Vulkan" in line for line in buffers)
+
+
+def test_strict_makes_no_pass_longer_than_those_that_round_alike(tmp_path: Path):
+    """Where single rows round differently from several, it says so and decodes plainly."""
+    pair = {"model": str(write_model(tmp_path / "model.gguf")), "draft": str(write_model(tmp_path / "draft.gguf"))}
+    found = on_the_device(STRICT, json.dumps({**pair, "ctx_size": 256, "strict": "on"}))
+    equal = re.search(r"passes of up to (\d+) tokens round as single ones do", found["remark"])
+    assert equal or "passes of several tokens round differently from single ones" in found["remark"]
+    assert found["largest"] <= (int(equal[1]) if equal else 1)
+    assert found["texts"][0] == found["texts"][1]

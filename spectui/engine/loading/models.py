@@ -16,6 +16,9 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.speculation.choice import kept
 
+_ALIGNED = 64
+"""Logits in 256 bytes, the largest alignment that Vulkan's specification lets a GPU ask for."""
+
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
 
@@ -48,9 +51,9 @@ def _keeps(model: Model) -> int:
     """How many of the likeliest tokens the device of the logits is to keep at first; 0: none.
 
     On CPUs, looking at whole rows takes less time: with 152k tokens, keeping them made a pass of a 0.5B longer by 0.8 ms, and
-    by 1.6 ms for each row of several.
+    by 1.6 ms for each row of several. Rows must begin where a GPU can address them, or Vulkan ends the process.
     """
-    return (kept(Knobs()) or 0) if model.output_on_gpu else 0
+    return (kept(Knobs()) or 0) if model.output_on_gpu and model.n_vocab % _ALIGNED == 0 else 0
 
 
 def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
