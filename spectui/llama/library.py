@@ -141,6 +141,8 @@ def build_key() -> str:
     import platform
 
     parts = [platform.machine(), cpu_name()]
+    if kernels := os.environ.get("GGML_CPU_TILED_MM"):  # "0": no tiles, so that other sizes of passes round alike
+        parts.append(f"tiles {kernels}")
     for path in sorted(directory().glob("*")):
         if path.is_file() and re.search(r"\.(so|dylib|dll)\b", path.name):
             found = path.stat()
