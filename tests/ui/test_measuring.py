@@ -195,7 +195,9 @@ async def test_the_window_reads_and_writes_no_file_while_another_process_measure
     window: Window, engine: FakeEngine, tmp_path: Path, quick: str
 ) -> None:
     sys.addaudithook(test_disk._note_opened)
-    profiles = ProfileFile(tmp_path / "config.toml")
+    config = tmp_path / "config.toml"
+    config.write_text("# mine\n")
+    profiles, before = ProfileFile(config), config.stat().st_size
     async with window(tiny_setup(tmp_path), profiles=profiles) as (app, pilot):
         page = await opened(pilot, quick)  # what the page imports is read once
         test_disk.listeners.append(noted := list[str]())
@@ -205,7 +207,7 @@ async def test_the_window_reads_and_writes_no_file_while_another_process_measure
         await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
         await paste(pilot, "tuned")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: (tmp_path / "config.toml").exists() and app.screen is page)
+        await wait_until(pilot, lambda: config.stat().st_size > before and app.screen is page)
         test_disk.listeners.clear()
     assert profiles.names() == ["tuned"]
     assert [name for name in noted if Path(name).suffix in (".txt", ".jsonl", ".toml", ".gguf", ".json")] == []
