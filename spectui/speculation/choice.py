@@ -185,6 +185,8 @@ def _pick(found: Candidates, knobs: Knobs, position: int) -> NDArray[np.intp]:
         return tokens
     ids, logits = found.ids[:, : knobs.top_k], found.logits[:, : knobs.top_k]
     if knobs.min_p > 0.0:  # mostly it leaves a single token
+        if len(ids) == 1 and ids.shape[1] > 1 and logits.item(0, 1) - logits.item(0, 0) < np.log(knobs.min_p):
+            return tokens  # a draft's row, without arrays
         rows = np.flatnonzero((logits[:, :2].astype(np.float64) - logits[:, :1] >= np.log(knobs.min_p)).all(axis=1))
     else:
         rows = np.arange(len(ids))

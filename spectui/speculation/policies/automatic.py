@@ -67,7 +67,7 @@ class AutoPolicy:
         if upcoming != "model":
             return True  # its tokens cost nothing before they are sent
         value = self._value.follow(drafted)
-        if not self._bears(len(drafted) + 1, paid_for(drafted) + 1):
+        if not self._bears(len(drafted) + 1, value.paid + 1):
             self._over_budget = not drafted
             return False
         if not self.costs.draft.next:
@@ -75,7 +75,7 @@ class AutoPolicy:
         elif value.extends(value.stop(len(drafted)).value):
             self._asked = True
         else:
-            self._asked = self._idle >= _LOOK_AGAIN and paid_for(drafted) == len(drafted) < _LOOK_LENGTH
+            self._asked = self._idle >= _LOOK_AGAIN and value.paid == len(drafted) < _LOOK_LENGTH
         return self._asked
 
     def takes(self, candidate: Candidate) -> bool:

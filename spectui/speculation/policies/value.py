@@ -65,6 +65,11 @@ class DraftValue:
         """The chance that all that was drafted is accepted. 0..1"""
         return self._survival[-1]
 
+    @property
+    def paid(self) -> int:
+        """For how many of the drafted tokens the round waited."""
+        return self._models[-1]
+
     def chance(self, candidate: Candidate) -> float:
         """P(accepted | all before it were). 0..1"""
         return self._acceptance.chance(candidate)
