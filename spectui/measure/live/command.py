@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.errors import UsageError
@@ -42,6 +42,7 @@ def arguments(measurement: Measurement, setup: Setup, knobs: Knobs, options: str
         raise UsageError(f"The options cannot be read: {error}.") from None
     # A measurement that would take long asks: in the window it is stopped instead.
     more = ["--yes"] if measurement.name == "bench" else []
+    setup = _named(measurement, setup)
     # The options come last: of a flag that is given twice the last one counts.
     return (measurement.name, "--live", "--config", os.devnull, *more, *flags(setup, knobs), *words)
 
@@ -59,10 +60,16 @@ def flags(setup: Setup, knobs: Knobs) -> list[str]:
 
 def in_short(measurement: Measurement, setup: Setup) -> str:
     """The command before its options, with the models' names in place of their paths."""
+    setup = _named(measurement, setup)
     models = [
         part for flag, path in (("-m", setup.model), ("-md", setup.draft)) if path for part in (flag, Path(path).name)
     ]
     return shlex.join(["spectui", measurement.name, *models])
+
+
+def _named(measurement: Measurement, setup: Setup) -> Setup:
+    """What the flags name: the drafts of a comparison are among its options."""
+    return replace(setup, draft=None) if measurement is MEASUREMENTS[-1] else setup
 
 
 def compared(drafts: Sequence[str]) -> str:

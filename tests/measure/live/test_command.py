@@ -1,0 +1,47 @@
+"""The command that measures a chat's pair."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from spectui.config import load
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup
+from spectui.measure.live.command import MEASUREMENTS, arguments, compared, flags, in_short
+
+BENCH, COMPARE = MEASUREMENTS[0], MEASUREMENTS[-1]
+PAIR = Setup(
+    model="/m/big one.gguf", draft="/m/small.gguf", ctx_size=512, gpu_layers=-2, flash_attn="on", system="Be terse."
+)
+KNOBS = Knobs(temperature=0.3, top_k=10, draft_max=5, policy="fixed", seed=7, predict=9)
+
+
+def test_the_models_their_settings_and_the_sampling_of_the_chat_are_flags_and_its_drafting_is_none():
+    assert flags(PAIR, KNOBS) == [
+        "-m", "/m/big one.gguf", "-md", "/m/small.gguf", "-c", "512", "-ngl", "-2", "-fa", "on", "-sys", "Be terse.",
+        "--temp", "0.3", "--top-k", "10",
+    ]  # fmt: skip
+    assert flags(Setup(), Knobs()) == []
+
+
+def test_a_command_reads_no_configuration_and_ends_with_the_options_of_a_person():
+    command = arguments(BENCH, PAIR, KNOBS, "--draft-max 2,4 -f 'my prompts.txt'")
+    assert command[:5] == ("bench", "--live", "--config", os.devnull, "--yes")
+    assert command[-4:] == ("--draft-max", "2,4", "-f", "my prompts.txt")
+    assert load(path=Path(os.devnull), environ={}).setup == Setup()
+    with pytest.raises(UsageError, match=r"The options cannot be read: No closing quotation\."):
+        arguments(BENCH, PAIR, KNOBS, "'")
+
+
+def test_the_drafts_of_a_comparison_are_named_once():
+    command = arguments(COMPARE, PAIR, Knobs(), compared(["/m/small.gguf", "/m/other one.gguf"]))
+    assert command.count("/m/small.gguf") == 1 and "-md" not in command
+    assert command[-4:] == ("/m/small.gguf", "/m/other one.gguf", "--minutes", "10")
+
+
+def test_in_short_it_has_the_names_of_the_models():
+    assert in_short(BENCH, PAIR) == "spectui bench -m 'big one.gguf' -md small.gguf"
+    assert in_short(COMPARE, PAIR) == "spectui compare -m 'big one.gguf'"
