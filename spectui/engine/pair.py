@@ -133,13 +133,14 @@ class Pair:
             self.remarks["target"] = "; ".join(filter(None, told))
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
-        verify, draft = found.model(), drafting.model(found.drift)
+        one_device = models.slow_down_together(setup)
+        verify, draft = found.model(), drafting.model(found.drift if one_device else 1.0)
         self._other_kappa = 0.0
         if self._flash_attn != short:
             verify.per_row, self._other_kappa = 0.0, verify.per_row
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
-        self.strategy = Strategy(self.drafter, CostModel(verify, draft), past)
+        self.strategy = Strategy(self.drafter, CostModel(verify, draft, one_device), past)
         self.strategy.fills = not self.target.recurrent
         if strict:
             self.strategy.longest = found.equal_up_to - 1

@@ -9,8 +9,10 @@ import pytest
 
 from spectui.engine import placement
 from spectui.engine.events import Event, Loading
+from spectui.engine.loading import models as loading
 from spectui.engine.session import Session
 from spectui.knobs import Setup
+from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
@@ -109,3 +111,30 @@ def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
 
 def measures_the_target(events: list[Event]) -> bool:
     return any(isinstance(event, Loading) and event.what == "costs" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("changed", "together"),
+    [
+        ({}, True),  # the draft is put on one of the target's cards
+        ({"device": "CUDA0", "device_draft": "CUDA1"}, False),
+        ({"device_draft": "none"}, False),
+        ({"device": "none", "device_draft": "CUDA0"}, False),
+        ({"device": "none", "device_draft": "none"}, True),
+        ({"gpu_layers": 0, "gpu_layers_draft": 0}, True),
+    ],
+)
+def test_models_on_one_device_slow_down_together(
+    changed: dict[str, object], together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = (CARD, CARD._replace(name="CUDA1"))
+    monkeypatch.setattr(placement, "list_devices", lambda: cards)
+    asked = replace(Setup(model="m", draft="d"), **changed)  # type: ignore[arg-type]
+    assert loading.slow_down_together(asked) == together
+
+
+def test_costs_of_other_kernels_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without tiles passes of other sizes round alike, which --strict must not believe with them."""
+    usual = library.build_key()
+    monkeypatch.setenv("GGML_CPU_TILED_MM", "0")
+    assert library.build_key() != usual

@@ -110,6 +110,16 @@ def test_drift_follows_the_machine_at_all_sizes():
     assert cost(8, 0) > 1.3 * STEPS[8]
 
 
+@pytest.mark.parametrize("one_device", [True, False])
+def test_a_draft_on_another_device_does_not_slow_down_with_the_target(one_device: bool):
+    costs = CostModel(VerifyCost({1: 1.0, 4: 1.2}, 1.0), DraftCost(0.2, 0.1), one_device)
+    for _ in range(60):
+        costs.verify.observe(1, 0, 1.8)
+    assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify.drift if one_device else 1.0))
+    assert costs.verify.drift > 1.3
+    assert CostModel.of(costs.snapshot()).drafting(3) == pytest.approx(costs.drafting(3)), "as it is now"
+
+
 def test_the_first_pass_of_a_busy_machine_tells_its_drift():
     cost = VerifyCost(STEPS)
     cost.observe(1, 0, 1.6)

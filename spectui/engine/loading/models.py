@@ -11,6 +11,7 @@ from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
+from spectui.llama.devices.records import Device
 from spectui.llama.drafting import has_own_devices
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
@@ -114,8 +115,18 @@ def drafts_ahead(setup: Setup, draft: Model) -> bool:
     on_cpu = 0 <= setup.gpu_layers_draft <= layers  # llama.cpp counts the output as a layer
     if setup.async_draft == "off" or on_cpu:
         return False
-    target = placement.target_devices(setup) if setup.gpu_layers else []
-    return has_own_devices(target, placement.draft_devices(setup))
+    return has_own_devices(_target_devices(setup), placement.draft_devices(setup))
+
+
+def slow_down_together(setup: Setup) -> bool:
+    """Whether what slows the target's device down slows the draft's down too: they share one, the CPU is one."""
+    target = _target_devices(setup)
+    draft = placement.draft_devices(setup) if setup.draft is not None and setup.gpu_layers_draft else []
+    return not (has_own_devices(target, draft) or has_own_devices(draft, target))
+
+
+def _target_devices(setup: Setup) -> list[Device]:
+    return placement.target_devices(setup) if setup.gpu_layers else []
 
 
 def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, ahead: bool = False) -> Context:

@@ -222,9 +222,18 @@ class CostSnapshot(NamedTuple):
 class CostModel:
     """Both costs of a pair of models; lives as long as the pair is loaded."""
 
-    def __init__(self, verify: VerifyCost | None = None, draft: DraftCost | None = None) -> None:
+    def __init__(
+        self, verify: VerifyCost | None = None, draft: DraftCost | None = None, one_device: bool = True
+    ) -> None:
+        """`one_device`: the draft slows down as the target does. If not, `draft` is at the drift that its own device has now:
+        drafted tokens are seen often enough to follow it."""
         self.verify = verify or VerifyCost()
         self.draft = draft or DraftCost()
+        self._one_device = one_device
+
+    @property
+    def _draft_drift(self) -> float:
+        return self.verify.drift if self._one_device else 1.0
 
     @classmethod
     def of(cls, snapshot: CostSnapshot) -> CostModel:
@@ -237,11 +246,14 @@ class CostModel:
         """What is known now."""
         verify, draft = self.verify, self.draft
         table = tuple(sorted(verify.table.items()))
-        return CostSnapshot(table, verify.drift, verify.per_row, verify.per_pass, draft.first, draft.next)
+        scale = self._draft_drift / verify.drift  # a snapshot has both at one drift
+        return CostSnapshot(
+            table, verify.drift, verify.per_row, verify.per_pass, draft.first * scale, draft.next * scale
+        )
 
     def drafting(self, n: int) -> float:
         """Seconds for the draft model to draft n tokens."""
-        return self.verify.drift * self.draft.total(n)
+        return self._draft_drift * self.draft.total(n)
 
     def observe(self, round: Round, drafted: Sequence[Candidate]) -> None:
         """Learn from a finished round."""
@@ -249,7 +261,7 @@ class CostModel:
         index = 0  # within a run of the model's tokens
         for candidate in drafted:
             if candidate.paid:
-                self.draft.observe(index, candidate.seconds / self.verify.drift)
+                self.draft.observe(index, candidate.seconds / self._draft_drift)
             index = index + 1 if candidate.source == "model" else 0
 
 
