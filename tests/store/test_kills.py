@@ -36,6 +36,8 @@ class RunRecord:
     replies: list[list[tuple[float, int, str]]] = field(default_factory=list)
     """For each reply, its rounds: when they were reported, how many tokens, the text."""
     ended: int = 0
+    killed: float = 0.0
+    """When the signal was sent; its end may be seen much later on a busy machine."""
 
 
 class ForkServer:
@@ -75,6 +77,7 @@ class ForkServer:
                 record.replies[-1].append((time.monotonic(), said["tokens"], said["text"]))
                 left -= said["tokens"]
             if left <= 0 and pid is not None:
+                record.killed = time.monotonic()
                 os.kill(pid, signal.SIGKILL)
                 pid = None  # what it reported until then is still to be read
 
@@ -88,7 +91,7 @@ def fork_server(file: Path, kind: str) -> Iterator[ForkServer]:
         process.stdin.close()
 
 
-def check(file: Path, record: RunRecord, killed: float) -> None:
+def check(file: Path, record: RunRecord) -> None:
     """Check that the file is sound, and has what must be on disk after such a run."""
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -110,7 +113,7 @@ def check(file: Path, record: RunRecord, killed: float) -> None:
         else:
             assert kept.startswith(text) or text.startswith(kept)
             lost = sum(tokens for _, tokens, _ in rounds) - number
-            last_second = sum(tokens for when, tokens, _ in rounds if when > killed - SECOND)
+            last_second = sum(tokens for when, tokens, _ in rounds if when > record.killed - SECOND)
             assert lost <= max(LATE, last_second), (lost, last_second)
 
 
@@ -118,8 +121,7 @@ def kill(file: Path, kind: str, times: int, most: int) -> None:
     chance = random.Random(7)
     with fork_server(file, kind) as children:
         for _ in range(times):
-            record = children.run_child(chance.randrange(most))
-            check(file, record, time.monotonic())
+            check(file, children.run_child(chance.randrange(most)))
     kept = library.summaries(file)
     assert len(kept) > times // 2
     for summary in kept:
