@@ -26,10 +26,11 @@ def speed_chart(summary: Summary) -> Chart:
 
 def line_label(setting: Setting) -> str:
     """The setting but for its draft-max."""
-    least = f" draft-min {setting.draft_min} p-min {setting.p_min:g}"
-    fixed = least if setting.policy == "fixed" else f" {setting.policy}"
     heat = f" temp {setting.temperature:g}" if setting.temperature else ""
-    return f"{setting.drafter}{fixed}{heat}"
+    if setting.policy == "fixed":
+        return f"{setting.drafter} draft-min {setting.draft_min} p-min {setting.p_min:g}{heat}"
+    drafter = "" if setting.drafter == "auto" else f", drafter {setting.drafter}"
+    return f"{setting.policy}{drafter}{heat}"
 
 
 def _mean(row: Row) -> float:
