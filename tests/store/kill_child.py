@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -49,9 +50,9 @@ def chat(file: Path, setup: Setup, answer: Answer) -> None:
         assert not session.journal.notices, session.journal.notices
 
 
-def fake_answer(messages: tuple[Message, ...], take: Callable[[Event], None]) -> None:
+def fake_answer(messages: tuple[Message, ...], take: Callable[[Event], None], rounds: int = 40) -> None:
     engine = FakeEngine()
-    for number in range(40):
+    for number in range(rounds):
         engine.emit_round(f" {number}", "a", correction="b", rejected=["c"] * (number % 7))
         take(engine.events.popleft())
         time.sleep(0.004)  # a target pass
@@ -79,7 +80,9 @@ def model_answer() -> tuple[Setup, Answer]:
 
 def main(file: Path, kind: str) -> None:
     journal.SLOW_PROMPT_S = journal.FLUSH_WAIT_S = 60.0
-    setup, answer = model_answer() if kind == "model" else (Setup(model="fake.gguf"), fake_answer)
+    long_answer = partial(fake_answer, rounds=100_000)
+    fake = Setup(model="fake.gguf"), long_answer if kind == "long" else fake_answer
+    setup, answer = model_answer() if kind == "model" else fake
     say(ready=True)
     for _ in sys.stdin:
         child = os.fork()

@@ -132,6 +132,15 @@ def test_killed_while_rounds_arrive_quickly(tmp_path: Path) -> None:
     kill(tmp_path / "conversations.db", "fake", 40, 400)
 
 
+def test_killed_seconds_after_a_reply_began(tmp_path: Path) -> None:
+    """Nothing of it but the last second is lost."""
+    with fork_server(tmp_path / "conversations.db", "long") as children:
+        record = children.run_child(1500)
+    (rounds,) = record.replies
+    assert rounds[0][0] < record.killed - SECOND, "it took longer than what may be lost"
+    check(tmp_path / "conversations.db", record)
+
+
 @pytest.mark.xdist_group("smollm2")
 def test_killed_while_smollm2_writes(tmp_path: Path) -> None:
     kill(tmp_path / "conversations.db", "model", int(os.environ.get("TEST_KILLS", "6")), 100)
