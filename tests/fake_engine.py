@@ -57,18 +57,18 @@ class FakeEngine:
         self.closed = False
         self.late = late
         self._ends: list[Callable[[], None]] = []  # of what was stopped
-        self._loading = False
-        self._replying = False
+        self.loading = False
+        self.replying = False
         self._text: list[str] = []
         self._statistics = Statistics()
-        self._position = 0
+        self.position = 0
         self._n_ctx = 4096
 
     def load(self, setup: Setup) -> None:
         """Write the set-up down; what is in progress ends first, as in the worker."""
         self._stop()
         self.loads.append(setup)
-        self._loading = True
+        self.loading = True
 
     def unload(self) -> None:
         """Free the models at once."""
@@ -79,7 +79,7 @@ class FakeEngine:
     def generate(self, messages: Sequence[Message]) -> None:
         """Write the conversation down and wait for `emit_round`."""
         self.generates.append(tuple(messages))
-        self._replying = True
+        self.replying = True
         self._text = []
         self._statistics = Statistics()
 
@@ -89,11 +89,11 @@ class FakeEngine:
         self._stop()
 
     def _stop(self) -> None:
-        if self._replying:
-            self._replying = False
+        if self.replying:
+            self.replying = False
             self._end(lambda: self.finish(StopReason.CANCELLED))
-        if self._loading:
-            self._loading = False
+        if self.loading:
+            self.loading = False
             self._end(lambda: self.fail_loading("Loading was stopped."))
 
     def _end(self, end: Callable[[], None]) -> None:
@@ -106,10 +106,10 @@ class FakeEngine:
 
     def settle(self) -> None:
         """End what was stopped."""
-        loading, replying = self._loading, self._replying
+        loading, replying = self.loading, self.replying
         while self._ends:
             self._ends.pop(0)()
-        self._loading, self._replying = loading, replying  # begun since
+        self.loading, self.replying = loading, replying  # begun since
 
     def close(self) -> None:
         """Write down that it was closed."""
@@ -123,7 +123,7 @@ class FakeEngine:
         """The last set-up that was asked for is loaded; `draft_remark` is how the draft's vocabulary differs."""
         self.settle()
         setup = self.loads[-1]
-        self._loading = False
+        self.loading = False
         self._n_ctx = setup.ctx_size or 4096
         draft = self._model(setup.draft, 500_000_000, 400_000_000, draft_remark) if setup.draft else None
         found = "passes of up to 16 tokens round as single ones do, in an empty context"
@@ -133,7 +133,7 @@ class FakeEngine:
     def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
         """Loading ends with a sentence."""
         self.settle()
-        self._loading = False
+        self.loading = False
         self.events.append(LoadFailed(message, without_draft))
 
     def report_devices(self, *devices: Device) -> None:
@@ -146,7 +146,7 @@ class FakeEngine:
     ) -> None:
         """`done` of `total` tokens of the prompt are read, which has opened the model's thinking or not."""
         self.settle()
-        self._position = done
+        self.position = done
         self.events.append(Prompt(done, total, reused, seconds, thinking))
 
     def emit_round(
@@ -176,7 +176,7 @@ class FakeEngine:
         tokens = tuple(
             Token(
                 self._id(text), text, origin, source if origin == "accepted" else None, index,
-                self._position + place, 0.9 if origin == "accepted" else None, 0.95,
+                self.position + place, 0.9 if origin == "accepted" else None, 0.95,
             )
             for place, (text, origin) in enumerate(emitted)
         )  # fmt: skip
@@ -187,27 +187,27 @@ class FakeEngine:
         verify_s = seconds * 0.97 - draft_s
         pass_size = 1 + len(drafted) - len(ignored)
         round = Round(
-            index, self._position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size,
+            index, self.position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size,
             reason, self._likeliest([text for text, _ in emitted], rejected), plain_s,
         )  # fmt: skip
         self._text += [token.text for token in tokens]
         self._statistics.add(round)
-        self._position += len(tokens)
-        self.events.append(RoundDone(round, self._position))
+        self.position += len(tokens)
+        self.events.append(RoundDone(round, self.position))
         return round
 
     def finish(self, reason: StopReason = StopReason.EOS) -> None:
         """The reply ends."""
         self.settle()
-        self._replying = False
+        self.replying = False
         statistics = self._statistics
-        prompt_tokens = self._position - statistics.emitted
+        prompt_tokens = self.position - statistics.emitted
         self.events.append(Finished(reason, "".join(self._text), statistics, self.knobs, prompt_tokens, 0.5, 0.62))
 
     def fail(self, message: str) -> None:
         """The reply breaks off with a sentence."""
         self.settle()
-        self._replying = False
+        self.replying = False
         self.events.append(Failed(message))
 
     def notify(self, message: str, *, draft_failed: bool = False) -> None:

@@ -43,7 +43,8 @@ class Session:
         """Whether only passes were asked for whose logits do not depend on their size."""
         self._emit = on_event
         self._interrupt = interrupt or Interrupt()
-        self._pair: Pair | None = None
+        self.pair: Pair | None = None
+        """What is loaded; None before the first load and after `close`."""
         self._loaded: Setup | None = None
         self._opening = ""  # the first prompt of the conversation that was answered last
 
@@ -60,18 +61,18 @@ class Session:
         from spectui.llama.devices.rpc import ServerError
         from spectui.llama.model import LoadCancelled
 
-        if self._pair is None:
-            self._pair = Pair(self._emit, self._interrupt)
+        if self.pair is None:
+            self.pair = Pair(self._emit, self._interrupt)
         if setup.model is not None and demo.is_demo(setup):
-            demo.make_draft(Path(setup.model), self._pair.progress("making the demo's draft"))
+            demo.make_draft(Path(setup.model), self.pair.progress("making the demo's draft"))
         before, self._loaded = self._loaded, None
         try:
-            self._pair.load(setup)
+            self.pair.load(setup)
         except SpectuiError as error:
             if before is None or not _only_placed(before, setup) or isinstance(error, LoadCancelled | ServerError):
                 raise
             try:
-                self._pair.load(before)
+                self.pair.load(before)
             except SpectuiError:
                 raise error from None
             self._emit(Notice(f"{error} The models are loaded as before."))
@@ -79,7 +80,7 @@ class Session:
         self._loaded = setup
         self.strict = setup.strict == "on"
         costs = self.strategy.costs.snapshot()
-        loaded = Loaded(setup, self._pair.target_info(), self._pair.draft_info(), list_devices(), costs)
+        loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), costs)
         self._emit(loaded)
         if demo.is_demo(setup):
             self._emit(Notice(demo.NOTICE))
@@ -87,16 +88,16 @@ class Session:
 
     def forget(self, setup: Setup) -> None:
         """Empty both contexts and forget what was learned of the drafts: the next reply is as the first after loading."""
-        if self._pair is not None:
-            self._pair.clear_caches()
-            self._pair.load(setup)
+        if self.pair is not None:
+            self.pair.clear_caches()
+            self.pair.load(setup)
 
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices.listing import list_devices
         from spectui.text import TextStream, safe
 
-        pair = self._pair
+        pair = self.pair
         if (
             pair is None
             or pair.target is None
@@ -179,19 +180,19 @@ class Session:
     @property
     def strategy(self) -> Strategy:
         """What passes of the loaded pair cost, and what was learned of its drafts. Raises SpectuiError without one."""
-        if self._pair is None or self._pair.strategy is None:
+        if self.pair is None or self.pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        return self._pair.strategy
+        return self.pair.strategy
 
     @property
     def target_context(self) -> Context | None:
         """The target's context, to measure its passes; None where nothing is loaded."""
-        return self._pair.context if self._pair is not None else None
+        return self.pair.context if self.pair is not None else None
 
     @property
     def draft_context(self) -> Context | None:
         """The draft model's context; None without one."""
-        return self._pair.draft_context if self._pair is not None else None
+        return self.pair.draft_context if self.pair is not None else None
 
     @property
     def emit(self) -> Callable[[Event], None]:
@@ -209,24 +210,24 @@ class Session:
 
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
-        if self._pair is None or self._pair.context is None or self._pair.template is None:
+        if self.pair is None or self.pair.context is None or self.pair.template is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        self._pair.select_attention(messages)
-        return self._pair.context, self._pair.template.tokens([(each.role, each.content) for each in messages])
+        self.pair.select_attention(messages)
+        return self.pair.context, self.pair.template.tokens([(each.role, each.content) for each in messages])
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
         """These tokens and their logits, as text."""
         from spectui.text import safe
 
-        assert self._pair is not None and self._pair.target is not None
-        pieces = [(safe(self._pair.target.piece(int(token)).decode("utf-8", "replace")), row[token]) for token in ids]
+        assert self.pair is not None and self.pair.target is not None
+        pieces = [(safe(self.pair.target.piece(int(token)).decode("utf-8", "replace")), row[token]) for token in ids]
         return ", ".join(f"{piece!r} {logit:.3f}" for piece, logit in pieces)
 
     def close(self) -> None:
         """Free the models."""
-        if self._pair is not None:
-            self._pair.close()
-            self._pair = self._loaded = None
+        if self.pair is not None:
+            self.pair.close()
+            self.pair = self._loaded = None
 
 
 def _only_placed(before: Setup, setup: Setup) -> bool:

@@ -65,6 +65,11 @@ class Worker:
             if self._session is not None:
                 self._session.knobs = knobs
 
+    @property
+    def running(self) -> bool:
+        """Whether its thread has not ended yet."""
+        return self._thread.is_alive()
+
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
         self.stop()

@@ -96,16 +96,16 @@ class Context:
         clear_errors()
         log: list[str] = []
         with listening(log.append):
-            self._context = llama.llama_init_from_model(model.handle, params)
-        if not self._context:
+            self.handle = llama.llama_init_from_model(model.handle, params)
+        if not self.handle:
             if self._sampler is not None:
                 self._sampler.close()
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
         self.memory = added((*model.memory, *memory_use.logged(log)))
         """What the model and this context take on each device."""
-        self._memory = llama.llama_get_memory(self._context)
+        self._memory = llama.llama_get_memory(self.handle)
         divides = type_k == type_v and type_k in ("f16", "f32")
-        self._reference = ReferencePath(self._context) if equal_rows and divides else None
+        self._reference = ReferencePath(self.handle) if equal_rows and divides else None
         self._ubatch = params.n_ubatch
         # Chunks of n_ubatch tokens: on a GPU a pass cannot be interrupted.
         self.chunk = min(params.n_ubatch, params.n_batch)
@@ -117,7 +117,7 @@ class Context:
 
     def use_threads(self, number: int) -> None:
         """Compute with so many threads from the next pass on. The logits do not depend on it."""
-        llama.llama_set_n_threads(self._context, number, number)
+        llama.llama_set_n_threads(self.handle, number, number)
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         """Append tokens; the logits after each of the last `rows`, float32 [rows, n_vocab], valid until the next call.
@@ -140,7 +140,7 @@ class Context:
         if self._sampler is None or self._sampler.k != k:
             self._stop_keeping()
             self._sampler = LikeliestSampler(k)
-            if not llama.llama_set_sampler(self._context, 0, self._sampler.chain) or not self._sampler.supported:
+            if not llama.llama_set_sampler(self.handle, 0, self._sampler.chain) or not self._sampler.supported:
                 self._stop_keeping()
                 self._keeps = False
                 return None
@@ -149,7 +149,7 @@ class Context:
     def _stop_keeping(self) -> None:
         """Let the next passes return whole rows."""
         if self._sampler is not None:
-            llama.llama_set_sampler(self._context, 0, None)
+            llama.llama_set_sampler(self.handle, 0, None)
             self._sampler.close()
             self._sampler = None
 
@@ -167,7 +167,7 @@ class Context:
                 self._decode(tokens[start : min(start + self.chunk, certain)], 0)
                 self._wait()
             if saves:
-                self._checkpoint = _Checkpoint(self._context, len(self.tokens))
+                self._checkpoint = _Checkpoint(self.handle, len(self.tokens))
             if certain < len(tokens):
                 self._decode(tokens[certain:], rows)
             return result(rows)
@@ -181,7 +181,7 @@ class Context:
         if not rows:
             self._wait()
             return np.empty((0, self.n_vocab), np.float32)
-        address = ctypes.cast(llama.llama_get_logits(self._context), ctypes.c_void_p).value
+        address = ctypes.cast(llama.llama_get_logits(self.handle), ctypes.c_void_p).value
         if not address:
             raise EvaluationError("llama.cpp evaluated tokens but returned no logits.")
         memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
@@ -192,14 +192,14 @@ class Context:
         """What the device kept of the last pass, once it is computed."""
         self._wait()
         assert self._sampler is not None
-        found = self._sampler.read(self._context, self._batch.n_tokens - rows, rows, self.n_vocab)
+        found = self._sampler.read(self.handle, self._batch.n_tokens - rows, rows, self.n_vocab)
         if found is None:
             raise EvaluationError("llama.cpp evaluated tokens but returned no logits.")
         return found
 
     def _wait(self) -> None:
         """Return when the devices have computed."""
-        llama.llama_synchronize(self._context)
+        llama.llama_synchronize(self.handle)
         rpc.synchronise()
 
     def _decode(self, tokens: Sequence[int], rows: int) -> None:
@@ -216,7 +216,7 @@ class Context:
             # llama.cpp divides a pass into parts of n_ubatch tokens; the last part may be a single one.
             single = n % self._ubatch == 1 or self._ubatch == 1
             self._reference.use(single and start + n > SPLIT_FROM)
-        code = llama.llama_decode(self._context, self._batch)
+        code = llama.llama_decode(self.handle, self._batch)
         if code == 0:
             self.tokens.extend(tokens)
             return
@@ -233,7 +233,7 @@ class Context:
         length = min(length, len(self.tokens))
         removed = self._remove(length)
         if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
-            length = self._checkpoint.restore(self._context)
+            length = self._checkpoint.restore(self.handle)
             removed = self._remove(length)
         dropped = removed
         # With a sliding window llama.cpp may return true although the cells that the next token attends to are lost.
@@ -259,16 +259,16 @@ class Context:
 
     def simulated_memory(self) -> tuple[MemoryUse, ...]:
         """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""
-        return memory_use.simulated(self._context)
+        return memory_use.simulated(self.handle)
 
     def close(self) -> None:
         """Free the cells."""
-        if self._context:
+        if self.handle:
             llama.llama_batch_free(self._batch)
-            llama.llama_free(self._context)
+            llama.llama_free(self.handle)
             if self._sampler is not None:
                 self._sampler.close()
-            self._context = None
+            self.handle = None
 
 
 class _Checkpoint:

@@ -49,7 +49,7 @@ def main(target: str, draft: str, server: str) -> None:
                   no_profile="on")  # fmt: skip
     session = Session(lambda event: None)
     session.load(setup)
-    pair: Any = session._pair
+    pair: Any = session.pair
     ahead = pair.drafter
     print(
         "| target's delay | draft's delay | policy | one after the other, t/s | ahead, t/s | | guesses right | saved a round |"

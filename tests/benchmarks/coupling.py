@@ -54,7 +54,7 @@ def _reply(session: Session, knobs: Knobs, prompt: str) -> np.ndarray:
     """[positions, 4]: coupled and argmax agreed (0 or 1), the chance that argmax does, and the overlap."""
     session.knobs = knobs
     session.generate([Message("user", prompt)])
-    pair = session._pair
+    pair = session.pair
     assert pair is not None and pair.context is not None and pair.draft_context is not None
     target, draft = pair.context, pair.draft_context
     _, begun = session.context_and_prompt([Message("user", prompt)])

@@ -45,7 +45,7 @@ def main() -> None:
         session.load(setup)
     session.knobs = Knobs(predict=64)
     session.generate([Message("user", PROMPTS["summary"])])
-    pair = session._pair
+    pair = session.pair
     assert pair is not None and pair.target is not None
     cells = cell_bytes(pair.target, setup.cache_type_k, setup.cache_type_v) * args.ctx_size
     if pair.draft is not None:

@@ -59,7 +59,7 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
         with spectui._session.listening(events.append):
             spectui.run(PLAIN, PROMPTS[name])
         (reply,) = replies(events)
-        model, text, begin = spectui._pair.draft_context, reply.tokens, len(reply.asked.tokens)
+        model, text, begin = spectui.pair.draft_context, reply.tokens, len(reply.asked.tokens)
         encoder = Encoder(PLAIN)
         lines = [encoder.header()]
         for event in events:

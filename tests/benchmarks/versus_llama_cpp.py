@@ -60,13 +60,13 @@ class Spectui:
         self._predict = predict
         self._session = Session(lambda _: None)
         self._session.load(setup)
-        self._pair = self._session._pair
-        assert self._pair.template is not None
-        self.template = self._pair.template
+        self.pair = self._session._pair
+        assert self.pair.template is not None
+        self.template = self.pair.template
 
     def run(self, knobs: Knobs, prompt: str) -> dict[str, object]:
         """One reply from cold: what was learned before is forgotten, what passes cost is not."""
-        self._pair.clear_caches()  # with a conversation in memory, the look at how fast the machine is today is left out
+        self.pair.clear_caches()  # with a conversation in memory, the look at how fast the machine is today is left out
         self._session.load(self._setup)
         self._session.knobs = replace(knobs, predict=self._predict)
         finished = self._session.generate([Message("user", prompt)])

@@ -41,7 +41,7 @@ def main() -> None:
     setup = Setup(model=args.model, draft=args.draft, ctx_size=4096, threads=args.threads)
     session = Session(lambda _: None)
     session.load(setup)
-    pair = session._pair
+    pair = session.pair
     assert pair is not None
     print(
         "| prompt | tokens | drafts | first token | whole reply | tokens of it |\n| --- | --- | --- | --- | --- | --- |"

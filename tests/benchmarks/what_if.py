@@ -58,8 +58,8 @@ class Chats:
             self._session.load(self._setup)
         session, events = self._session, list[Event]()
         with session.listening(events.append):
-            assert session._pair is not None
-            session._pair.clear_caches()
+            assert session.pair is not None
+            session.pair.clear_caches()
             session.load(self._setup)
             session.knobs = knobs
             for prompt in self._prompts:

@@ -107,7 +107,7 @@ def test_cells_of_two_types_are_for_strict_on_a_cpu_without_a_choice_of_kernels(
 def test_the_targets_rows_are_equal_in_passes_of_all_sizes():
     """From 257 tokens on, with two threads, a single row would round differently."""
     session, _ = opened(replace(alone(), threads=2))
-    context = session._pair.context
+    context = session.pair.context
     tokens = list(range(1000, 1266))
     context.evaluate(tokens[:260], 0)
     single = [context.evaluate([token], 1)[0].copy() for token in tokens[260:]]
@@ -144,12 +144,12 @@ def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
 def test_what_attention_costs_is_known_for_each(session: Session):
     verify = session.strategy.costs.verify
     verify.per_row = measured = 1e-5
-    session._pair.select_attention(LONG)
+    session.pair.select_attention(LONG)
     assert verify.per_row == 0.0
     verify.per_row = learned = 1e-6
-    session._pair.select_attention(SHORT)
+    session.pair.select_attention(SHORT)
     assert verify.per_row == measured
-    session._pair.select_attention(LONG)
+    session.pair.select_attention(LONG)
     assert verify.per_row == learned
 
 
@@ -171,7 +171,7 @@ def test_what_is_loaded_anew_begins_for_short_texts(session: Session):
 
 def test_an_empty_memory_is_measured_as_one_for_short_texts(session: Session):
     session.generate(LONG)
-    session._pair.clear_caches()  # as after a failure
+    session.pair.clear_caches()  # as after a failure
     session.load(alone())
     assert attention(session, SHORT) == ""
 
@@ -220,5 +220,5 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
     session.load(setup)
     assert keys[0] == keys[1]
     assert (session.strategy.costs.verify.known, session.strategy.costs.verify.per_row) == (True, 0.0)
-    session._pair.select_attention(SHORT)
+    session.pair.select_attention(SHORT)
     assert session.strategy.costs.verify.per_row == 1e-5

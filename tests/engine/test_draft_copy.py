@@ -56,7 +56,7 @@ def test_a_heavy_draft_uses_a_copy_that_is_made_once(pair: Setup, heavy: Path):
     session, events = opened(pair)
     plain = ask(session, replace(KNOBS, drafter="off"), SNAKE)
     drafted = ask(session, KNOBS, SNAKE)
-    info = session._pair.draft_info()
+    info = session.pair.draft_info()
     session.close()
     assert drafted.text == plain.text
     assert drafted.statistics.accepted > 0
@@ -85,7 +85,7 @@ def test_a_damaged_copy_is_made_again(small_pair: Setup, small: Path):
 
 def test_requantise_draft_off_uses_the_draft_itself(small_pair: Setup, small: Path):
     session, _ = opened(replace(small_pair, requantise_draft="off"))
-    info = session._pair.draft_info()
+    info = session.pair.draft_info()
     session.close()
     assert info is not None
     assert info.remark == ""
@@ -135,7 +135,7 @@ def test_a_copy_that_is_not_smaller_is_not_made_again(small_pair: Setup, small: 
     copy.write_bytes(small.read_bytes())
     written = copy.stat().st_ino
     session, events = opened(small_pair)
-    info = session._pair.draft_info()
+    info = session.pair.draft_info()
     session.close()
     assert copy.stat().st_ino == written
     assert info is not None and info.remark == ""
@@ -149,7 +149,7 @@ def test_a_draft_may_have_any_file_name(small_pair: Setup, small: Path, tmp_path
     draft = tmp_path / name
     draft.symlink_to(small)
     session, _ = opened(replace(small_pair, draft=str(draft)))
-    info = session._pair.draft_info()
+    info = session.pair.draft_info()
     session.close()
     assert info is not None and "a copy in Q4_0" in info.remark
 

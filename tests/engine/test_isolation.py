@@ -66,9 +66,9 @@ def server(remote: None) -> Iterator[Server]:
 
 
 @pytest.fixture
-def engine() -> Iterator[ChatEngine]:
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatEngine]:
+    monkeypatch.setattr("spectui.engine.isolation.engine.deque", Events)
     engine = ChatEngine(KNOBS)
-    engine.events = engine._worker.events = Events()
     yield engine
     engine.close(PATIENCE)
 
@@ -151,13 +151,13 @@ def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engin
     engine.load(replace(setup, rpc=server.address))
     events.wait(Loaded)
     assert [event.what for event in events.of(Loading)].count("plan") == 1
-    placed = engine._process.call(automatic_choices).result(PATIENCE)  # type: ignore[union-attr]
+    placed = engine.process.call(automatic_choices).result(PATIENCE)
     assert placed["device_draft"] == "RPC0" and placed["gpu_layers"] == ALL
 
 
 def automatic_choices(session: Session) -> dict[str, object]:
-    assert session._pair is not None
-    return session._pair._automatic._chosen
+    assert session.pair is not None
+    return session.pair._automatic._chosen
 
 
 @needs_server
@@ -221,9 +221,9 @@ def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pyte
     events = events_of(engine)
     engine.load(setup)
     events.wait(Loaded)
-    process = engine._process
+    process = engine.process
     assert process is not None
-    at_round(events, 2, lambda: os.kill(process._process.pid, signal.SIGABRT))  # type: ignore[union-attr]
+    at_round(events, 2, lambda: os.kill(process.pid, signal.SIGABRT))
     engine.generate(QUESTION)
     assert events.wait(Failed).message == (
         "The engine's process ended by signal SIGABRT: what was written is kept, and the models are loaded again."
@@ -231,7 +231,7 @@ def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pyte
     assert events.wait(Loaded, 2).setup == setup
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
-    assert engine._process not in (None, process)
+    assert engine.process not in (None, process)
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -242,7 +242,7 @@ def test_the_models_are_freed_and_loaded_again(
     events = events_of(engine)
     engine.load(setup)
     events.wait(Loaded)
-    process = engine._process
+    process = engine.process
     assert (process is not None) == isolated
     engine.generate(QUESTION)
     events.wait(RoundDone)
@@ -270,7 +270,7 @@ def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
         with pytest.raises(SpectuiError, match="There is no target model"):
             process.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
         pending = process.call(Session.load, setup)
-        process._kill()
+        os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(SpectuiError, match="The engine's process ended"):
             pending.result(PATIENCE)
         with pytest.raises(SpectuiError, match="ended"):
@@ -286,7 +286,7 @@ def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setu
     events = process.events = Events()
     process.load(setup)
     events.wait(Loaded)
-    at_round(events, 2, lambda: os.kill(process._process.pid, signal.SIGSTOP))  # type: ignore[union-attr]
+    at_round(events, 2, lambda: os.kill(process.pid, signal.SIGSTOP))
     process.generate(QUESTION)
     events.wait(RoundDone, 3)
     process.stop()

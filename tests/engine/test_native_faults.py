@@ -57,13 +57,13 @@ class Chat:
     @property
     def target(self) -> Any:
         """The target's context in llama.cpp."""
-        assert self.session._pair is not None and self.session._pair.context is not None
-        return self.session._pair.context._context
+        assert self.session.pair is not None and self.session.pair.context is not None
+        return self.session.pair.context.handle
 
     @property
     def draft(self) -> Any:
-        assert self.session._pair is not None and self.session._pair.draft_context is not None
-        return self.session._pair.draft_context._context
+        assert self.session.pair is not None and self.session.pair.draft_context is not None
+        return self.session.pair.draft_context.handle
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def expected(chat: Chat) -> str:
     """The reply when nothing fails, given by memories that are empty."""
     finished = chat.ask()
     assert finished.statistics.accepted > 0 and finished.statistics.rejected > 0
-    assert chat.session._pair is not None
-    chat.session._pair.clear_caches()
+    assert chat.session.pair is not None
+    chat.session.pair.clear_caches()
     return finished.text
 
 
@@ -186,7 +186,7 @@ def test_no_logits(chat: Chat, expected: str, inject: Inject, monkeypatch: pytes
 
 
 def test_logits_that_are_nan(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = np.full((5, chat.session._pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
+    rows = np.full((5, chat.session.pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
     inject("llama_get_logits", rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), nth=4, of=chat.target)
     with pytest.raises(SpectuiError, match="logits that are not numbers"):
         chat.ask()

@@ -183,16 +183,16 @@ def test_a_drawn_seed_is_told_and_gives_the_text_again(pair: Opened):
 def test_reloading_loads_only_what_changed(pair: Opened):
     session, events = opened(setup())
     try:
-        target = session._pair.target
+        target = session.pair.target
         ask(session, fixed(temperature=0, predict=10), SNAKE)
-        cells = len(session._pair.context.tokens)
+        cells = len(session.pair.context.tokens)
         session.load(alone())
-        assert session._pair.target is target
-        assert session._pair.draft is None
-        assert len(session._pair.context.tokens) == cells
+        assert session.pair.target is target
+        assert session.pair.draft is None
+        assert len(session.pair.context.tokens) == cells
         session.load(replace(setup(), ctx_size=512))
-        assert session._pair.target is target
-        assert session._pair.context.n_ctx == 512
+        assert session.pair.target is target
+        assert session.pair.context.n_ctx == 512
         loaded = [event for event in events if isinstance(event, Loaded)]
         assert [event.draft is None for event in loaded] == [False, True, False]
         assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)

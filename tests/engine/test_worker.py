@@ -30,7 +30,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     worker = Worker(SHORT)
     yield worker
     worker.close(PATIENCE)
-    assert not worker._thread.is_alive()
+    assert not worker.running
 
 
 def events_of(worker: Worker) -> Events:
@@ -168,16 +168,16 @@ def test_close_ends_the_thread_at_any_time(worker: Worker, at: object):
     worker.generate(QUESTION)
     with held:
         worker.close(timeout=0)
-        assert worker._thread.is_alive()
+        assert worker.running
     worker.close(PATIENCE)
-    assert not worker._thread.is_alive()
+    assert not worker.running
     assert all(finished.reason is StopReason.CANCELLED for finished in events.of(Finished))
 
 
 def test_close_of_a_worker_without_commands(worker: Worker):
     worker.close(PATIENCE)
     worker.close(PATIENCE)
-    assert not worker._thread.is_alive()
+    assert not worker.running
 
 
 def test_asking_before_loading_is_a_sentence(worker: Worker):
@@ -220,7 +220,7 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
     worker.load(alone())
     events_of(worker).wait(LoadFailed, 2)
     worker.close(PATIENCE)
-    assert not worker._thread.is_alive()
+    assert not worker.running
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no nice value of its own")
@@ -228,5 +228,5 @@ def test_the_engine_has_a_lower_priority(worker: Worker):
     worker.load(alone())
     events_of(worker).wait(Loaded)
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    assert worker._thread.native_id is not None
-    assert os.getpriority(os.PRIO_PROCESS, worker._thread.native_id) == min(19, own + 5)
+    engines = worker.call(lambda session: threading.get_native_id()).result(PATIENCE)
+    assert os.getpriority(os.PRIO_PROCESS, engines) == min(19, own + 5)

@@ -79,7 +79,7 @@ def fresh(model: Model, tokens: Sequence[int], n_ctx: int = 256) -> NDArray[np.f
 
 def held(context: Context) -> int:
     """How many cells llama.cpp says are filled."""
-    return int(llama.llama_memory_seq_pos_max(context._memory, 0)) + 1
+    return int(llama.llama_memory_seq_pos_max(llama.llama_get_memory(context.handle), 0)) + 1
 
 
 steps = st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(3, 60), min_size=1, max_size=12)), max_size=4)

@@ -30,24 +30,24 @@ class Waiting(ToyModel):
     """A toy that calls `before` before it computes, and fails if two threads are in it."""
 
     before: Callable[[], None] = staticmethod(lambda: None)
-    _used = False
+    used = False
 
     def __init__(self, *arguments: object, **named: object) -> None:
         super().__init__(*arguments, **named)  # type: ignore[arg-type]
         self.threads: list[str] = []
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
-        assert not self._used
-        self._used = True
+        assert not self.used
+        self.used = True
         try:
             self.before()
             self.threads.append(threading.current_thread().name)
             return super().evaluate(tokens, rows)
         finally:
-            self._used = False
+            self.used = False
 
     def truncate(self, length: int) -> None:
-        assert not self._used
+        assert not self.used
         super().truncate(length)
 
 
@@ -183,5 +183,5 @@ def test_the_model_is_free_when_it_is_asked_for(ahead):
     assert entered.wait(PATIENCE)
     threading.Timer(0.01, go.set).start()
     assert drafter.model is draft
-    assert not draft._used
+    assert not draft.used
     assert len(draft.passes) < 3, "it does not go on to the end"

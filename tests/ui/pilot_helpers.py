@@ -31,6 +31,11 @@ Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]
 """The fixtures `make_app` and `window`."""
 
 
+def notified(app: App[None]) -> list[str]:
+    """The messages at the window's edge, the oldest first."""
+    return [each.message for each in app._notifications]
+
+
 async def wait_until(pilot: Pilot[None], predicate: Callable[[], object]) -> None:
     """Let the application run until the predicate holds."""
     deadline = monotonic() + 60
@@ -51,7 +56,7 @@ async def click_key(pilot: Pilot[None], key: str) -> None:
     def standing() -> FooterKey | None:
         line = pilot.app.screen.query_one(KeyLine)
         keys = [each for each in line.query(FooterKey) if each.key == key and each.region.y]
-        return keys[0] if keys and line._chosen_from == line._to_choose_from() else None
+        return keys[0] if keys and line.settled else None
 
     await wait_until(pilot, standing)
     await pilot.click(standing())

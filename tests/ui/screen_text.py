@@ -31,4 +31,4 @@ def said(app: App[Any]) -> str:
 
 def shown(app: App[Any]) -> str:
     """All of the transcript, notices too."""
-    return "\n".join(block.flow.extract() for block in app.screen_stack[0].query_one(Transcript)._blocks)
+    return "\n".join(block.flow.extract() for block in app.screen_stack[0].query_one(Transcript).blocks)

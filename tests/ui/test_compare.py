@@ -20,7 +20,7 @@ from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
-from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, load, wait_until
+from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, load, notified, wait_until
 from tests.ui.screen_text import one_line, said, screen_text
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
@@ -185,7 +185,7 @@ async def test_only_what_was_written_under_the_set_up_of_now_is_compared(
         if alike:
             await wait_until(pilot, lambda: len(engine.generates) == 2)
             return
-        await wait_until(pilot, lambda: any("otherwise" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("otherwise" in each for each in notified(app)))
         assert len(engine.generates) == 1 and engine.knobs.drafter != "off"
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
@@ -228,7 +228,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
     async with app.run_test() as pilot:
         await opened_again(app, pilot, engine, 3)
         await pilot.press("f5")
-        await wait_until(pilot, lambda: any("otherwise" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("otherwise" in each for each in notified(app)))
     assert len(engine.generates) == 2
 
 
@@ -243,14 +243,14 @@ async def test_a_prompt_that_the_model_only_ended_is_not_compared_with_the_one_b
         engine.finish()
         await wait_until(pilot, lambda: not engine.events)
         await pilot.press("f5")
-        await wait_until(pilot, lambda: any("no finished reply" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("no finished reply" in each for each in notified(app)))
         assert len(engine.generates) == 2
 
 
 async def test_without_a_reply_there_is_nothing_to_compare(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("f5")
-        await wait_until(pilot, lambda: any("no finished reply" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("no finished reply" in each for each in notified(app)))
         assert engine.generates == []
 
 

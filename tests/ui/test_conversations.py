@@ -21,7 +21,7 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, some_rounds
-from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, burst, paste, wait_until, write_reply
+from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, burst, notified, paste, wait_until, write_reply
 from tests.ui.screen_text import said
 
 EVIL = "\x1b]0;owned\x07[red]x[/red]"
@@ -186,7 +186,7 @@ async def test_no_history_no_list(make_app: Make) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await pilot.press("f12")
-        await wait_until(pilot, lambda: app._notifications)
+        await wait_until(pilot, lambda: notified(app))
         assert isinstance(app.screen, ChatScreen)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import OptionList
 
 from spectui.chat import stored
 from spectui.store import library, packed
@@ -78,7 +79,7 @@ async def test_keys_are_answered_while_a_conversation_is_read_and_a_prompt_waits
     async with window(journal=Journal(file)) as (app, pilot):
         await pilot.press("alt+c")
         await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
-        await wait_until(pilot, lambda: app.screen._found)
+        await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count)
         await pilot.press("enter")
         await wait_until(pilot, read.reading.is_set)
         await ask(pilot, "and now")
@@ -100,7 +101,7 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     async with window(journal=Journal(file)) as (app, pilot):
         await pilot.press("alt+c")
         await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
-        await wait_until(pilot, lambda: app.screen._found)
+        await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count)
         await pilot.press("enter")
         await wait_until(pilot, read.reading.is_set)
         await pilot.press("ctrl+n")
@@ -193,7 +194,7 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
         assert len(decoders) > 40 and here <= 5, "but for the latest rounds"
         assert app.screen.session.figures().reply.rounds == 2000
         transcript = app.screen.query_one(Transcript)
-        block = next(block for block in transcript._blocks if block.rounds)
+        block = next(block for block in transcript.blocks if block.rounds)
         assert "z" not in block.flow.extract()
         await pilot.press("f3")
         await wait_until(pilot, lambda: "z" in block.flow.extract())

@@ -20,7 +20,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
-from tests.ui.pilot_helpers import Make, Window, answer, ask, load, wait_until
+from tests.ui.pilot_helpers import Make, Window, answer, ask, load, notified, wait_until
 from tests.ui.screen_text import REPLY, one_line, said
 
 
@@ -181,7 +181,7 @@ async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, eng
             app.clear_notifications()
             await pilot.press(*keys)
             await pilot.pause()
-            return [each.message for each in app._notifications]
+            return notified(app)
 
         for key in ("alt+g", "f5", "ctrl+r"):
             assert await told(key) == ["The models are being loaded: wait until they are there."]
@@ -203,7 +203,7 @@ async def test_without_a_word_said_the_keys_say_so(window: Window) -> None:
     async with window() as (app, pilot):
         await pilot.press("ctrl+r", "f4")
         await pilot.pause()
-        assert [each.message for each in app._notifications] == [
+        assert notified(app) == [
             "There is no prompt to answer again.", "There is no token to inspect yet.",
         ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from spectui.store.journal import Journal
 from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.questions import ConfirmScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, answer, ask, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, notified, wait_until
 from tests.ui.screen_text import REPLY
 
 
@@ -49,7 +49,7 @@ async def test_both_kinds(
         await wait_until(pilot, lambda: file.exists() and file.stat().st_size)
         assert file.read_text().endswith("## You\n\nadd two\n\n## Reply\n\ndef add(a, b):\n    return a + b\n")
         await export(pilot, "x.json")
-        await wait_until(pilot, lambda: any("x.json" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("x.json" in each for each in notified(app)))
     reply = json.loads((tmp_path / "here" / "x.json").read_text())["messages"][1]
     assert reply["stats"]["rejected"] == 2 and len(reply["tokens"]) == 11
 
@@ -72,7 +72,7 @@ async def test_what_the_disk_lacks_is_taken_from_memory(
                     connection.execute("UPDATE conversation SET head = (SELECT id FROM message WHERE role = 'user')")
                 connection.execute("UPDATE message SET text = 'def' WHERE role = 'assistant'")
         await export(pilot, "x.json")
-        await wait_until(pilot, lambda: any("x.json" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("x.json" in each for each in notified(app)))
     prompt, reply = json.loads((tmp_path / "x.json").read_text())["messages"]
     assert (prompt["text"], reply["text"]) == ("add two", REPLY) and len(reply["tokens"]) == 11
 
@@ -94,7 +94,7 @@ async def test_what_is_there_is_asked_about(
         await pilot.press("y")
         await wait_until(pilot, lambda: "add two" in file.read_text())
         await export(pilot, "../out.md")
-        await wait_until(pilot, lambda: any("no plain file name" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("no plain file name" in each for each in notified(app)))
     assert not (tmp_path.parent / "out.md").exists()
 
 
@@ -108,4 +108,4 @@ async def test_a_removed_directory_is_told_in_a_sentence(
         await said(pilot, engine)
         here.rmdir()
         await export(pilot)
-        await wait_until(pilot, lambda: any("directory was removed" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("directory was removed" in each for each in notified(app)))

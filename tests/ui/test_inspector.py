@@ -78,7 +78,7 @@ LONG = (" responsibilities", " 漢字漢字漢字", " " * 40)
 @pytest.mark.parametrize("text", LONG)
 def test_no_figure_is_cut_however_long_the_texts_are(text: str, width: int) -> None:
     engine = FakeEngine()
-    engine._position = 123_456
+    engine.position = 123_456
     rounds = [
         engine.emit_round(*[text] * 11, correction=text, rejected=[text + "!"] * 5, source="suffix", seconds=12.5),
         engine.emit_round(*[text] * 16, bonus=text),

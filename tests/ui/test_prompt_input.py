@@ -14,7 +14,7 @@ from spectui.store.prompts import PromptHistory
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, answer, ask, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, notified, wait_until
 
 
 class Box(App[None]):
@@ -170,7 +170,7 @@ async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
         await pilot.press("enter")
         await pilot.pause()
         assert app.sent == [] and box.text == f"read @{name}"
-        assert [problem in each.message for each in app._notifications] == [True]
+        assert [problem in each for each in notified(app)] == [True]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_what_names_no_file_is_text(tmp_path: Path, monkeypatch: pytest.Mo
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.sent == [text])
         box.put_sent(text)
-        assert box.text == text and not app._notifications
+        assert box.text == text and not notified(app)
 
 
 async def test_up_and_down_go_through_what_was_sent_in_other_chats(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.
         box.text = "some"
         await pilot.press("alt+o")
         await pilot.pause()
-        (told,) = app._notifications
-        assert "no terminal of its own" in told.message and box.text == "some"
+        (told,) = notified(app)
+        assert "no terminal of its own" in told and box.text == "some"
         app.clear_notifications()
         monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
         await pilot.press("alt+o")
@@ -248,7 +248,7 @@ async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.
             monkeypatch.setenv("VISUAL", broken)
             await pilot.press("alt+o")
             await pilot.pause()
-        assert box.text == "some and more" and len(app._notifications) == 2
+        assert box.text == "some and more" and len(notified(app)) == 2
 
 
 async def test_what_is_typed_after_a_click_into_the_transcript_is_for_the_prompt(

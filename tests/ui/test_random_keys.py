@@ -35,10 +35,10 @@ SIZES = [(120, 40), (80, 24), (30, 8), (200, 60)]
 
 def engine_does(chance: random.Random, engine: FakeEngine) -> None:
     """Something that an engine may do in its present state."""
-    if engine._loading:
+    if engine.loading:
         chance.choice([engine.finish_loading, lambda: engine.fail_loading("It does not load.", without_draft=True),
                        lambda: engine.report_loading("target", chance.random(), 10**9)])()  # fmt: skip
-    elif engine._replying:
+    elif engine.replying:
         chance.choice([lambda: write_reply(engine), lambda: engine.emit_round(plain=HOSTILE), engine.finish,
                        lambda: engine.finish(StopReason.LIMIT), lambda: engine.fail("It broke.")])()  # fmt: skip
     else:

@@ -11,7 +11,7 @@ from spectui.chat.text.prose import Part, code_blocks, parts, said
 from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until
+from tests.ui.pilot_helpers import Make, Window, ask, load, notified, wait_until
 
 REPLY = """<think>
 Should I
@@ -109,7 +109,7 @@ async def test_from_reply_to_reply(make_app: Make, engine: FakeEngine) -> None:
 async def test_nothing_to_read(window: Window) -> None:
     async with window() as (app, pilot):
         await pilot.press("alt+v", "alt+k")
-        assert len(app._notifications) == 2
+        assert len(notified(app)) == 2
 
 
 def test_thinking_is_told_from_speech() -> None:

@@ -21,7 +21,7 @@ from spectui.ui.screen.replay import NO_MODEL, ReplayScreen
 from spectui.ui.widgets.slider import Slider
 from tests.measure.traces.events import KNOBS, LOADED, chat, reply
 from tests.measure.traces.test_format import written
-from tests.ui.pilot_helpers import THEMES, paste, wait_until
+from tests.ui.pilot_helpers import THEMES, notified, paste, wait_until
 from tests.ui.screen_text import said, screen_text, shown
 
 
@@ -114,7 +114,7 @@ async def test_who_wants_to_ask_something_is_told_that_there_is_no_model(tmp_pat
             await pilot.press("h")
         else:
             await paste(pilot, "hello there")
-        await wait_until(pilot, lambda: NO_MODEL in [each.message for each in app._notifications])
+        await wait_until(pilot, lambda: NO_MODEL in notified(app))
         assert "hello there" not in said(app)
 
 
@@ -128,4 +128,4 @@ async def test_what_needs_a_model_has_no_key_and_a_slider_stays(tmp_path: Path) 
         screen.levers.turn("draft_max", 9)
         await pilot.pause()
         assert player.knobs.draft_max != 9
-        assert NO_MODEL in [each.message for each in app._notifications]
+        assert NO_MODEL in notified(app)

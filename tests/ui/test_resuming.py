@@ -72,7 +72,7 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
         assert "add" in said(app) and REPLY.strip() in said(app)
         assert CUT_OFF in shown(app)
         transcript = app.screen.query_one(Transcript)
-        shown_tokens = (block.token_at(piece) for block in transcript._blocks for piece in range(block.pieces))
+        shown_tokens = (block.token_at(piece) for block in transcript.blocks for piece in range(block.pieces))
         origins = {token.origin for token in shown_tokens if token}
         assert origins == {"accepted", "correction", "bonus", "plain"}, "the colours came back"
         await ask(pilot, "and now")

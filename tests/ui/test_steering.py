@@ -15,7 +15,7 @@ from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, ask, paste, wait_until
+from tests.ui.pilot_helpers import Window, ask, notified, paste, wait_until
 from tests.ui.screen_text import screen_text
 
 
@@ -114,7 +114,7 @@ async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else
     path.write_text("[profiles\n")
     async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6", "alt+p", "alt+s", "escape")
-        await wait_until(pilot, lambda: any("not valid TOML" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("not valid TOML" in each for each in notified(app)))
         assert engine.knobs == Knobs()
 
 
@@ -124,16 +124,15 @@ async def test_a_profile_that_cannot_be_loaded_is_not_shown_as_if_it_were(
     path = tmp_path / "config.toml"
     path.write_text("[profiles.bad]\ndraft-min = 30\ndraft-max = 3\n")
     async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
-        told = app._notifications
         profile = app.screen.query_one("#profile", ChoiceRow)
         await pilot.press("alt+6")
         profile.focus()
         await pilot.press("right")
-        await wait_until(pilot, lambda: len(told) == 1)
+        await wait_until(pilot, lambda: len(notified(app)) == 1)
         assert (profile.value, engine.knobs) == (NO_PROFILE, Knobs())
         await pilot.press("alt+p")
-        await wait_until(pilot, lambda: len(told) == 2)
-        assert all("draft-min 30 is above" in each.message for each in told), (
+        await wait_until(pilot, lambda: len(notified(app)) == 2)
+        assert all("draft-min 30 is above" in each for each in notified(app)), (
             "and nothing is said of a profile that holds"
         )
 

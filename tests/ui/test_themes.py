@@ -18,7 +18,7 @@ from spectui.ui.textual_patches.palette import Palette
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import PAIR, THEMES, click_key, paste, wait_until
+from tests.ui.pilot_helpers import PAIR, THEMES, click_key, notified, paste, wait_until
 
 SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()
 GOOD = 'name = "mine"\nprimary = "#123456"\n'
@@ -206,8 +206,8 @@ async def test_an_edited_theme_is_worn_at_once(engine: FakeEngine, tmp_path: Pat
         theme.write_text(GOOD + 'background = "#400000"\n')
         await wait_until(pilot, is_red)
         theme.write_text("damaged")
-        await wait_until(pilot, lambda: app._notifications)
-        assert "stays as it was" in next(iter(app._notifications)).message
+        await wait_until(pilot, lambda: notified(app))
+        assert "stays as it was" in notified(app)[0]
         assert is_red()
 
 
@@ -221,4 +221,4 @@ async def test_a_style_that_textual_cannot_read_leaves_the_theme_while_a_list_is
         await pilot.press("alt+m")
         await wait_until(pilot, lambda: app.screen.query(OptionList))
         theme.write_text(GOOD + '[variables]\nblock-cursor-blurred-text-style = "not"\n')
-        await wait_until(pilot, lambda: any("stays as it was" in each.message for each in app._notifications))
+        await wait_until(pilot, lambda: any("stays as it was" in each for each in notified(app)))

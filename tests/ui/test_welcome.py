@@ -17,7 +17,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
-from tests.ui.pilot_helpers import PAIR, THEMES, Window, load, wait_until
+from tests.ui.pilot_helpers import PAIR, THEMES, Window, load, notified, wait_until
 from tests.ui.screen_text import shown
 
 
@@ -69,8 +69,8 @@ async def test_where_there_are_none_it_says_where_to_get_some(engine: FakeEngine
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: "`-hf USER/REPO` fetches one" in one(pilot))
         await pilot.press("h", "enter")
-        await wait_until(pilot, lambda: app._notifications)
-        assert "Alt+M chooses one" in next(iter(app._notifications)).message
+        await wait_until(pilot, lambda: notified(app))
+        assert "Alt+M chooses one" in notified(app)[0]
         assert app.screen.prompt.text == "h"  # type: ignore[attr-defined]
 
 

@@ -25,14 +25,15 @@ class ChatEngine:
         # This worker stays for good: libgomp slows down once two threads of a process have computed.
         self._worker = Worker(knobs, watch)
         self._worker.events = self.events
-        self._process: EngineProcess | None = None
+        self.process: EngineProcess | None = None
+        """The process that the engine runs in; None for this one."""
         self._loaded_here = False  # the worker has models
         self._setup = Setup()
         self._switching = threading.Lock()
 
     @property
     def _engine(self) -> Worker | EngineProcess:
-        return self._process or self._worker
+        return self.process or self._worker
 
     @property
     def listen(self) -> Callable[[Event], None]:
@@ -42,7 +43,7 @@ class ChatEngine:
     @listen.setter
     def listen(self, listen: Callable[[Event], None]) -> None:
         self._worker.listen = listen
-        if (process := self._process) is not None:
+        if (process := self.process) is not None:
             process.listen = listen
 
     @property
@@ -53,7 +54,7 @@ class ChatEngine:
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
         self._worker.knobs = knobs
-        if (process := self._process) is not None:
+        if (process := self.process) is not None:
             process.knobs = knobs
 
     def load(self, setup: Setup) -> None:
@@ -62,18 +63,18 @@ class ChatEngine:
             self._load(setup)
 
     def _load(self, setup: Setup) -> None:
-        before, isolated = self._process, needs_process(setup)
+        before, isolated = self.process, needs_process(setup)
         if before is not None and (not isolated or setup.rpc or self._setup.rpc):
             # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone. And a
             # server forgets the graphs of all models when one is freed, but the client has the next one computed again.
-            self._process = None
+            self.process = None
             before.kill()
-        if isolated and self._process is None:
+        if isolated and self.process is None:
             if self._loaded_here:
                 self._worker.stop()
                 self._worker.call(lambda session: session.close())
                 self._loaded_here = False
-            process = self._process = EngineProcess(self.knobs, servers=setup.rpc, after=before)
+            process = self.process = EngineProcess(self.knobs, servers=setup.rpc, after=before)
             process.events, process.listen = self.events, self.listen
             process.on_end = partial(self._end, process)
         elif not isolated:
@@ -86,7 +87,7 @@ class ChatEngine:
     def unload(self) -> None:
         """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
         with self._switching:
-            before, self._process = self._process, None
+            before, self.process = self.process, None
             if before is not None:  # a GPU keeps some memory for a process as long as it lives
                 before.kill()
                 self._worker.call(lambda session: before.wait())
@@ -105,8 +106,8 @@ class ChatEngine:
     def close(self, timeout: float = 2.0) -> None:
         """Stop everything, and end process and thread; waits at most `timeout` seconds for each. May be called twice."""
         with self._switching:
-            if self._process is not None:
-                self._process.close(timeout)
+            if self.process is not None:
+                self.process.close(timeout)
             self._worker.close(timeout)
 
     def _emit(self, event: Event) -> None:
@@ -116,9 +117,9 @@ class ChatEngine:
     def _end(self, process: EngineProcess, reason: str, pending: Sequence[str]) -> None:
         """The process has ended by itself, with these commands."""
         with self._switching:
-            if process is not self._process:
+            if process is not self.process:
                 return
-            self._process = None
+            self.process = None
             servers = bool(self._setup.rpc)
             if "load" in pending:
                 self._emit(LoadFailed(f"{reason}.", without_servers=servers))

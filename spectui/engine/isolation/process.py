@@ -61,6 +61,11 @@ class EngineProcess:
         threading.Thread(target=self._run, args=(after,), name="spectui-engine-process", daemon=True).start()
 
     @property
+    def pid(self) -> int | None:
+        """The process's number; None before it was started."""
+        return self._process.pid if self._process is not None else None
+
+    @property
     def knobs(self) -> Knobs:
         """The snapshot that the next round will read."""
         return self._knobs

@@ -45,8 +45,13 @@ class KeyLine(Footer):
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Choose the keys again if the shown bindings have changed. Textual does so each time, at the cost of ten frames."""
-        if self._to_choose_from() != self._chosen_from:
+        if not self.settled:
             super().bindings_changed(screen)
+
+    @property
+    def settled(self) -> bool:
+        """Whether its keys are those of now."""
+        return self._chosen_from == self._to_choose_from()
 
     def _to_choose_from(self) -> list[tuple[Binding, bool]]:
         return [(each.binding, each.enabled) for each in self.screen.active_bindings.values() if each.binding.show]

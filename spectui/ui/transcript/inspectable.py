@@ -75,7 +75,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._cursor = TokenCursor(self._blocks)
+        self._cursor = TokenCursor(self.blocks)
         self._pressed: tuple[int, int] | None = None
 
     @property
@@ -87,7 +87,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         """The index of the message whose heading is at a row of the content; None if there is none."""
         if not 0 <= y < self._height:
             return None
-        at = index_at(self._blocks, y)
+        at = index_at(self.blocks, y)
         starts = (message for message in reversed(self._messages) if message.first <= at)
         message = next(starts, None)
         heading = message is not None and at == message.first + (message.first > 0)

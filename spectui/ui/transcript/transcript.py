@@ -85,7 +85,7 @@ class Transcript(GrowingScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._document = Document(80)
-        self._blocks = self._document.blocks
+        self.blocks = self._document.blocks
         self._messages = self._document.messages
         self._reply: int | None = None  # which block grows
         self._stale: list[Block] = []  # to be written again in a worker thread
@@ -106,25 +106,25 @@ class Transcript(GrowingScrollView, can_focus=True):
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
         first = self._document.begin(name, is_reply=True, index=index)
-        self._reply = len(self._blocks)
+        self._reply = len(self.blocks)
         self._document.add_block(rounds=rounds)
         self._changed(first)
 
     def continue_reply(self) -> bool:
         """Continue the last reply and remove the notices under it. False if it has no rounds."""
-        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self._blocks)
-        reply = next((at for at in range(first, len(self._blocks)) if self._blocks[at].rounds), None)
+        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self.blocks)
+        reply = next((at for at in range(first, len(self.blocks)) if self.blocks[at].rounds), None)
         if reply is not None:
-            del self._blocks[reply + 1 :]
+            del self.blocks[reply + 1 :]
             self._reply = reply
-            self._changed(reply, max(0, self._blocks[reply].flow.height - 1))
+            self._changed(reply, max(0, self.blocks[reply].flow.height - 1))
         return reply is not None
 
     def append_rounds(self, rounds: Iterable[Round]) -> None:
         """Append the tokens of rounds to the reply. Ignored if no reply was begun, as after `clear`."""
         if self._reply is None:
             return
-        block = self._blocks[self._reply]
+        block = self.blocks[self._reply]
         first, folded = block.flow.height, False
         for round in rounds:
             row, ended = block.add(round, self.show_ghosts)
@@ -140,13 +140,13 @@ class Transcript(GrowingScrollView, can_focus=True):
     def begin_thinking(self) -> None:
         """Begin a section of thinking, which the prompt has opened, in the new reply."""
         if self._reply is not None:
-            self._blocks[self._reply].thinking.begin()
+            self.blocks[self._reply].thinking.begin()
 
     def finish_reply(self, note: str = "") -> None:
         """End the reply, with a note under it. Nothing happens if none was begun."""
         if self._reply is not None:
             reply, self._reply = self._reply, None
-            self._changed(reply, self._blocks[reply].flow.height - 1)
+            self._changed(reply, self.blocks[reply].flow.height - 1)
             if note:
                 self.add_notice(note)
 
@@ -165,13 +165,13 @@ class Transcript(GrowingScrollView, can_focus=True):
         """Remove all messages after the first `length`, and the notices under them."""
         while self._messages and self._messages[-1].index >= length:
             first = self._messages.pop().first
-            del self._blocks[first:]
+            del self.blocks[first:]
             self._reply = None
             self._changed(first)
 
     def clear(self) -> None:
         """Remove everything."""
-        self._blocks.clear()
+        self.blocks.clear()
         self._messages.clear()
         self._reply = None
         self._changed(0)
@@ -181,7 +181,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self.clear()
         if document.width != self.text_width:  # the window has been resized since they were made
             document.rewrap(self.text_width)
-        self._blocks += document.blocks
+        self.blocks += document.blocks
         self._messages += document.messages
         self._changed(0)
 
@@ -190,7 +190,7 @@ class Transcript(GrowingScrollView, can_focus=True):
     @property
     def text(self) -> str:
         """All messages with their headings, without ghosts, notices and wrapping."""
-        return "\n".join(block.flow.extract(skip=ASIDE) for block in self._blocks if block.copied)
+        return "\n".join(block.flow.extract(skip=ASIDE) for block in self.blocks if block.copied)
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
@@ -213,12 +213,12 @@ class Transcript(GrowingScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
-        if not self._blocks:
+        if not self.blocks:
             return None
         first = min(selection.start.y, self._height - 1) if selection.start else 0
         last = min(selection.end.y, self._height - 1) if selection.end else self._height - 1
         parts = []
-        for block in self._blocks[index_at(self._blocks, first) : index_at(self._blocks, last) + 1]:
+        for block in self.blocks[index_at(self.blocks, first) : index_at(self.blocks, last) + 1]:
             start, end = 0, None
             if selection.start and block.top <= first:
                 start = block.flow.offset_at(first - block.top, selection.start.x - block.indent)
@@ -253,7 +253,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         if block.mark and row == block.top:
             margin = (f"{block.mark:>{block.indent - 1}} ", ERROR)
         runs = [margin, *block.flow.runs(row - block.top)]
-        if self._reply is not None and block is self._blocks[self._reply] and row == block.top + block.flow.height - 1:
+        if self._reply is not None and block is self.blocks[self._reply] and row == block.top + block.flow.height - 1:
             runs.append(("█", CURSOR))
         segments = self._marked([Segment(text, self._style(kind)) for text, kind in runs], block, row - block.top)
         if span is not None:
@@ -305,11 +305,11 @@ class Transcript(GrowingScrollView, can_focus=True):
 
     def watch_show_ghosts(self) -> None:
         """Wrap those replies again in which ghosts appear or vanish."""
-        self._rewrite([block for block in self._blocks if block.has_rejected])
+        self._rewrite([block for block in self.blocks if block.has_rejected])
 
     def watch_show_thinking(self) -> None:
         """Unfold or fold all sections."""
-        thought = [block for block in self._blocks if block.thinking.sections]
+        thought = [block for block in self.blocks if block.thinking.sections]
         for section in (section for block in thought for section in block.thinking.sections):
             section.folded = not self.show_thinking
         self._rewrite(thought)
@@ -317,9 +317,9 @@ class Transcript(GrowingScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         """Wrap everything again if the width has changed, keeping the row on top of the window."""
         width, self._width = self._width, self.scrollable_content_region.width
-        if width == self._width or not self._blocks:
+        if width == self._width or not self.blocks:
             self._document.width = self.text_width
-            self._changed(len(self._blocks))
+            self._changed(len(self.blocks))
             return
         row = min(self.scroll_offset.y, self._height - 1)
         top = self._block_at(row)
@@ -358,24 +358,24 @@ class Transcript(GrowingScrollView, can_focus=True):
             rewritten = await asyncio.to_thread(block.rewritten, width, ghosts)
             if width != self.text_width:  # the window has been resized meanwhile
                 rewritten.flow.rewrap(self.text_width)
-            if block in self._blocks:
+            if block in self.blocks:
                 block.take_text(rewritten, ghosts)
                 self._rewritten([block])
         self._rewriting = False
 
     def _rewritten(self, blocks: Sequence[Block]) -> None:
         if blocks:
-            self._changed(self._blocks.index(blocks[0]))
+            self._changed(self.blocks.index(blocks[0]))
 
     def _block_at(self, row: int) -> Block:
-        return self._blocks[index_at(self._blocks, row)]
+        return self.blocks[index_at(self.blocks, row)]
 
     def _changed(self, index: int, row: int = 0) -> bool:
         """Update positions and drop cached rows from a row of a block on. Returns whether the view follows the end."""
         following = self._following
-        top = self._blocks[index - 1].top + self._blocks[index - 1].flow.height if index else 0
+        top = self.blocks[index - 1].top + self.blocks[index - 1].flow.height if index else 0
         first = top + row
-        for block in self._blocks[index:]:
+        for block in self.blocks[index:]:
             block.top = top
             top += block.flow.height
         changed = max(top, self._height)

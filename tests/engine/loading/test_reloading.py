@@ -54,7 +54,7 @@ def test_other_models_that_fail_are_not_replaced_by_the_old_ones(session: Sessio
 
 @pytest.mark.parametrize("wrong", [{"device": "CUDA9"}, {"device": "CUDA0,CPU"}, {"tensor_split": "nan"}])
 def test_devices_that_do_not_exist_free_nothing(session: Session, events: list[Event], wrong: dict[str, str]) -> None:
-    pair = session._pair
+    pair = session.pair
     assert pair is not None
     target = pair.target
     events.clear()
