@@ -90,7 +90,7 @@ class LastReply:
 
 
 class ReplyWriter:
-    """Writes one reply: appends the engine's rounds to its message and hands them to the journal.
+    """Writes one reply: hands the engine's rounds to the journal, which appends them to the message's.
 
     A message that has rounds already is continued: the new ones are numbered after them, here and nowhere else.
     """
@@ -98,6 +98,8 @@ class ReplyWriter:
     def __init__(self, message: ChatMessage, journal: Journal) -> None:
         """The journal has been told that the reply begins, or is continued."""
         self.message = message
+        if journal.rounds is not None:
+            message.rounds = journal.rounds  # one list for both
         self.state: Literal["reading", "writing"] = "reading"
         self._journal = journal
         self._before = message.rounds[-1].index + 1 if message.rounds else 0
@@ -109,8 +111,6 @@ class ReplyWriter:
             round = renumbered(round, self._before)
         self.state = "writing"
         self._journal.add_round(round)
-        if self.message.rounds is not self._journal.rounds:  # else the journal has appended it
-            self.message.rounds.append(round)
         self._text += "".join(token.text for token in round.tokens).encode()
         return round
 

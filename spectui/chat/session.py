@@ -367,10 +367,7 @@ class ChatSession:
             self.journal.prompt(prompt.content, self.setup.system, self.name)
         self._unanswered = None
         self.journal.begin_reply(self.setup)
-        reply = ChatMessage("assistant", "", setup=self.setup)
-        if self.journal.rounds is not None:
-            reply.rounds = self.journal.rounds  # one list for both
-        self._write(reply, self._conversation())
+        self._write(ChatMessage("assistant", "", setup=self.setup), self._conversation())
 
     def _write(self, reply: ChatMessage, conversation: tuple[Message, ...]) -> None:
         self._writer = ReplyWriter(reply, self.journal)

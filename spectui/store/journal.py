@@ -64,10 +64,7 @@ class Journal:
 
     @property
     def rounds(self) -> PackedRounds | None:
-        """The rounds of the reply that is being written since it was begun or continued; None if none is.
-
-        The code that shows them may keep this list: the journal appends to it.
-        """
+        """All rounds of the reply that is being written, to which the journal appends; None if none is written."""
         return self._reply.rounds if self._reply is not None else None
 
     def flush(self) -> None:
@@ -144,7 +141,6 @@ class Journal:
         """The last message, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
         if self._snapshot is not None and self.path:
             self._reply = self._snapshot.find(self.path.pop())
-            self._reply.continue_reply()
             row = self._reply.reply or ReplyRow(setup_json(Setup()))  # damage may have taken it
             self._reply.reply = row._replace(stop=None, mixed=row.mixed or otherwise)
             self._save()

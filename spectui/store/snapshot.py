@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from spectui.knobs import Setup
-from spectui.speculation.records import Round
 from spectui.store.database import is_damage
 from spectui.store.packed import PackedRounds
 from spectui.store.packing import pack
@@ -54,13 +53,12 @@ class ReplyRow(NamedTuple):
 class SnapshotMessage:
     """A message, and how much of it is on disk.
 
-    A reply's text is `text` and that of all rounds from `text_rounds` on. `earlier` are the rounds it had before it was
-    continued: somebody else may append to them, so only so many of each count. `rounds` grow.
+    A reply's text is `text` and that of all rounds from `text_rounds` on. The chat shows the same `rounds`: the journal appends
+    to them.
     """
 
     __slots__ = (
-        "created", "earlier", "id", "parent", "reply", "role", "rounds", "saved", "saved_reply", "saved_rounds", "text",
-        "text_rounds",
+        "created", "id", "parent", "reply", "role", "rounds", "saved", "saved_reply", "saved_rounds", "text", "text_rounds",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +66,6 @@ class SnapshotMessage:
     ) -> None:
         self.id, self.parent, self.role, self.text, self.created = id, parent, role, storable(text), created
         self.reply = reply
-        self.earlier: list[tuple[PackedRounds, int]] = []
         self.rounds = PackedRounds()
         self.text_rounds = 0
         # What is on disk belongs to the writer's thread.
@@ -83,32 +80,12 @@ class SnapshotMessage:
         row = reply_row(reply) if reply is not None else None
         made = cls(message.id, message.parent, message.role, message.text, message.created, row)
         if reply is not None:
-            made.text_rounds = len(reply.rounds)
-            made.earlier.append((reply.rounds, made.text_rounds))
+            made.rounds, made.text_rounds = reply.rounds, len(reply.rounds)
         return made
-
-    @property
-    def size(self) -> int:
-        """How many rounds there are."""
-        return sum(count for _, count in self.earlier) + len(self.rounds)
-
-    def continue_reply(self) -> None:
-        """From now on the rounds go to a new `rounds`."""
-        self.earlier.append((self.rounds, len(self.rounds)))
-        self.rounds = PackedRounds()
-
-    def between(self, start: int, stop: int) -> list[Round]:
-        """The rounds from one number up to another."""
-        found: list[Round] = []
-        for rounds, count in (*self.earlier, (self.rounds, stop)):
-            if start < count and stop > 0:
-                found += rounds.between(max(0, start), min(stop, count))
-            start, stop = start - count, stop - count
-        return found
 
     def is_saved(self) -> bool:
         """Whether all of it is on disk."""
-        return self.saved and self.saved_reply is self.reply and self.saved_rounds == self.size
+        return self.saved and self.saved_reply is self.reply and self.saved_rounds == len(self.rounds)
 
 
 class Snapshot:
@@ -134,7 +111,7 @@ class Snapshot:
         made = cls(row, map(SnapshotMessage.of, messages))
         made.saved_in, made.saved_row = saved_in, row
         for message in made.messages:
-            message.saved, message.saved_reply, message.saved_rounds = True, message.reply, message.size
+            message.saved, message.saved_reply, message.saved_rounds = True, message.reply, len(message.rounds)
         return made
 
     def find(self, message: int) -> SnapshotMessage:
@@ -203,7 +180,7 @@ def write_conversation(connection: sqlite3.Connection, snapshot: Snapshot, file:
         )
     for message in messages:
         if not message.is_saved():
-            reply, size = message.reply, message.size
+            reply, size = message.reply, len(message.rounds)
             connection.execute("SAVEPOINT message")
             try:
                 _write_message(connection, written.row.id, message, reply, size)
@@ -263,7 +240,7 @@ def _write_message(
             (message.id, *reply),
         )
     for at in range(start, size, CHUNK_ROUNDS):
-        rounds = pack(message.between(at, min(at + CHUNK_ROUNDS, size)))
+        rounds = pack(message.rounds.between(at, min(at + CHUNK_ROUNDS, size)))
         connection.execute(
             "INSERT INTO chunk SELECT ?1, 1 + coalesce(max(number), -1), ?2 FROM chunk WHERE message = ?1",
             (message.id, rounds),
@@ -272,6 +249,6 @@ def _write_message(
 
 def _texts(message: SnapshotMessage, start: int, stop: int) -> Iterator[str]:
     for at in range(start, stop, CHUNK_ROUNDS):
-        for round in message.between(at, min(at + CHUNK_ROUNDS, stop)):
+        for round in message.rounds.between(at, min(at + CHUNK_ROUNDS, stop)):
             for token in round.tokens:
                 yield storable(token.text)

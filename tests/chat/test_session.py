@@ -78,6 +78,7 @@ def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_mean
     assert engine.generates[-1] == (Message("user", "one"), Message("assistant", "ab"))
     engine.emit_round(plain="c")
     (round,) = [event.round for event in session.drain() if isinstance(event, RoundDone)]
+    assert session.writing is not None and session.writing.rounds is session.journal.rounds, "they are kept once"
     assert round.index == 2 and [token.round for token in round.tokens] == [2]
     engine.emit_round(plain="d")
     engine.finish(StopReason.CANCELLED)  # as the worker does when it is closed
@@ -86,6 +87,27 @@ def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_mean
     stored = last(file).messages[-1]
     assert stored.text == "abcd" and stored.reply is not None
     assert [round.index for round in stored.reply.rounds] == [0, 1, 2, 3]
+
+
+def test_rounds_of_a_continuation_are_kept_once_also_for_a_reply_from_the_disk(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "c.db"
+    session = loaded(engine, Journal(file))
+    session.send("one")
+    reply(engine, "a", "b", stop=StopReason.CANCELLED)
+    drained(session)
+    session.journal.flush()
+    session.resume(OpenedConversation.of(last(file)))
+    rounds = session.messages[-1].rounds
+    session.continue_reply()
+    reply(engine, "c")
+    drained(session)
+    assert session.messages[-1].rounds is rounds and [round.index for round in rounds] == [0, 1, 2]
+    session.close()
+    stored = last(file).messages[-1]
+    assert stored.text == "abc" and stored.reply is not None
+    assert [round.index for round in stored.reply.rounds] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("then", ["new chat", "another conversation"])
