@@ -269,6 +269,7 @@ def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
         assert process.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
         with pytest.raises(SpectuiError, match="There is no target model"):
             process.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
+        os.kill(process.pid, signal.SIGSTOP)  # it could have loaded before it is killed
         pending = process.call(Session.load, setup)
         os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(SpectuiError, match="The engine's process ended"):
