@@ -74,6 +74,7 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> None:
     root: Path = tmp_path_factory.mktemp("spectui")
     for name in DIRECTORIES:
         os.environ[name] = str(root / name)
+    os.environ["DEMO_DRAFT_DIR"] = os.environ["SPECTUI_CACHE_DIR"]
 
 
 @pytest.fixture(autouse=True)

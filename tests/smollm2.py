@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 from spectui.engine.demo import default_setup, make_draft
 from spectui.engine.events import Event, Finished, Message
@@ -21,8 +24,10 @@ def setup() -> Setup:
     One thread, because two that wait for each other crawl when anything else runs on the machine. Slices of 32, because
     ggml's attention takes another way from 64 rows on, with other roundings.
     """
-    pair = default_setup(Setup(ctx_size=1024, threads=1, ubatch=32, no_profile="on"))
-    make_draft(Path(pair.model or ""), lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:  # the first test that asks may have directories of its own
+        patch.setenv("SPECTUI_CACHE_DIR", os.environ["DEMO_DRAFT_DIR"])
+        pair = default_setup(Setup(ctx_size=1024, threads=1, ubatch=32, no_profile="on"))
+        make_draft(Path(pair.model or ""), lambda _: None)
     return pair
 
 
