@@ -105,7 +105,8 @@ async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
     page.query_one(Input).cursor_blink = False
     page._results["bench"] = BENCH
     page._show_result()
-    await wait_until(pilot, lambda: page.query_one(ResultPane)._lines)
+    pane = page.query_one(ResultPane)
+    await wait_until(pilot, lambda: pane._lines and pane.size.height == len(pane._lines))
 
 
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
