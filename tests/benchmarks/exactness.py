@@ -45,7 +45,7 @@ class Way:
 
     def __init__(self, name: str, context: Context, reference: bool = False, rows: int = 1) -> None:
         self.name, self.context, self.rows = name, context, rows
-        self._kernels = ReferencePath(context._context)
+        self._kernels = ReferencePath(context.handle)
         self._reference = reference
 
     def evaluate(self, tokens: list[int]) -> tuple[float, np.ndarray]:

@@ -60,7 +60,7 @@ class Spectui:
         self._predict = predict
         self._session = Session(lambda _: None)
         self._session.load(setup)
-        self.pair = self._session._pair
+        self.pair = self._session.pair
         assert self.pair.template is not None
         self.template = self.pair.template
 

@@ -33,7 +33,7 @@ ASK_S = 300.0
 """A bench that takes longer asks first."""
 
 _PROMPTS = ("python", "toaster", "table", "story")
-_PREDICT, _SEED = 128, 1
+_PREDICT, _SEED = 80, 1
 
 
 @click.command("bench", cls=Command)
@@ -226,7 +226,7 @@ def _measure(
         with stopping(worker.stop) as stopped:
             models = runner.EngineModels(worker, setup, lambda event: None)
             todo = runner.left(cells, done, models, knobs)
-            models.load(setup)
+            loaded = models.load(setup)
             other = busy()
             if other:
                 click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
@@ -235,10 +235,9 @@ def _measure(
                 made.append(run)
                 found.append(run)
                 out.append(run)
-                left_s = runner.time_left_s(made, todo[len(made) :]) or 0.0
                 if len(made) == 1:
                     line.end()
-                    _ask(left_s, len(todo), yes)
+                    _ask(runner.expected_s(run, todo[1:], loaded.costs), len(todo), yes)
                 line(len(made) / len(todo), f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s")
                 line.show(lambda: bench_view(summarise(found)))
                 if stopped:

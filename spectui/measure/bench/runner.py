@@ -17,7 +17,9 @@ from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import Setting
+from spectui.measure.compare import expected_speed_ups
 from spectui.measure.quiet import Stolen
+from spectui.speculation.policies.cost_model import CostModel, CostSnapshot
 from spectui.speculation.records import StopReason
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ Result = TypeVar("Result")
 
 _DRAIN_S = 0.05
 """Seconds between two looks at the events."""
+
+_DRAFTED, _ACCEPTANCE = 4, 0.6
+"""What is expected of fixed drafts before any was measured: their length, if draft-max allows, since p-min ends them, and the
+chance that a token is accepted."""
 
 
 class Cell(NamedTuple):
@@ -165,13 +171,17 @@ def measure(models: Models, cells: Sequence[Cell], knobs: Knobs, busy: Callable[
         )
 
 
-def time_left_s(runs: Sequence[Run], cells: Sequence[Cell]) -> float | None:
-    """What the cells will take, from the runs made: their prompt's if there are any, else all. None without a run."""
-    if not runs:
-        return None
-    by_prompt: dict[str, list[float]] = {}
-    for run in runs:
-        by_prompt.setdefault(run.prompt, []).append(run.wall_s)
-    everything = sum(run.wall_s for run in runs) / len(runs)
-    means = {prompt: sum(seconds) / len(seconds) for prompt, seconds in by_prompt.items()}
-    return sum(means.get(cell.prompt.name, everything) for cell in cells)
+def expected_s(first: Run, cells: Sequence[Cell], costs: CostSnapshot | None) -> float:
+    """Seconds that the cells will take after a run of the target alone. Fixed drafts change them as the `costs` of the pair
+    say, which may be None.
+    """
+    model = CostModel.of(costs) if costs is not None and costs.verify and costs.next > 0 else None
+    decode_s = first.statistics.decode_s
+    return sum(first.wall_s + decode_s * (_expected_slowdown(cell.setting, model) - 1) for cell in cells)
+
+
+def _expected_slowdown(setting: Setting, costs: CostModel | None) -> float:
+    """Time of a token, in plain passes; 1 where nobody can know, and for the automatic length, which is not slower."""
+    if costs is None or setting.policy != "fixed" or setting.drafter not in ("model", "auto"):
+        return 1.0
+    return 1 / expected_speed_ups(costs, _ACCEPTANCE)[min(setting.draft_max, _DRAFTED)]

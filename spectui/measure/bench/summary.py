@@ -59,7 +59,7 @@ class Cell:
 @dataclass(frozen=True)
 class Row:
     """The runs of one setting. `gains`: by repetition, the geometric mean over the prompts of its speed over the
-    target alone's median.
+    target alone's in the same repetition: minutes later the machine may be slower.
 
     Empty where the target alone has not been measured on each of its prompts.
     """
@@ -113,13 +113,15 @@ def _gains(row: dict[str, Cell], cells: dict[Setting, dict[str, Cell]], prompts:
     temperature = next(iter(row.values())).setting.temperature
     alone = next((each for each in cells if each.baseline == "target" and each.temperature == temperature), None)
     plain = cells[alone] if alone is not None else {}
-    if any(prompt not in row or prompt not in plain or plain[prompt].speed <= 0 for prompt in prompts):
+    if any(prompt not in row or prompt not in plain for prompt in prompts):
         return ()
-    count = min(len(cell.runs) for cell in row.values())
-    by_repetition = [
-        [row[prompt].runs[number].speed / plain[prompt].speed for prompt in prompts] for number in range(count)
-    ]
-    return tuple(geometric_mean(each) for each in by_repetition if min(each) > 0)
+    pairs = [(_by_repetition(row[prompt]), _by_repetition(plain[prompt])) for prompt in prompts]
+    common = sorted(set[int].intersection(*(own.keys() & others.keys() for own, others in pairs)))
+    return tuple(geometric_mean([own[number] / others[number] for own, others in pairs]) for number in common)
+
+
+def _by_repetition(cell: Cell) -> dict[int, float]:
+    return {run.repetition: run.speed for run in cell.runs if run.speed > 0}
 
 
 def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:

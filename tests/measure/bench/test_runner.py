@@ -7,7 +7,8 @@ import pytest
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.measure.bench.prompt_files import built_in
-from spectui.measure.bench.runner import left, measure, plan, time_left_s
+from spectui.measure.bench.runner import expected_s, left, measure, plan
+from spectui.speculation.policies.cost_model import CostSnapshot
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, ToyModels
 
 PROMPTS = built_in(["python", "chess"], "")
@@ -48,7 +49,11 @@ def test_a_failure_and_a_stop_keep_the_runs_before():
     assert len(list(measure(ToyModels(stops=3), CELLS, KNOBS))) == 3
 
 
-def test_the_time_left_is_known_from_the_first_run_on():
-    assert time_left_s([], CELLS) is None
+def test_the_time_is_expected_from_the_first_run_and_the_costs():
     (run,) = measure(ToyModels(), CELLS[:1], KNOBS)
-    assert time_left_s([run], CELLS[1:]) == pytest.approx(run.wall_s * 15)
+    plain_s, others = run.statistics.decode_s, [cell for cell in CELLS if cell.setting.baseline]
+    assert expected_s(run, CELLS[1:], None) == pytest.approx(run.wall_s * 15)
+    dear = CostSnapshot(tuple((n, n * 1.0) for n in range(1, 33)), first=1.0, next=1.0)
+    drafted = (5 + 4) / sum(0.6**n for n in range(5))  # passes of a round over its tokens
+    assert expected_s(run, CELLS, dear) == pytest.approx(run.wall_s * 16 + 8 * plain_s * (drafted - 1))
+    assert expected_s(run, others, dear) == pytest.approx(run.wall_s * 8)

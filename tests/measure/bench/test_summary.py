@@ -22,8 +22,17 @@ def test_a_row_has_median_spread_and_gain_over_the_target_alone():
     row = {row.setting: row for row in summarise(some()).rows}[FAST]
     assert row.cells["python"].speed == pytest.approx(21.0)
     assert row.cells["python"].spread == pytest.approx(2 / 21)
-    assert row.gain == pytest.approx(2.1)
+    assert row.gain == pytest.approx(2.0), "the median of 2, 2.2 and 21 / 10.5"
     assert (row.statistics.drafted, row.statistics.accepted, row.statistics.acceptance) == (180, 90, 0.5)
+
+
+def test_speeds_are_compared_within_a_repetition():
+    """The machine gets slower by half; each repetition tells that FAST gains a half."""
+    plain, fast = (30.0, 20.0, 10.0), (45.0, 30.0, 15.0)
+    runs = [a_run(each, s, n) for each, speeds in ((TARGET, plain), (FAST, fast)) for n, s in enumerate(speeds)]
+    rows = {row.setting: row for row in summarise([*runs, a_run(FAST, 1.0, 3)]).rows}
+    assert rows[FAST].gains == pytest.approx((1.5, 1.5, 1.5))
+    assert (rows[TARGET].gain, rows[FAST].best, rows[TARGET].tie) == (1.0, True, False)
 
 
 def test_the_best_is_marked_and_what_overlaps_it_is_a_tie():
