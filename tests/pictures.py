@@ -23,8 +23,8 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.ui.catalogues import HEADS, Known, listed
 from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until
-from tests.ui.shelves import HEADS, Known, listed
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -217,7 +217,9 @@ async def models(pilot: Pilot[None], engine: FakeEngine) -> None:
 async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), theme: str | None = None) -> None:
     """Play a scene in a window of so many columns and rows, and write its picture."""
     engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), shelf=Known(HEADS))
+    app = SpectuiApp(
+        engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), catalogue=Known(HEADS)
+    )
     async with app.run_test(size=size) as pilot:
         await scene(pilot, engine)
         await shown(pilot, engine)

@@ -92,7 +92,7 @@ def command(
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keys import keymap
         from spectui.ui.textual_patches.watchdog import terminal_restored
-    shelf = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
+    catalogue = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     profiles = ProfileFile(config_path or paths.config_file())
     run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
@@ -104,7 +104,7 @@ def command(
             from spectui.cli.plain.chat import chat
 
             ctx.exit(
-                chat(engine, setup, journal, kept, shelf, profiles, crash=crash, offer=offer, interactive=terminal)
+                chat(engine, setup, journal, kept, catalogue, profiles, crash=crash, offer=offer, interactive=terminal)
             )
         keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
@@ -121,7 +121,7 @@ def command(
             crash=crash,
             offer=offer,
             profiles=profiles,
-            shelf=shelf,
+            catalogue=catalogue,
             plan=plan_in_words,
         )
         with terminal_restored("spectui died: spectui chat --continue goes on with what is kept."):

@@ -82,7 +82,7 @@ class SpectuiApp(TerminalApp):
         crash: Crash | None = None,
         offer: Conversation | None = None,
         profiles: ProfileFile | None = None,
-        shelf: ModelCatalogue | None = None,
+        catalogue: ModelCatalogue | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,
         plan: PlanInWords | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class SpectuiApp(TerminalApp):
         self._make_screen = make_screen
         self._offer = offer
         self._profiles = profiles
-        self._shelf = shelf or ModelCatalogue()
+        self._catalogue = catalogue or ModelCatalogue()
         self._plan = plan
         self._theme_files = ThemeFiles(theme_directories)
         themes, problems = self._theme_files.news()
@@ -133,7 +133,7 @@ class SpectuiApp(TerminalApp):
             monitor=self._monitor,
             notices=self._notices,
             profiles=self._profiles,
-            shelf=self._shelf,
+            catalogue=self._catalogue,
             plan=self._plan,
         )
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.

@@ -80,7 +80,7 @@ class AnsweringEngine(FakeEngine):
 
 
 class Known(ModelCatalogue):
-    """A shelf with these models."""
+    """A catalogue with these models."""
 
     def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
         yield from HEADS
@@ -123,13 +123,13 @@ class Chat:
         offer: Conversation | None = None,
         devices: tuple[Device, ...] = (CPU,),
         here: Path | None = None,
-        shelf: ModelCatalogue | None = None,
+        catalogue: ModelCatalogue | None = None,
     ) -> None:
         self.engine = AnsweringEngine(devices)
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),
-            out=out, aside=aside, interactive=interactive, shelf=shelf or Known(), profiles=KnownProfiles(),
+            out=out, aside=aside, interactive=interactive, catalogue=catalogue or Known(), profiles=KnownProfiles(),
         )  # fmt: skip
         before = Path.cwd()
         os.chdir(here or before)
@@ -262,7 +262,7 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat():
 
 
 def test_ctrl_c_stops_a_command_and_not_the_chat():
-    chat = Chat("/models", "after", shelf=Slow())
+    chat = Chat("/models", "after", catalogue=Slow())
     assert (chat.aside, chat.out) == ("stopped\n", "You said AFTER.\n")
 
 
@@ -286,7 +286,7 @@ def test_what_is_said_is_kept(tmp_path: Path):
     out, aside = io.StringIO(), io.StringIO()
     plain = PlainChat(
         ChatSession(engine, PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
-        shelf=Known(), profiles=KnownProfiles(),
+        catalogue=Known(), profiles=KnownProfiles(),
     )  # fmt: skip
     plain.run(kept)
     assert aside.getvalue().startswith("Going on with: hello\n")

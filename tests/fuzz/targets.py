@@ -208,7 +208,7 @@ def prompts(data: bytes) -> None:
     assert history.load()[-1:] == ["one more"] or (data and not data.endswith(b"\n"))
 
 
-def shelf(data: bytes) -> None:
+def catalogue(data: bytes) -> None:
     """What was remembered of the models' heads."""
     path = remembered_model()
     cache_file = home() / "models.json"
@@ -227,7 +227,7 @@ def remembered_model() -> Path:
     return path
 
 
-def _seed_shelf() -> list[bytes]:
+def _seed_catalogue() -> list[bytes]:
     path = remembered_model()
     head = GgufHeader(
         str(path), 4, "llama", "Q8_0", "1B", 512, False, VocabularyDigest("gpt2", 9, ((5, "ab"), (9, "cd"))), ""
@@ -304,7 +304,7 @@ TARGETS = {
     "replies": Target(replies, lambda: [b"\x01\0\0\0\xff\xff\xff\xff"]),
     "crash": Target(crash, _seed_crash),
     "prompts": Target(prompts, lambda: [b'"one"\n"two\\u00e9"\n']),
-    "shelf": Target(shelf, _seed_shelf),
+    "catalogue": Target(catalogue, _seed_catalogue),
     "trace": Target(trace, _seed_trace),
     "attachment": Target(attachment, lambda: [b"see @/etc/hostname and @\"a b\" \\@", "[pasted 9 lines]ß".encode()]),
 }  # fmt: skip

@@ -25,9 +25,9 @@ from tests.fake_engine import FakeEngine
 from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
 from tests.measure.models import tiny_setup
 from tests.ui import test_disk
+from tests.ui.catalogues import HEADS, Known
 from tests.ui.pilot_helpers import PAIR, Window, ask, paste, wait_until
 from tests.ui.screen_text import one_line
-from tests.ui.shelves import HEADS, Known
 
 BENCH = bench_view(summarise([a_run(TARGET, 10), a_run(FAST, 18), a_run(SLOW, 14)]))
 
@@ -160,7 +160,7 @@ async def test_the_drafts_of_this_machine_are_compared_and_the_best_is_loaded(
 ) -> None:
     target, draft = HEADS[2].path, HEADS[1].path
     setup = replace(PAIR, model=target, draft=draft)
-    async with window(setup, size=(200, 30), shelf=Known(HEADS)) as (_, pilot):
+    async with window(setup, size=(200, 30), catalogue=Known(HEADS)) as (_, pilot):
         page = await opened(pilot)
         await pilot.press("tab", "tab", "tab")
         box = page.query_one(Input)

@@ -18,9 +18,9 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs import models
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
+from tests.ui.catalogues import LLAMA, Known, head
 from tests.ui.pilot_helpers import PAIR, ask, burst, load, paste, wait_until
 from tests.ui.screen_text import screen_text
-from tests.ui.shelves import LLAMA, Known, head
 
 HEADS = [
     head("target", 1_900_000_000),
@@ -48,7 +48,7 @@ def about(pilot: Pilot[None]) -> str:
 
 @pytest.fixture
 def app(make_app: Callable[..., SpectuiApp]) -> SpectuiApp:
-    return make_app(shelf=Known(HEADS))
+    return make_app(catalogue=Known(HEADS))
 
 
 async def opened(pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADS)) -> ModelsScreen:
@@ -107,7 +107,7 @@ async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: Sp
 async def test_the_likeliest_draft_is_proposed_for_another_target(
     make_app: Callable[..., SpectuiApp], engine: FakeEngine
 ):
-    app = make_app(Setup(model="/models/llama.gguf"), shelf=Known(HEADS))
+    app = make_app(Setup(model="/models/llama.gguf"), catalogue=Known(HEADS))
     async with app.run_test() as pilot:
         await opened(pilot, engine)
         await paste(pilot, "target")
@@ -190,7 +190,7 @@ async def test_a_conversation_stays_when_other_models_are_loaded(app: SpectuiApp
 
 
 async def test_where_nothing_is_found_it_says_where_it_looked(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
-    async with make_app(shelf=Known([])).run_test() as pilot:
+    async with make_app(catalogue=Known([])).run_test() as pilot:
         await opened(pilot, engine, models=0)
         await wait_until(pilot, lambda: "--models-dir" in about(pilot))
         await pilot.press("enter")
@@ -210,7 +210,7 @@ async def test_ctrl_l_tries_again_where_a_load_failed_and_alt_m_chooses_others(a
 
 async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
     evil = [head("\x1b]0;owned\x07[bold]\udce9\n", 1, architecture="\x1b[31m")]
-    async with make_app(shelf=Known(evil)).run_test() as pilot:
+    async with make_app(catalogue=Known(evil)).run_test() as pilot:
         await opened(pilot, engine, models=1)
         option = pilot.app.screen.query_one(OptionList).get_option_at_index(0)
         assert "\x1b" not in str(option.prompt)
@@ -220,7 +220,7 @@ async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., Spec
 
 async def test_a_name_in_the_title_is_no_markup(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
     name = "x[v2][@click=app.quit]"
-    async with make_app(shelf=Known([head(name, 1)])).run_test(size=(120, 40)) as pilot:
+    async with make_app(catalogue=Known([head(name, 1)])).run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine, models=1)
         await pilot.press("enter")
         await wait_until(pilot, lambda: f"who proposes for {name}" in screen_text(pilot.app))
@@ -247,7 +247,7 @@ async def test_what_the_models_would_take_is_said_before_they_are_chosen(
         assert loaded == []
         return f"CUDA0 {len(asked)}.0 of 8.0 GB. It fits."
 
-    app = make_app(shelf=Known(HEADS), plan=plan)
+    app = make_app(catalogue=Known(HEADS), plan=plan)
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine)
         await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
@@ -276,7 +276,7 @@ async def test_what_a_model_would_take_is_said_while_more_are_found(
         asked.set()
         return "It fits."
 
-    app = make_app(shelf=Growing(HEADS), plan=plan)
+    app = make_app(catalogue=Growing(HEADS), plan=plan)
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine)
         await wait_until(pilot, lambda: "It fits." in screen_text(app))

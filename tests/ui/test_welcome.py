@@ -22,7 +22,7 @@ from tests.ui.screen_text import shown
 
 
 def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = None) -> SpectuiApp:
-    return SpectuiApp(engine, setup, knobs or Knobs(), theme_directories=(THEMES,), shelf=ModelCatalogue([place]))
+    return SpectuiApp(engine, setup, knobs or Knobs(), theme_directories=(THEMES,), catalogue=ModelCatalogue([place]))
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(
 
 
 async def test_who_has_chosen_is_offered_nothing(window: Window, models: Path) -> None:
-    async with window(PAIR, shelf=ModelCatalogue([models])) as (app, pilot):
+    async with window(PAIR, catalogue=ModelCatalogue([models])) as (app, pilot):
         await pilot.pause()
         assert not app.screen.workers._workers
         assert "found" not in one(pilot)

@@ -52,7 +52,7 @@ class PlainChat:
         out: TextIO,
         aside: TextIO,
         interactive: bool,
-        shelf: ModelCatalogue,
+        catalogue: ModelCatalogue,
         profiles: ProfileFile,
     ) -> None:
         self.session = session
@@ -60,7 +60,7 @@ class PlainChat:
         self._out = out
         self._aside = aside
         self.interactive = interactive
-        self.shelf = shelf
+        self.catalogue = catalogue
         self.profiles = profiles
         self.listed: list[GgufHeader] = []
         """The models that were listed last."""
@@ -304,7 +304,7 @@ def chat(
     setup: Setup,
     journal: Journal,
     conversation: Conversation | None,
-    shelf: ModelCatalogue,
+    catalogue: ModelCatalogue,
     profiles: ProfileFile,
     *,
     crash: Crash | None,
@@ -322,7 +322,7 @@ def chat(
         out=sys.stdout,
         aside=sys.stderr,
         interactive=interactive,
-        shelf=shelf,
+        catalogue=catalogue,
         profiles=profiles,
     )
     return plain.run(conversation)

@@ -61,7 +61,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def __init__(
         self,
-        shelf: ModelCatalogue,
+        catalogue: ModelCatalogue,
         setup: Setup,
         plan: PlanInWords | None = None,
         loaded: Sequence[MemoryUse] = (),
@@ -71,7 +71,7 @@ class ModelsScreen(ListWindow[Setup]):
         `plan`: says what other models would take in place of what is loaded, which takes `loaded`.
         """
         super().__init__()
-        self._shelf = shelf
+        self._catalogue = catalogue
         self._setup = setup
         self._found: dict[str, GgufHeader] = {}
         self._new: deque[GgufHeader] = deque()  # found by the thread, not yet in the list
@@ -99,7 +99,7 @@ class ModelsScreen(ListWindow[Setup]):
         worker = get_current_worker()
         beside = [Path(path).expanduser() for path in (self._setup.model, self._setup.draft) if path]
         try:
-            for head in self._shelf.scan(beside, lambda: worker.is_cancelled):
+            for head in self._catalogue.scan(beside, lambda: worker.is_cancelled):
                 self._new.append(head)
         finally:
             self._looking = False

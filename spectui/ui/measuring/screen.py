@@ -83,7 +83,7 @@ class MeasureScreen(ModalScreen[str | None]):
         models: LoadedModels,
         knobs: Callable[[], Knobs],
         use: Callable[[Knobs], None],
-        shelf: ModelCatalogue,
+        catalogue: ModelCatalogue,
         profiles: ProfileFile | None,
         results: dict[str, View],
     ) -> None:
@@ -91,7 +91,7 @@ class MeasureScreen(ModalScreen[str | None]):
         measurement's name; it outlives the page.
         """
         super().__init__()
-        self._models, self._knobs, self._use, self._shelf, self._profiles = models, knobs, use, shelf, profiles
+        self._models, self._knobs, self._use, self._catalogue, self._profiles = models, knobs, use, catalogue, profiles
         self._results = results
         self._measurement = MEASUREMENTS[0]
         self._options = {each.name: each.options for each in MEASUREMENTS}
@@ -170,7 +170,7 @@ class MeasureScreen(ModalScreen[str | None]):
         """The loaded draft, and smaller models of the target's vocabulary, for `compare`."""
         worker, setup = get_current_worker(), self._models.setup
         beside = [Path(path).expanduser() for path in (setup.model, setup.draft) if path]
-        heads = list(self._shelf.scan(beside, lambda: worker.is_cancelled))
+        heads = list(self._catalogue.scan(beside, lambda: worker.is_cancelled))
         path = str(Path(setup.model or "").expanduser().absolute())
         target = next((head for head in heads if head.path == path), None)
         found = [] if target is None else [

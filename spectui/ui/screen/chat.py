@@ -127,15 +127,15 @@ class ChatScreen(DirectScreen):
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
         profiles: ProfileFile | None = None,
-        shelf: ModelCatalogue | None = None,
+        catalogue: ModelCatalogue | None = None,
         plan: PlanInWords | None = None,
     ) -> None:
-        """`conversation` is the one to go on with, and `notices` stand below it; `shelf` has the models to choose from,
+        """`conversation` is the one to go on with, and `notices` stand below it; `catalogue` has the models to choose from,
         and `plan` says what they would take on the devices."""
         super().__init__()
         self.session = session
         self.profiles = profiles
-        self.shelf = shelf or ModelCatalogue()
+        self.catalogue = catalogue or ModelCatalogue()
         self.plan = plan
         self._conversation = conversation
         self._monitor = monitor

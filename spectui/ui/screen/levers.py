@@ -156,7 +156,7 @@ class Levers:
 
         models = self._screen.session.models
         memory = [use for each in (models.target, models.draft) if each is not None for use in each.memory]
-        screen = ModelsScreen(self._screen.shelf, self._screen.session.setup, self._screen.plan, memory)
+        screen = ModelsScreen(self._screen.catalogue, self._screen.session.setup, self._screen.plan, memory)
         self._screen.app.push_screen(screen, chosen)
 
     def measure(self) -> None:
@@ -175,7 +175,7 @@ class Levers:
                 session.models,
                 lambda: self.knobs,
                 self._use_knobs,
-                self._screen.shelf,
+                self._screen.catalogue,
                 self._screen.profiles,
                 self._measured,
             )

@@ -24,7 +24,7 @@ NO_MODEL = (
 async def offer_models(screen: ChatScreen) -> None:
     """Say how many models this machine has, to a person who named none."""
     worker = get_current_worker()
-    number = await asyncio.to_thread(screen.shelf.count, lambda: worker.is_cancelled)
+    number = await asyncio.to_thread(screen.catalogue.count, lambda: worker.is_cancelled)
     if number:
         screen.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{spoken(screen.app, FOUND)}")
     elif not screen.session.setup.model:

@@ -56,7 +56,7 @@ def _reset(chat: PlainChat, rest: str) -> None:
 def _models(chat: PlainChat, rest: str) -> None:
     setup = chat.session.setup
     chat.listed = sorted(
-        chat.shelf.scan([Path(path) for path in (setup.model, setup.draft) if path]),
+        chat.catalogue.scan([Path(path) for path in (setup.model, setup.draft) if path]),
         key=lambda head: (head.name.casefold(), head.path),
     )
     words = rest.casefold().split()

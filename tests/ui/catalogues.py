@@ -32,11 +32,11 @@ HEADS = [
     head("mamba-130m-q8_0", 139_000_000, architecture="mamba", parameters="130M", context=None, recurrent=True),
     head("gemma-3-4b-it-q4_0", 2_600_000_000, None, problem="is damaged or cut short: download it again"),
 ]
-"""A shelf as a machine may have it."""
+"""Models as a machine may have it."""
 
 
 class Known(ModelCatalogue):
-    """A shelf with these models."""
+    """A catalogue with these models."""
 
     def __init__(self, heads: list[GgufHeader]) -> None:
         super().__init__()
