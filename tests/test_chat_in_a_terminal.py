@@ -98,7 +98,7 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
 
 
 @pytest.mark.xdist_group("smollm2")
-def test_a_small_terminal_typing_while_it_loads_and_the_drawer() -> None:
+def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
     with Terminal(*CHAT, "-n", "16", columns=80, rows=24) as terminal:
         open_window(terminal)
         # All at once, as a script or a very quick person would: no key may overtake another.
@@ -110,7 +110,7 @@ def test_a_small_terminal_typing_while_it_loads_and_the_drawer() -> None:
         terminal.wait("its tokens counted", lambda: sum(counted(terminal, each) for each in origins) > 9)
         terminal.wait("the figures", lambda: "/pass" in terminal.text)
         terminal.press("f6")
-        terminal.wait("the drawer", lambda: slider(terminal, "draft-max") == "16")
+        terminal.wait("the overlay", lambda: slider(terminal, "draft-max") == "16")
         leave(terminal)
 
 

@@ -280,7 +280,7 @@ async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_a
         assert engine.generates[1][1].content.startswith("def add")
 
 
-async def test_the_panel_is_a_drawer_below_100_columns(window: Window, engine: FakeEngine) -> None:
+async def test_the_panel_is_an_overlay_below_100_columns(window: Window, engine: FakeEngine) -> None:
     async with window(size=(80, 24)) as (app, pilot):
         panel = app.screen.query_one(SidePanel)
         assert not panel.display

@@ -1,4 +1,4 @@
-"""The side panel as the screen shows it: beside the chat, as a drawer over it, or not; and which page is seen."""
+"""The side panel as the screen shows it: beside the chat, as an overlay over it, or not; and which page is seen."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class PanelPages:
     def is_open(self) -> bool:
         """The panel is seen."""
         screen = self._screen
-        return screen.has_class("-drawer") if screen.has_class("-narrow") else not screen.has_class("-no-panel")
+        return screen.has_class("-overlay") if screen.has_class("-narrow") else not screen.has_class("-no-panel")
 
     def open(self) -> bool:
         """Show the panel if it is hidden. Returns whether it was there."""
         was_there = self.is_open
         if self._screen.has_class("-narrow"):
-            self._screen.add_class("-drawer")
+            self._screen.add_class("-overlay")
         else:
             self._screen.remove_class("-no-panel")
         return was_there
 
     def toggle(self) -> None:
-        """Show or hide the panel; in a narrow window it is a drawer over the transcript."""
+        """Show or hide the panel; in a narrow window it is an overlay over the transcript."""
         narrow = self._screen.has_class("-narrow")
-        self._screen.toggle_class("-drawer" if narrow else "-no-panel")
+        self._screen.toggle_class("-overlay" if narrow else "-no-panel")
         if not (narrow and self.is_open and self._screen.panel.focus_page()):
             self._screen.prompt.focus()
 
@@ -54,7 +54,7 @@ class PanelPages:
             panel.profile.show_choices([NO_PROFILE, *self._screen.levers.profile_names()], panel.profile.value)
         self.open()
         panel.show_page(page)
-        if not prompt.has_focus or self._screen.has_class("-drawer"):
+        if not prompt.has_focus or self._screen.has_class("-overlay"):
             panel.focus_page()
 
     def show_by_key(self, page: str) -> None:

@@ -94,7 +94,7 @@ class Replies:
 
     def stop(self) -> None:
         """Stop what goes on, and take waiting prompts back. An edit, or a number that is being typed at a slider, is left
-        first; with nothing going on, the cursor leaves the tokens, or the drawer closes."""
+        first; with nothing going on, the cursor leaves the tokens, or the overlay closes."""
         screen, session = self._screen, self._screen.session
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():
@@ -108,7 +108,7 @@ class Replies:
         elif screen.transcript.inspected is not None:
             screen.reading.end_inspection()
         else:
-            screen.remove_class("-drawer")
+            screen.remove_class("-overlay")
         screen.prompt.focus()
 
     # Comparison
