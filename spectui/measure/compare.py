@@ -21,8 +21,8 @@ from spectui.measure.divergence import Divergence, TargetRows, divergence, targe
 from spectui.measure.prompts import PROMPTS
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
 from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.expectations import expected_tokens
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.value import expected_tokens
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics, ratio
 

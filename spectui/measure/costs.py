@@ -18,8 +18,8 @@ import numpy as np
 from spectui.engine.events import Message
 from spectui.measure.prompts import PAGE
 from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.expectations import expected_tokens
 from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, DraftCost, VerifyCost
-from spectui.speculation.policies.value import expected_tokens
 
 if TYPE_CHECKING:
     from spectui.engine.session import Session

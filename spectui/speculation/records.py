@@ -48,8 +48,8 @@ class Reason(NamedTuple):
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
     uncertain: something was drafted, and not sent: its first token was accepted with `chance` only.
     unlikely: the model was not asked, because `chance`, its expected acceptance, is below what is needed:
-    `value.needed_acceptance(passes, drafting, rate)`, where `passes` and `drafting` are the times of the target's pass and of
-    the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
+    `expectations.needed_acceptance(passes, drafting, rate)`, where `passes` and `drafting` are the times of the target's pass
+    and of the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
     p-min: the next token's confidence `chance` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
     """

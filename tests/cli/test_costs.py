@@ -19,8 +19,8 @@ from spectui.cli import root
 from spectui.measure import progress, quiet
 from spectui.measure.costs import SIZES, Measurement, Passes
 from spectui.measure.report import costs as report
+from spectui.speculation.expectations import expected_tokens
 from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, DraftCost, VerifyCost
-from spectui.speculation.policies.value import expected_tokens
 from tests.cli.programs import one_sentence, spectui
 from tests.measure.models import tiny_setup
 

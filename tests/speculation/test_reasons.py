@@ -8,9 +8,9 @@ import pytest
 
 from spectui.chat.figures.reasons import cause, worded
 from spectui.knobs import Knobs
+from spectui.speculation.expectations import break_even, break_even_at, expected_tokens, needed_acceptance
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens, needed_acceptance
 from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
 from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, toy_drafter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spectui.chat.figures.format import UNKNOWN
 from spectui.knobs import Knobs
-from spectui.speculation.policies.value import needed_acceptance
+from spectui.speculation.expectations import needed_acceptance
 from spectui.speculation.records import Reason
 
 

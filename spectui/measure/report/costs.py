@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from spectui.engine.events import Loaded
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
 from spectui.measure.report.plots import new_figure, save_plot
+from spectui.speculation.expectations import break_even, break_even_at, expected_tokens
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.value import break_even, break_even_at, expected_tokens
 from spectui.store.export import finite, model_table
 
 if TYPE_CHECKING:

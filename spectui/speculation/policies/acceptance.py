@@ -15,11 +15,19 @@ _DECAY = 0.99
 """Weight that an observation keeps when another of its kind is made: text changes from prose to code and back."""
 
 _BINS = 12
+"""Confidences above 1 - 2**-12 share a bin."""
+
+_LONG_MATCH = 0.96
+"""P(text goes on as it did) after a long match: in the recorded replies, what is copied changes once in 25 tokens."""
+
+_HALF_MATCH = 12.0
+"""Square of the match length at which that chance is half of the limit."""
 
 _AHEAD = "ahead"
 """The source of model tokens that are not drafted yet. Their confidence is the target's own, of late."""
 
 _AHEAD_PRIOR = 20.0
+"""Prior strength of the target's confidence as the expected acceptance, in observations."""
 
 _LATELY = 0.2
 """EWMA weight of an emitted token in the target's confidence."""
@@ -83,10 +91,9 @@ class Acceptance:
 def match_prior(match: int) -> float:
     """The chance that text goes on as it did after a match of this length, before anything is known of the text.
 
-    One word in common says little, a dozen nearly everything: .07, .24, .41, .55, .65, .72 ... .89 at 12. The limit is .96: in
-    the recorded replies, what is copied changes once in 25 tokens, however long the match. In a table, only names stay.
+    One word in common says little, a dozen nearly everything: .07, .24, .41, .55, .65, .72 ... .89 at 12.
     """
-    return 0.96 * match * match / (match * match + 12.0)
+    return _LONG_MATCH * match * match / (match * match + _HALF_MATCH)
 
 
 @lru_cache(4096)

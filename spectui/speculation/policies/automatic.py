@@ -20,6 +20,12 @@ _LOOK_AGAIN = 32
 _LOOK_LENGTH = 4
 """Tokens drafted in such a round."""
 
+_MOST_DRAFTING = 2.0
+"""A round's drafting counts as at most so many times what the cost model expects: an outlier is not the draft's cost."""
+
+_MOST_LOOK = 0.05
+"""A look for repetitions counts as at most this share of a plain pass, for the same reason."""
+
 
 class AutoPolicy:
     """Lives as long as the pair is loaded. What is drafted decides nothing about the text, so only time is at stake."""
@@ -117,8 +123,7 @@ class AutoPolicy:
         verify, context, emitted = self.costs.verify, round.position, len(round.tokens)
         plain_s = verify(1, context)
         models = paid_for(drafted)
-        # What the cost model says, because a hiccup is not the draft's doing.
-        most_s = 2 * self.costs.drafting(models) if models else 0.05 * plain_s
+        most_s = _MOST_DRAFTING * self.costs.drafting(models) if models else _MOST_LOOK * plain_s
         seconds = verify(round.pass_size, context) + min(round.draft_s, most_s)
         self._tokens += _RATE_WEIGHT * (emitted - self._tokens)
         self._passes += _RATE_WEIGHT * (seconds / plain_s - self._passes)

@@ -16,6 +16,12 @@ _DRIFT_WEIGHT = 0.1
 _SIZE_WEIGHT = 0.25
 """EWMA weight of a pass in the cost of its size."""
 
+_LEAST_ERROR, _MOST_ERROR = 0.77, 1.3
+"""A pass corrects the cost of its size and of context as if it took from 0.77 to 1.3 times what was expected."""
+
+_FIRST_SHARE = 0.5
+"""Exponent: what of the first error at an unmeasured size corrects that size. The rest may be an outlier."""
+
 _CONTEXT_WEIGHT = 0.05
 """Step of the least mean squares that fit the cost of context."""
 
@@ -33,11 +39,22 @@ its neighbours."""
 _FREE = 0.97
 """A larger pass replaces a smaller one if it costs less than this share of the smaller one; a smaller gain is noise."""
 
+_FIRST_RISE = 0.1
+"""While one size is known: what each row more is assumed to add, as a share of a row's cost. So drafts are tried."""
+
+_LEAST_RISE = 0.01
+"""Beyond the largest known size each row adds at least this share of a row's cost."""
+
 _DRAWN = 64
 """Up to so many rows the cost of every n is calculated in advance."""
 
 _DRAFT_WEIGHT = 0.05
 """EWMA weight of a drafted token in d. The first tokens weigh twice as much as in a plain mean."""
+
+_SETTLED = 8
+"""After so many drafted tokens, one token counts as at most _OUTLIER times the mean."""
+
+_OUTLIER = 4.0
 
 
 class VerifyCost:
@@ -103,12 +120,12 @@ class VerifyCost:
         if n not in self.table and self._passes > 2:
             # The first pass of this size: half of the error is taken for the size's own cost.
             base = expected / self.drift - (self.per_pass + self.per_row * n) * context
-            self.table[n] = _bounded(seconds / expected) ** 0.5 * base
+            self.table[n] = _bounded(seconds / expected) ** _FIRST_SHARE * base
             self._refresh()
             return
         self.drift *= 1 + weight * (_bounded(seconds / expected) - 1)
         expected = self(n, context)
-        error = (min(max(seconds / expected, 0.77), 1.3) - 1.0) * expected / self.drift
+        error = (min(max(seconds / expected, _LEAST_ERROR), _MOST_ERROR) - 1.0) * expected / self.drift
         share = context / (context + _ROW_CONTEXT)
         if n in self.table:
             self.table[n] += _SIZE_WEIGHT * (1 - share) * error
@@ -164,11 +181,11 @@ class VerifyCost:
         if at < len(sizes):
             high = sizes[at]
             return table[low] + (table[high] - table[low]) * (n - low) / (high - low)
-        # Beyond the largest size its slope goes on. From one size alone a tenth a row is assumed, so that drafts are tried.
-        rise = 0.1 * table[low] / low
+        # Beyond the largest size its slope goes on.
+        rise = _FIRST_RISE * table[low] / low
         if at > 1:
             rise = (table[low] - table[sizes[at - 2]]) / (low - sizes[at - 2])
-        return table[low] + max(rise, 0.01 * table[low] / low) * (n - low)
+        return table[low] + max(rise, _LEAST_RISE * table[low] / low) * (n - low)
 
 
 def _bounded(ratio: float) -> float:
@@ -201,8 +218,8 @@ class DraftCost:
         self._seen[which] += 1
         if not mean:
             return seconds
-        if seen >= 8:
-            seconds = min(seconds, 4 * mean)  # a hiccup says little about the next token
+        if seen >= _SETTLED:
+            seconds = min(seconds, _OUTLIER * mean)
         return mean + max(_DRAFT_WEIGHT, 2 / (3 + seen)) * (seconds - mean)
 
 
