@@ -186,7 +186,7 @@ async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
     """draft-max turned from 4 to 16 in the middle of the reply."""
     chat = pilot.app.screen
     assert isinstance(chat, ChatScreen)
-    chat.levers.turn("draft_max", 4)
+    chat.controls.turn("draft_max", 4)
     await asked(pilot, engine)
     await play(pilot, engine, script()[:SHORT])
     chat.query_one("#slider-draft-max", Slider).focus()

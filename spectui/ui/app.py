@@ -156,15 +156,15 @@ class SpectuiApp(TerminalApp):
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )
         if isinstance(screen, ChatScreen):
-            for name in screen.levers.profile_names():
+            for name in screen.controls.profile_names():
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
                 yield SystemCommand(
-                    f"Profile: {shown}", "Turn the knobs as saved", partial(screen.levers.use_profile, name)
+                    f"Profile: {shown}", "Turn the knobs as saved", partial(screen.controls.use_profile, name)
                 )
             for key, _, spec in specs(Knobs):
                 name = title(key).capitalize()
                 for choice in spec.choices:
-                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.levers.turn, key, choice))
+                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.controls.turn, key, choice))
                 if not spec.choices:
                     yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.pages.show_slider, key))
         for command in super().get_system_commands(screen):

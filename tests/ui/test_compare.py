@@ -122,7 +122,7 @@ async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_end
 ) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
-        app.screen.levers.turn("draft_max", 3)
+        app.screen.controls.turn("draft_max", 3)
         await ask(pilot, "next")
         assert engine.knobs.drafter == "off" and engine.knobs.draft_max == 16
         assert len(engine.generates) == 2
@@ -178,7 +178,7 @@ async def test_only_what_was_written_under_the_set_up_of_now_is_compared(
         await answer(pilot, engine)
         session = app.screen.session
         session.set_system(change.get("system", ""))
-        app.screen.levers.load(replace(session.setup, **change))
+        app.screen.controls.load(replace(session.setup, **change))
         engine.finish_loading()
         await wait_until(pilot, lambda: session.state == "ready")
         await pilot.press("f5")
@@ -219,7 +219,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
         await load(pilot, engine)
         await ask(pilot, "add")
         await answer(pilot, engine, StopReason.LIMIT)
-        app.screen.levers.load(replace(PAIR, device="none"))
+        app.screen.controls.load(replace(PAIR, device="none"))
         engine.finish_loading()
         await wait_until(pilot, lambda: app.screen.session.state == "ready")
         app.screen.action_continue()

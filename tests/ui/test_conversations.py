@@ -222,7 +222,7 @@ async def test_leaving_a_conversation_just_after_models_were_chosen_lets_them_lo
             await pilot.press("alt+c")
             await listed(pilot, 4)
         screen = chat(app)
-        screen.levers.use_models(Setup(model="/models/other.gguf"))
+        screen.controls.use_models(Setup(model="/models/other.gguf"))
         await pilot.press(*(["ctrl+n"] if leave == "new chat" else ["down", "enter"]))
         await wait_until(pilot, lambda: "go" not in said(app))
         await wait_until(pilot, lambda: not engine.events and not screen.session.replying)

@@ -192,7 +192,7 @@ async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, eng
         for key in ("alt+g", "f5", "ctrl+r", "alt+e", "alt+l"):
             assert await told(key) == ["Esc stops the reply first."]
         await answer(pilot, engine)
-        app.screen.levers.load(app.screen.session.setup)
+        app.screen.controls.load(app.screen.session.setup)
         engine.fail_loading("No memory.")
         await wait_until(pilot, lambda: not engine.events)
         assert await told("alt+g") == ["No model can answer yet: Alt+M chooses one."]

@@ -258,7 +258,7 @@ async def test_every_action_has_a_command_and_a_place_to_click(
             assert {each.binding.id for each in actions if not each.binding.system} <= set(listed)
 
 
-async def test_every_knob_has_a_lever_a_command_and_is_moved_by_the_mouse(window: Window, engine: FakeEngine) -> None:
+async def test_every_knob_has_a_control_a_command_and_is_moved_by_the_mouse(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         for key, _, _ in specs(Knobs):
             try:
@@ -271,20 +271,20 @@ async def moves_its_knob(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine
     await pilot.press("alt+6")
     commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
     before = getattr(engine.knobs, key)
-    levers = [each for each in app.screen.query("Slider, ChoiceRow") if getattr(each, "key", "") == key]
-    assert len(levers) == 1
-    (lever,) = levers
-    await wait_until(pilot, lambda: lever.is_on_screen and lever.size.width)
+    controls = [each for each in app.screen.query("Slider, ChoiceRow") if getattr(each, "key", "") == key]
+    assert len(controls) == 1
+    (control,) = controls
+    await wait_until(pilot, lambda: control.is_on_screen and control.size.width)
     # A switch turns on a click anywhere; the middle of a slider's track is no knob's default.
-    await pilot.click(lever, offset=(lever.size.width // 2 + 5, 0))
+    await pilot.click(control, offset=(control.size.width // 2 + 5, 0))
     await wait_until(pilot, lambda: getattr(engine.knobs, key) != before)
-    if isinstance(lever, ChoiceRow):
-        assert all(f"{title(key).capitalize()}: {choice}" in commands for choice in lever.choices)
+    if isinstance(control, ChoiceRow):
+        assert all(f"{title(key).capitalize()}: {choice}" in commands for choice in control.choices)
     else:
         await pilot.press("alt+1")
         commands[f"Knob: {title(key)}"]()
-        await wait_until(pilot, lambda: lever.has_focus and lever.is_on_screen)
+        await wait_until(pilot, lambda: control.has_focus and control.is_on_screen)
         now = getattr(engine.knobs, key)
-        assert isinstance(lever, Slider)
-        await pilot.press("home" if now != lever.low else "end")
+        assert isinstance(control, Slider)
+        await pilot.press("home" if now != control.low else "end")
         await wait_until(pilot, lambda: getattr(engine.knobs, key) != now)

@@ -125,7 +125,7 @@ async def test_what_needs_a_model_has_no_key_and_a_slider_stays(tmp_path: Path) 
         keys = set(screen.active_bindings)
         assert not keys & {"ctrl+r", "f5", "alt+m", "ctrl+n", "f7", "f8", "alt+e", "f12", "alt+g"}
         assert {"space", "plus", "f2", "f4", "ctrl+q"} <= keys
-        screen.levers.turn("draft_max", 9)
+        screen.controls.turn("draft_max", 9)
         await pilot.pause()
         assert player.knobs.draft_max != 9
         assert NO_MODEL in notified(app)

@@ -69,8 +69,8 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
     window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     async with window(profiles=ProfileFile(tmp_path / "config.toml"), size=(120, 40)) as (app, pilot):
-        app.screen.levers.turn("draft_max", 5)
-        app.screen.levers.turn("temperature", 0.1)
+        app.screen.controls.turn("draft_max", 5)
+        app.screen.controls.turn("temperature", 0.1)
         saved = engine.knobs
         await pilot.press("alt+6", "alt+s")
         await wait_until(pilot, lambda: app.screen.query(Input))
@@ -157,7 +157,7 @@ async def test_a_profile_that_is_renamed_in_the_file_while_it_is_in_use(
 
 async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:
     async with window(keymap={"reset": "f12"}, size=(120, 40)) as (app, pilot):
-        app.screen.levers.turn("top_k", 3)
+        app.screen.controls.turn("top_k", 3)
         await pilot.press("alt+6")
         app.screen.query_one("#slider-top-k").focus()  # whose own key for its default is another
         await wait_until(pilot, lambda: "reset all f12" in screen_text(app))

@@ -135,7 +135,7 @@ async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> N
             ]
 
         assert slanted() == ["def", "plain"], "beside a draft"
-        screen.levers.load(replace(PAIR, draft=None))
+        screen.controls.load(replace(PAIR, draft=None))
         await wait_until(pilot, lambda: slanted() == ["add", "(a", "accepted"])
 
 

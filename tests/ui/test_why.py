@@ -116,7 +116,7 @@ async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, eng
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot) == REFUSED)
-        app.screen.levers.load(replace(ALONE, model="/models/other.gguf"))  # type: ignore[attr-defined]
+        app.screen.controls.load(replace(ALONE, model="/models/other.gguf"))  # type: ignore[attr-defined]
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot).startswith("there is no draft model"))

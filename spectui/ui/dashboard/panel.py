@@ -101,7 +101,7 @@ class SidePanel(VerticalScroll, can_focus=False):
             if spec.low is not None and spec.high is not None and spec.step is not None
         }  # fmt: skip
         """By the names of their knobs."""
-        self._levers: tuple[ChoiceRow | Slider, ...] = (*switches, *self.sliders.values())
+        self._controls: tuple[ChoiceRow | Slider, ...] = (*switches, *self.sliders.values())
         self._bar = PageBar(tuple(PAGES), id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
@@ -215,14 +215,14 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Show the knobs' values, and dim knobs without effect."""
-        for lever in self._levers:
-            lever.value = getattr(knobs, lever.key)
+        for control in self._controls:
+            control.value = getattr(knobs, control.key)
         self._dim(knobs)
 
     def _dim(self, knobs: Knobs) -> None:
         idle = without_effect(knobs)
-        for lever in self._levers:
-            _mark(lever, lever.key in idle, "-idle")
+        for control in self._controls:
+            _mark(control, control.key in idle, "-idle")
 
 
 def _mark(part: Widget, add: bool, name: str) -> None:

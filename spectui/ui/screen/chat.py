@@ -1,4 +1,4 @@
-"""The one screen of the window: transcript and prompt on the left, figures and levers on the right."""
+"""The one screen of the window: transcript and prompt on the left, figures and controls on the right."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import spoken
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.bindings import BINDINGS, GROUPS, LAST_LINE
+from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
-from spectui.ui.screen.levers import Levers
 from spectui.ui.screen.messages import Messages
 from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.reading import Reading
@@ -77,7 +77,7 @@ def _by(part: str, method: str) -> Callable[..., Any]:
 class ChatScreen(DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
-    What most keys do is in one of its parts: `replies`, `messages` (earlier ones), `conversations`, `reading`, `levers` (knobs,
+    What most keys do is in one of its parts: `replies`, `messages` (earlier ones), `conversations`, `reading`, `controls` (knobs,
     profiles, models) and `pages` (the panel).
     """
 
@@ -90,16 +90,16 @@ class ChatScreen(DirectScreen):
     action_page = _by("pages", "turn")
     action_show_page = _by("pages", "show_by_key")
     action_devices = _by("pages", "show_devices")
-    action_switch = _by("levers", "switch")
-    action_next_profile = _by("levers", "next_profile")
-    action_save_profile = _by("levers", "save_profile")
-    action_reset_knobs = _by("levers", "reset")
-    action_models = _by("levers", "choose_models")
-    action_measure = _by("levers", "measure")
-    action_split_target = _by("levers", "split")
-    action_load = _by("levers", "load_again")
-    action_without_draft = _by("levers", "load_without_draft")
-    action_safe_way = _by("levers", "load_safely")
+    action_switch = _by("controls", "switch")
+    action_next_profile = _by("controls", "next_profile")
+    action_save_profile = _by("controls", "save_profile")
+    action_reset_knobs = _by("controls", "reset")
+    action_models = _by("controls", "choose_models")
+    action_measure = _by("controls", "measure")
+    action_split_target = _by("controls", "split")
+    action_load = _by("controls", "load_again")
+    action_without_draft = _by("controls", "load_without_draft")
+    action_safe_way = _by("controls", "load_safely")
     action_stop = _by("replies", "stop")
     action_again = _by("replies", "regenerate")
     action_continue = _by("replies", "continue_last")
@@ -140,7 +140,7 @@ class ChatScreen(DirectScreen):
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
-        self.levers = Levers(self)
+        self.controls = Controls(self)
         self.pages = PanelPages(self)
         self.messages = Messages(self)
         self.conversations = Conversations(self)
@@ -188,7 +188,7 @@ class ChatScreen(DirectScreen):
             self.transcript.add_notice(printable(notice))
         setup = self.session.setup
         if setup.model and not self.session.models.requested:  # a person may have chosen others meanwhile
-            self.levers.load(setup)
+            self.controls.load(setup)
         if not setup.model or demo.is_demo(setup):
             await offer_models(self)
 
@@ -391,8 +391,8 @@ class ChatScreen(DirectScreen):
     @on(Slider.Changed)
     @on(ChoiceRow.Changed)
     def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
-        self.levers.turn(event.control.key, event.value)
+        self.controls.turn(event.control.key, event.value)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:
-        self.levers.pick_device(event.role, event.device)
+        self.controls.pick_device(event.role, event.device)

@@ -51,7 +51,7 @@ class PanelPages:
         """See this page of the panel."""
         panel, prompt = self._screen.panel, self._screen.prompt
         if page == "knobs":
-            panel.profile.show_choices([NO_PROFILE, *self._screen.levers.profile_names()], panel.profile.value)
+            panel.profile.show_choices([NO_PROFILE, *self._screen.controls.profile_names()], panel.profile.value)
         self.open()
         panel.show_page(page)
         if not prompt.has_focus or self._screen.has_class("-overlay"):

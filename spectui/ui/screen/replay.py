@@ -19,7 +19,7 @@ from spectui.measure.traces.player import TracePlayer
 from spectui.text import one_line
 from spectui.ui.screen.bindings import GROUPS
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.levers import Levers
+from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.replies import Replies
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
@@ -50,7 +50,7 @@ class ReplayScreen(ChatScreen):
         super().__init__(session, **parts)
         self.player = player
         self._file = file
-        self.levers = _FixedLevers(self)
+        self.controls = _FixedControls(self)
         self.replies = _RecordedReplies(self)
         self._played_until = monotonic()
         self._shown_knobs: Knobs | None = None
@@ -157,7 +157,7 @@ class ReplayScreen(ChatScreen):
         self.say(NO_MODEL)
 
 
-class _FixedLevers(Levers):
+class _FixedControls(Controls):
     """Knobs and models stay as they were recorded."""
 
     def turn(self, key: str, value: float | str) -> None:

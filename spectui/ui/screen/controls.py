@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
 
 
-class Levers:
+class Controls:
     """Hands what is turned on the panel to the session."""
 
     def __init__(self, screen: ChatScreen) -> None:
