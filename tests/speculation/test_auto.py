@@ -234,13 +234,13 @@ def one_token(drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, r
 
 
 @pytest.mark.parametrize(("took", "lost"), [(0.03, 0.03), (5.0, 0.05)])
-def test_looking_for_repetitions_is_counted_but_a_hiccup_meanwhile_is_not(took: float, lost: float):
+def test_looking_for_repetitions_is_counted_but_an_outlier_meanwhile_is_not(took: float, lost: float):
     auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 2: 2.4}, 1.0)))
     drafted = [Candidate(1, 0.3, "suffix", match=3)]
     assert counted(auto, one_token(drafted, took), drafted) == pytest.approx(lost)
 
 
-def test_a_hiccup_while_drafting_counts_at_most_as_the_draft_once_more():
+def test_an_outlier_while_drafting_counts_at_most_as_the_draft_once_more():
     auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 2: 1.5}, 1.0), DraftCost(0.2, 0.2)))
     drafted = [Candidate(1, 0.3, "model", seconds=50.0)]
     assert counted(auto, one_token(drafted, 50.0, 90.0, rows=2), drafted) == pytest.approx(0.4 + 0.5)

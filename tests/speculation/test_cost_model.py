@@ -1,4 +1,4 @@
-"""What passes cost: a first bad sample, a hiccup, kernels in steps, and the cost of context."""
+"""What passes cost: a first bad sample, an outlier, kernels in steps, and the cost of context."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_an_unmeasured_machine_showed_in_its_first_pass_is_not_counted_twic
     assert cost(1, 0) == pytest.approx(1.0)
 
 
-def hiccup(cost: VerifyCost, n: int) -> float:
+def outlier(cost: VerifyCost, n: int) -> float:
     """T(n) in the table after one pass that took twice as long, and 200 passes of other sizes."""
     for size in (1, 2, 1):
         cost.observe(size, 0, cost(size, 0))
@@ -147,11 +147,11 @@ def hiccup(cost: VerifyCost, n: int) -> float:
     return cost.table[n] / before
 
 
-def test_a_hiccup_at_an_unmeasured_size_fades_within_200_rounds():
+def test_an_outlier_at_an_unmeasured_size_fades_within_200_rounds():
     """That size looks dear, so that no policy would try it again."""
     cost = VerifyCost(STEPS, 1.0)
     assert 10 not in cost.table
-    assert hiccup(cost, 10) == pytest.approx(1.0, abs=0.06)
+    assert outlier(cost, 10) == pytest.approx(1.0, abs=0.06)
 
 
 def test_what_was_measured_at_load_does_not_fade():
@@ -255,7 +255,7 @@ def test_auto_counts_on_the_cheaper_pass():
     assert value.passes == pytest.approx([1.0, 1.31, 1.31, 1.31, 1.84])
 
 
-def test_a_hiccup_in_the_plain_passes_at_load_is_not_believed():
+def test_an_outlier_in_the_plain_passes_at_load_is_not_believed():
     """Else every round would draft, and no plain pass would ever correct it."""
     cost = VerifyCost({1: 1.0, 2: 0.15, 4: 0.2}, 1.0)
     assert cost(1, 0) == pytest.approx(0.15)

@@ -147,7 +147,7 @@ def _asked(each: Round, next_s: float) -> int:
 
 
 def _fit(columns: Sequence[NDArray[np.float64]], seconds: NDArray[np.float64]) -> list[float]:
-    """Coefficients, none below 0, whose sum over the columns has the smallest relative errors; hiccups count little."""
+    """Coefficients, none below 0, whose sum over the columns has the smallest relative errors; outliers count little."""
     found = [0.0] * len(columns)
     positive = seconds > 0
     if not positive.any():
@@ -174,7 +174,7 @@ def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
 
 
 def _typical(seconds: Sequence[float]) -> float:
-    """The mean, without what hiccups add; 0 of none."""
+    """The mean, without what outliers add; 0 of none."""
     if not seconds:
         return 0.0
     most = _HICCUP * median(seconds)
