@@ -44,7 +44,7 @@ class Reason(NamedTuple):
     profile: the same by the profile policy, `gain` in tokens per second.
     measuring: what a plain pass costs is not known yet. no room: the context, the reply's limit or draft-max leaves none.
     strict: not even a pass over two rows is bit-equal to plain decoding's. drafter off: the knob says so.
-    budget: the loss budget does not bear another draft that fails.
+    budget: the loss budget does not allow another draft to fail.
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
     uncertain: something was drafted, and not sent: its first token was accepted with `chance` only.
     unlikely: the model was not asked, because `chance`, its expected acceptance, is below what is needed:

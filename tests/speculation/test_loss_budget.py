@@ -68,7 +68,7 @@ def test_drafting_goes_on_in_later_replies(name):
 
 
 def lose(budget: LossBudget, gain: float, plain_s: float) -> float:
-    """A round that gains so much, or loses no more than the budget bears, as the policy sees to it."""
+    """A round that gains so much, or loses no more than the budget allows, as the policy sees to it."""
     gain = max(gain, -max(0.0, budget.left(plain_s)))
     budget.add(plain_s, -gain)
     return -gain

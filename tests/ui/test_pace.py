@@ -1,4 +1,4 @@
-"""How often the window is drawn while a reply comes: as seldom as a person can bear, since each frame is taken from it."""
+"""How often the window is drawn while a reply comes: as seldom as a person accepts, since each frame is taken from it."""
 
 from __future__ import annotations
 

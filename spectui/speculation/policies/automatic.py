@@ -73,7 +73,7 @@ class AutoPolicy:
         if upcoming != "model":
             return True  # its tokens cost nothing before they are sent
         value = self._value.follow(drafted)
-        if not self._bears(len(drafted) + 1, value.paid + 1):
+        if not self._allows(len(drafted) + 1, value.paid + 1):
             self._over_budget = not drafted
             return False
         if not self.costs.draft.next:
@@ -89,7 +89,7 @@ class AutoPolicy:
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
         most, models = len(drafted), paid_for(drafted)
-        while most and not self._bears(most, models):
+        while most and not self._allows(most, models):
             most -= 1
         value = self._value.follow(drafted)
         stop = value.stop(most, self._least)
@@ -97,8 +97,8 @@ class AutoPolicy:
         self._reason = self._why(drafted, most, stop.length, stop.tokens)
         return stop.length
 
-    def _bears(self, length: int, models: int) -> bool:
-        """Does the budget bear a draft of this length that fails whole?"""
+    def _allows(self, length: int, models: int) -> bool:
+        """Does the budget allow a draft of this length to fail completely?"""
         return self._value.passes[length] - 1.0 + self._value.drafting[models] <= self._left
 
     def _why(self, drafted: Sequence[Candidate], most: int, kept: int, tokens: float) -> Reason:
