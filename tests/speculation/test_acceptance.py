@@ -155,7 +155,7 @@ def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
 
 def test_long_matches_are_trusted_as_much_as_the_recorded_replies_follow_them():
     """Text that is copied changes now and then, however long the match: the names of a table stay, its values do not."""
-    followed, trusted = [], []
+    followed, expected = [], []
     for pair in ("q8", "smollm2"):
         for recording in recorded(RECORDED / pair).values():
             drafter, position = SuffixDrafter(), recording.prompt
@@ -167,10 +167,10 @@ def test_long_matches_are_trusted_as_much_as_the_recorded_replies_follow_them():
                     position += 1
                     if 15 <= candidate.match < 40:
                         followed.append(agrees)
-                        trusted.append(match_prior(candidate.match))
+                        expected.append(match_prior(candidate.match))
                     if not agrees:
                         break
                 else:
                     position += 1
     assert len(followed) > 200
-    assert np.mean(trusted) == pytest.approx(np.mean(followed), abs=0.02)
+    assert np.mean(expected) == pytest.approx(np.mean(followed), abs=0.02)

@@ -190,7 +190,7 @@ def test_the_model_is_asked_where_the_target_is_confident_and_not_where_it_is_no
         assert bool(drafted_by(auto)) == asked
 
 
-def test_no_draft_is_longer_than_the_budget_bears():
+def test_no_draft_is_longer_than_the_budget_allows():
     """A pass over n + 1 tokens costs n / 2 plain ones more, and what fails whole gives one token."""
     auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 17: 9.0}, 1.0)))
     repeated = [Candidate(1, 0.99, "suffix", match=40)] * 16

@@ -98,7 +98,7 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
     assert "--strict allows no pass over two tokens" in cause(Reason("strict"), knobs)
 
 
-def test_budget_is_where_the_budget_bears_no_draft_of_one_token():
+def test_budget_is_where_the_budget_allows_no_draft_of_one_token():
     found = strategy(0.001, {1: 0.01, 17: 0.07}, noise=3.0)
     found.auto.begin_reply = lambda: None  # type: ignore[method-assign]
     for lost, spent in ((100.0, True), (0.0, False)):

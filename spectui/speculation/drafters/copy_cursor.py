@@ -1,6 +1,6 @@
 """Where in the conversation the reply is being copied from, over small edits.
 
-An edited file is its original but for a few tokens. Just behind an edit the longest match is a token or two, which stand in
+An edited file is its original but for a few tokens. Just behind an edit the longest match is one or two tokens, which occur at
 many positions; the position where the copying was before the edit is the likelier one.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 _WINDOW = 24
 """Tokens that an edit may leave out of the original."""
 
-_DOUBT = 3
-"""An edit leaves a third of the trust that the copying had earned."""
+_EDIT_DIVISOR = 3
+"""After an edit the match length counts a third."""
 
 
 class CopyCursor:
-    """A position in the text that moves on with every token, and how far it can be trusted."""
+    """A position in the text that advances with every token, and the match length that it counts as."""
 
     def __init__(self) -> None:
         self.run = 0
@@ -27,7 +27,7 @@ class CopyCursor:
 
     @property
     def match(self) -> int:
-        """The length of a match that can be trusted as much: 1 at most within an edit, unless the last was a replacement."""
+        """The length of the match that this position counts as: 1 at most within an edit, unless the last was a replacement."""
         return self.run if self._replaces or not self._missed else min(self.run, 1)
 
     @property
@@ -50,7 +50,7 @@ class CopyCursor:
         if found:
             self.start(self.position + 1, self.run + 1)
             return
-        self.run //= _DOUBT
+        self.run //= _EDIT_DIVISOR
         # Found further on: something was left out, or, behind tokens that were not found, put in.
         for position in range(self._position, min(self._position + _WINDOW, new)):
             if text[position] == text[new]:

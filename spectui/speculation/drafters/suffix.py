@@ -133,7 +133,7 @@ class Match:
         self.state, self.length = self.automaton.advance(self.state, self.length, token)
 
     def candidates(self) -> Iterator[Candidate]:
-        """What followed. Before anything is known of this text, a longer match is trusted more."""
+        """The tokens that followed. Before anything is known of this text, a longer match has a higher expected acceptance."""
         for token, share, length in self.automaton.continuation(self.state, self.length):
             yield Candidate(token, share * match_prior(length), "suffix", match=length)
 

@@ -77,8 +77,8 @@ def _by(part: str, method: str) -> Callable[..., Any]:
 class ChatScreen(DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
-    What most keys do is in one of its parts: `replies`, `messages` (earlier ones), `conversations`, `reading`, `controls` (knobs,
-    profiles, models) and `pages` (the panel).
+    One of its parts does what most keys ask for: `replies`, `messages` (earlier ones), `conversations`, `reading`, `controls`
+    (knobs, profiles, models) and `pages` (the panel).
     """
 
     AUTO_FOCUS = "#prompt"
