@@ -62,7 +62,7 @@ def stalled() -> Iterator[Terminal]:
 
 def test_a_signal_ends_it_and_the_terminal_is_restored_when_it_goes_on() -> None:
     with stalled() as terminal:
-        (guard,) = psutil.Process(terminal.child.pid).children()
+        (watchdog,) = psutil.Process(terminal.child.pid).children()
         os.kill(terminal.child.pid, signal.SIGTERM)
         until(lambda: not terminal.child.isalive())
         assert terminal.child.exitstatus == 128 + signal.SIGTERM
@@ -70,7 +70,7 @@ def test_a_signal_ends_it_and_the_terminal_is_restored_when_it_goes_on() -> None
         assert left_behind() == []
         while terminal.read(0.5):
             pass
-        guard.wait(120)
+        watchdog.wait(120)
         while terminal.read(0.1):
             pass
         restored(terminal)

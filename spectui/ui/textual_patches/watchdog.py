@@ -40,9 +40,9 @@ def terminal_restored(words: str) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    command = ["sh", "-c", _SCRIPT, "spectui-guard", _AS_BEFORE, f"{words}\n"]
+    command = ["sh", "-c", _SCRIPT, "spectui-watchdog", _AS_BEFORE, f"{words}\n"]
     try:
-        guard = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        watchdog = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError:  # it is needed only after a crash
         yield
         return
@@ -52,7 +52,7 @@ def terminal_restored(words: str) -> Iterator[None]:
     finally:
         given_up = drawn_on and not _on_terminal()
         with suppress(OSError, subprocess.TimeoutExpired):
-            guard.communicate(b"unheard\n" if given_up else b"restored\n", PATIENCE_S)
+            watchdog.communicate(b"unheard\n" if given_up else b"restored\n", PATIENCE_S)
 
 
 def _on_terminal() -> bool:
