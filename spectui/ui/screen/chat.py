@@ -173,7 +173,7 @@ class ChatScreen(DirectScreen):
         if self.session.setup.model:
             self.query_one(LoadingLine).begin()
         self.show_figures()
-        self._pace = RefreshRate(self.set_interval, self._tick)
+        self._refresh_rate = RefreshRate(self.set_interval, self._tick)
         self.call_after_refresh(lambda: self.run_worker(self._begin()))
 
     async def _begin(self) -> None:
@@ -215,7 +215,7 @@ class ChatScreen(DirectScreen):
                     self._show_what_moved()
             # Widgets that show figures announce their changes by messages, which have to come first.
             (self.check_idle if due else self.refresh_now)()
-        self._pace.keep(awaited=self.session.state == "reading")
+        self._refresh_rate.keep(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
         notices = self.session.journal.notices
@@ -227,7 +227,7 @@ class ChatScreen(DirectScreen):
         for shown in self.session.drain():
             event = shown.event if isinstance(shown, OfComparison) else shown
             if isinstance(event, RoundDone):
-                self._pace.add(len(event.round.tokens))
+                self._refresh_rate.add(len(event.round.tokens))
             if isinstance(shown, RoundDone):
                 arrived.append(shown)
                 continue
@@ -307,7 +307,7 @@ class ChatScreen(DirectScreen):
         """Say above the prompt what waits and what is edited, and which keys can do something."""
         session = self.session
         if session.state == "reading":
-            self._pace.hurry()
+            self._refresh_rate.hurry()
         self.prompt.cursor_blink = not session.replying  # a blink is a frame, taken from the cores that decode
         waiting, way = len(session.waiting), ""
         if waiting:
