@@ -21,7 +21,7 @@ SNAKE = "write snake game in python"
 def setup() -> Setup:
     """The demo pair: Q4_1 weights are bit-equal at every batch, its Q2_K draft disagrees often.
 
-    One thread, because two that wait for each other crawl when anything else runs on the machine. Slices of 32, because
+    One thread, because two that wait for each other crawl when anything else runs on the machine. Chunks of 32, because
     ggml's attention takes another way from 64 rows on, with other roundings.
     """
     with pytest.MonkeyPatch.context() as patch:  # the first test that asks may have directories of its own
