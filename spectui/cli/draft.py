@@ -68,7 +68,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
     if not no_compare:
         from spectui.cli.measure.compare import command as compare
 
-        # The copy is measured as it is, not as a lighter copy of itself.
+        # The copy is measured as it is, not as a draft copy of itself.
         arguments = [str(file), "-m", str(source), "--prompts", "python,story", "--tokens", "32",
                      "--requantise-draft", "off"]  # fmt: skip
         with compare.make_context("compare", arguments, parent=ctx) as inner:
@@ -76,7 +76,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
 
 
 def _check(source: Path, file: Path, kind: str, replace: bool) -> None:
-    """Raise SpectuiError if the copy cannot be written, or would not be lighter."""
+    """Raise SpectuiError if the copy cannot be written, or would have as many bits per weight."""
     from spectui.chat.figures.format import size
     from spectui.gguf_files.header import is_part, read_header
 

@@ -9,7 +9,7 @@ from spectui.cli.options import Command
 
 @click.command("forget", cls=Command)
 def command() -> None:
-    """Delete what is stored for drafting: the past replies of --remember, and the lighter copies of drafts.
+    """Delete what is stored for drafting: the past replies of --remember, and the draft copies.
 
     Conversations stay: spectui history deletes them.
     """
