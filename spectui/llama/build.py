@@ -37,7 +37,7 @@ def directory() -> Path | None:
 @cache
 def gpu_backends() -> tuple[str, ...]:
     """The backends for GPUs in this build, such as "cuda"."""
-    place = directory()
-    names = [path.name for path in place.iterdir()] if place is not None and place.is_dir() else []
+    libraries = directory()
+    names = [path.name for path in libraries.iterdir()] if libraries is not None and libraries.is_dir() else []
     found = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
     return tuple(name for name in _GPUS if name in found)

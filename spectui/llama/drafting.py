@@ -39,7 +39,7 @@ def has_own_devices(target: Sequence[Device], draft: Sequence[Device]) -> bool:
     An RPC server answers one question after the other, so two of its devices count as one. Their description is its address.
     """
 
-    def places(devices: Sequence[Device]) -> set[str]:
+    def processors(devices: Sequence[Device]) -> set[str]:
         return {device.description if device.name.startswith("RPC") else device.name for device in devices}
 
-    return bool(draft) and not places(draft) & places(target)
+    return bool(draft) and not processors(draft) & processors(target)

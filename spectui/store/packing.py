@@ -27,7 +27,7 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of an unpacked chunk: far more than a second's rounds take. A malicious chunk cannot take more memory."""
 
 _PARTS = ("knobs", "drafted", "tokens", "likeliest", "reason")  # of a round; they have rows of their own
-_FOLLOWING = ("round", "position")  # of a token: they follow from its round and its place there
+_FOLLOWING = ("round", "position")  # of a token: they follow from its round and its index there
 _MOST_TIMES = int(spec_of(Knobs, "draft_max").high or 0) + 1  # of a reason: one for each draft length
 _TIMES = ("passes", "drafting")  # of a reason; tuples
 _LARGEST = 2**62  # of a number, so that none is infinite, or too large for what is calculated with it

@@ -209,7 +209,7 @@ class Decoder:
             for n, each in enumerate(row["tokens"])
         )
         if fields["position"] != len(self._text) or not tokens or fields["pass_size"] < 1:
-            raise ValueError("a round in another place")
+            raise ValueError("a round at another position")
         reason, likeliest = row.get("reason"), row.get("likeliest")
         done = Round(
             **fields, knobs=self._knobs, drafted=drafted, tokens=tokens,
@@ -309,9 +309,9 @@ def _likeliest_rows(likeliest: Likeliest) -> list[list[list[Any]]]:
     return [flat[start : start + each] for start in range(0, len(flat), each)]
 
 
-def _likeliest(rows: Sequence[Sequence[Sequence[Any]]], places: int) -> Likeliest:
+def _likeliest(rows: Sequence[Sequence[Sequence[Any]]], positions: int) -> Likeliest:
     each = len(rows[0])
-    if len(rows) != places or not each or any(len(row) != each for row in rows):
+    if len(rows) != positions or not each or any(len(row) != each for row in rows):
         raise ValueError("the likeliest tokens")
     flat = [triple for row in rows for triple in row]
     ids, p = array("i", (_number(i) for i, _, _ in flat)), array("f", (_share(p) for _, _, p in flat))

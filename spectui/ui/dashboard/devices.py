@@ -120,9 +120,9 @@ it alone.
             return
         self._row = row
         name, _ = self._widths()
-        for place, behind in enumerate(MARKS):
+        for role, behind in enumerate(MARKS):
             if abs(event.x - name - behind) <= 2:
-                self._role = place
+                self._role = role
                 self.action_pick()
         self.refresh()
 
@@ -164,12 +164,12 @@ it alone.
             gauge(share, bar_width), f"{memory:>{MEMORY}}", f"{percent(busy):>{USE}}",
         ).truncate(self.size.width)  # fmt: skip
 
-    def _mark(self, row: int, place: int) -> Content:
-        device, role = self._devices[row], ROLES[place]
+    def _mark(self, row: int, index: int) -> Content:
+        device, role = self._devices[row], ROLES[index]
         if not selectable(device) or (role == "device_draft" and self._setup.draft is None):
             return Content.styled("·", MUTED)
         on = device.name in chosen(self._setup, role, self._devices, self._models.get(role))
-        here = self.has_focus and (row, place) == (self._row, self._role)
+        here = self.has_focus and (row, index) == (self._row, self._role)
         return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else MUTED)
 
     def _memory(self, device: Device) -> tuple[int | None, int | None, float | None]:

@@ -337,7 +337,7 @@ class ChatScreen(DirectScreen):
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """Keys as the last line shows them: what matters most is left where the window is narrow."""
         bindings = super().active_bindings
-        rank = {identity: place for place, identity in enumerate(LAST_LINE)}
+        rank = {identity: index for index, identity in enumerate(LAST_LINE)}
         return dict(sorted(bindings.items(), key=lambda item: rank.get(item[1].binding.id or "", 99)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
