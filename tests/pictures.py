@@ -70,7 +70,7 @@ ROUNDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("suffix", 3, ()),
     ("suffix", 3, ()),
 )
-"""Who drafts, how many of the reply's tokens are accepted, and what was drafted behind them in vain."""
+"""Who drafts, how many of the tokens are accepted, and the rejected draft behind them."""
 
 SHORT, MIDDLE = 7, 13
 """So many rounds draft 4 tokens at most; after so many the reply is seen while it is written."""
