@@ -246,7 +246,7 @@ def test_where_a_token_came_from():
     told = Chat("hello", "/token 5", "/token -2", "/token 1", "/token 9").out.splitlines()
     assert told[1].startswith('Token 5 of 5 is ".": correction in place of " x" by model; target 0.950, draft unknown.')
     assert told[2].startswith("The target's likeliest: ")
-    assert told[3] == "Round 1 took 200 ms: draft 33, verify 161, choose 2; 1 of 2 drafted tokens accepted."
+    assert told[3] == "Round 1 took 200 ms: draft 33, verify 161, sampling 2; 1 of 2 drafted tokens accepted."
     assert told[4].startswith('Token 4 of 5 is "HELLO": accepted, drafted by model; target 0.950, draft 0.900.')
     assert told[7].startswith('Token 1 of 5 is "You": accepted')
     for none in ("9", "-6", "0", "x"):

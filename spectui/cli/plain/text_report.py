@@ -72,8 +72,8 @@ def token_lines(token: Token, round: Round, name: str) -> Iterator[str]:
     if round.likeliest is not None:
         best = (f"{_quoted(text)} {_chance(p)}" for _, text, p in round.likeliest.at(index))
         yield f"The target's likeliest: {', '.join(best)}."
-    draft, verify, choose = (milliseconds(each) for each in (round.draft_s, round.verify_s, round.choose_s))
-    yield (f"Round {round.index} took {milliseconds(round.seconds)} ms: draft {draft}, verify {verify}, choose {choose};"
+    draft, verify, sampling = (milliseconds(each) for each in (round.draft_s, round.verify_s, round.choose_s))
+    yield (f"Round {round.index} took {milliseconds(round.seconds)} ms: draft {draft}, verify {verify}, sampling {sampling};"
            f" {round.count('accepted')} of {len(round.drafted)} drafted tokens accepted.")  # fmt: skip
 
 
