@@ -125,12 +125,12 @@ class Pair:
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             long = placement.target_flash(setup, long=True)
-            told = [
+            remarks = [
                 _rounds_alike(found, strict, "except behind a long text" if short != long else "in an empty context")
             ]
             if short != long:
-                told.append(_attends_dearly(found))
-            self.remarks["target"] = "; ".join(filter(None, told))
+                remarks.append(_attends_dearly(found))
+            self.remarks["target"] = "; ".join(filter(None, remarks))
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
         one_device = models.slow_down_together(setup)

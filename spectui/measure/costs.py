@@ -154,12 +154,12 @@ def measure(
             share = _SHARES[role] / sum(_SHARES[later] for later, _ in plan[at:])
             what = f"the {role} behind {length} tokens" if length else f"the {role}, empty context"
 
-            def told(done: float, at: int = at, what: str = what) -> None:
+            def report(done: float, at: int = at, what: str = what) -> None:
                 progress((at + done) / len(plan), what)
 
-            told(0.0)
+            report(0.0)
             own = [token % context.n_vocab for token in tokens]
-            complete = _measure(context, own, cell, repetitions, perf_counter() + left * share, told)
+            complete = _measure(context, own, cell, repetitions, perf_counter() + left * share, report)
             found.stopped |= not complete
     except Interrupted:
         found.stopped = True
@@ -182,7 +182,12 @@ def _prepared(session: Session, length: int) -> tuple[Context, list[int]]:
 
 
 def _measure(
-    context: Context, tokens: Sequence[int], cell: Passes, repetitions: int, until: float, told: Callable[[float], None]
+    context: Context,
+    tokens: Sequence[int],
+    cell: Passes,
+    repetitions: int,
+    until: float,
+    report: Callable[[float], None],
 ) -> bool:
     """Fill the cell; False if the time did not suffice. The sizes are in another order each time, so that a slow moment meets
     other ones. Raises Interrupted."""
@@ -203,7 +208,7 @@ def _measure(
                 context.evaluate(tokens[cell.context : cell.context + n], n if cell.model == "target" else 1)
                 took = perf_counter() - begun
             cell.seconds.setdefault(n, []).append(took)
-            told((repetition + (number + 1) / len(order)) / repetitions)
+            report((repetition + (number + 1) / len(order)) / repetitions)
     return True
 
 

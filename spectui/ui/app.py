@@ -147,11 +147,11 @@ class SpectuiApp(TerminalApp):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """All actions with a tooltip (those that move a cursor have none), and Textual's commands."""
-        told = {"palette"}  # a binding with two keys is there twice
+        seen = {"palette"}  # a binding with two keys is there twice
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.id and binding.tooltip and active.enabled and binding.id not in told:
-                told.add(binding.id)
+            if binding.id and binding.tooltip and active.enabled and binding.id not in seen:
+                seen.add(binding.id)
                 yield SystemCommand(
                     binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
                 )

@@ -58,7 +58,7 @@ class ThemeFiles:
         self._read: dict[_File, _Stamp] = {}
         self._good: dict[_File, Theme] = {}
         self._given: dict[str, Theme] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def news(self) -> tuple[list[Theme], list[str]]:
         """The themes that are new or changed since the last call, and a sentence for each file with a new error."""
@@ -88,8 +88,8 @@ class ThemeFiles:
                 continue
             except OSError as error:
                 sentence = f"Themes in {_shown(str(directory))} are left out: {error.strerror}."
-                errors += [sentence] if sentence not in self._told else []
-                self._told.add(sentence)
+                errors += [sentence] if sentence not in self._reported else []
+                self._reported.add(sentence)
                 continue
             for path in paths:
                 try:

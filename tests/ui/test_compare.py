@@ -15,7 +15,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dashboard.compare_page import told
+from spectui.ui.dashboard.compare_page import comparison_lines
 from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
@@ -93,7 +93,7 @@ def test_a_near_tie_is_told_with_both_probabilities() -> None:
     comparison = Comparison([engine.emit_round(plain=" a")])
     engine.emit_round(plain=" b")
     assert comparison.take(engine.events.pop())
-    words = " ".join(" ".join("".join(text for text, _ in line) for line in told(comparison, 46)).split())
+    words = " ".join(" ".join("".join(text for text, _ in line) for line in comparison_lines(comparison, 46)).split())
     assert words.endswith(
         "why a near-tie, .950 and .950: this machine's kernels round differently in passes of one and of several rows; "
         "--strict avoids it"
@@ -110,7 +110,7 @@ def test_a_difference_is_told_to_its_end() -> None:
     for text in [" recommendations"] * 1500 + [" responsibility" * 9]:
         engine.emit_round(plain=text)
         assert comparison.take(engine.events.pop())
-    lines = told(comparison, 46)
+    lines = comparison_lines(comparison, 46)
     assert len(lines) <= 10, "as many as the page has"
     assert all(cells(line) <= 46 for line in lines)
     words = " ".join(" ".join("".join(text for text, _ in line) for line in lines).split())

@@ -127,9 +127,9 @@ def command(
         worker.close()
         line.end()
     costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
-    told = list(sentences(found, costs))
+    advice = list(sentences(found, costs))
     if live:
-        line.show(lambda: tune_view(trials, found, told))
+        line.show(lambda: tune_view(trials, found, advice))
         line.end()
     elif as_json:
         report = {
@@ -141,11 +141,11 @@ def command(
             "tried": found.tried,
             "replies": found.replies,
             "seconds": found.seconds,
-            "sentences": told,
+            "sentences": advice,
         }
         click.echo(json.dumps(report, ensure_ascii=False, allow_nan=False))
     else:
-        for sentence in told:
+        for sentence in advice:
             click.echo(sentence)
     if save is not None:
         tuned = replace(found.best, temperature=settings.knobs.temperature).on(settings.knobs)

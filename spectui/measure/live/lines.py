@@ -24,12 +24,12 @@ class LiveProgress(ProgressLine):
         super().__init__(most)
         self._out = out
         self._lock = threading.Lock()  # the engine's thread and the main thread write
-        self._told_s = self._shown_s = -PERIOD_S
+        self._written_s = self._shown_s = -PERIOD_S
         self._waiting: Callable[[], View] | None = None
 
     def __call__(self, done: float, what: str) -> None:
-        if (now := perf_counter()) - self._told_s >= PERIOD_S:
-            self._told_s = now
+        if (now := perf_counter()) - self._written_s >= PERIOD_S:
+            self._written_s = now
             self._write(Progress(done, what, self.left_s(done)))
 
     def show(self, view: Callable[[], View]) -> None:

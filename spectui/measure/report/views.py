@@ -142,7 +142,7 @@ def _best(found: Tuned) -> Setting:
     if found.ratio(found.best, PLAIN).value <= 1 and found.ratio(AUTO, PLAIN).value <= 1:
         return PLAIN
     auto = found.ratio(AUTO, found.best)
-    return AUTO if auto.told and auto.value > 1 else found.best
+    return AUTO if auto.significant and auto.value > 1 else found.best
 
 
 def _tune_chart(means: dict[Setting, float]) -> Chart:

@@ -186,7 +186,7 @@ class _Group:
         if self._strict:
             simulator.strategy.longest = max(each.pass_size for reply in self.replies for each in reply.rounds) - 1
         rounds: list[Round] = []
-        asked = told = 0
+        asked = known = 0
         opening = ""
         for reply, recording, each in zip(self.replies, recordings, drawn, strict=True):
             prompts = [message.content for message in reply.asked.messages if message.role == "user"]
@@ -200,8 +200,8 @@ class _Group:
                 for done in decoded:
                     models = [index for index, draft in enumerate(done.drafted) if draft.source == "model"]
                     asked += len(models)
-                    told += sum(index < each.recorded[done.position - recording.prompt] for index in models)
-        return rounds, asked, told
+                    known += sum(index < each.recorded[done.position - recording.prompt] for index in models)
+        return rounds, asked, known
 
 
 class _Turns:
@@ -230,15 +230,15 @@ def _estimate(groups: Sequence[_Group], settings: Mapping[str, Any]) -> Estimate
             (
                 Statistics.of(each for rounds, _, _ in decoded for each in rounds),
                 sum(asked for _, asked, _ in decoded),
-                sum(told for _, _, told in decoded),
+                sum(known for _, _, known in decoded),
                 _unseen(groups, [rounds for rounds, _, _ in decoded]),
             )
         )
     seconds = [statistics.decode_s for statistics, *_ in runs]
-    statistics, asked, told, unseen = min(runs, key=lambda run: abs(run[0].decode_s - median(seconds)))
+    statistics, asked, known, unseen = min(runs, key=lambda run: abs(run[0].decode_s - median(seconds)))
     return Estimate(
         dict(settings), statistics.emitted, statistics.decode_s, min(seconds), max(seconds), statistics.acceptance,
-        statistics.tokens_per_pass, ratio(told, asked), unseen,
+        statistics.tokens_per_pass, ratio(known, asked), unseen,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class TraceWriter:
         self._events: deque[Event] = deque()
         self._wake, self._ended = threading.Event(), threading.Event()
         self._failure = ""
-        self._told = False
+        self._reported = False
         try:
             self._descriptor = _open(file)
         except OSError as error:
@@ -57,7 +57,7 @@ class TraceWriter:
         self._thread.join(timeout)
         if self._thread.is_alive():
             return f"The disk does not answer: the end of the trace {self._file} may be missing."
-        return "" if self._told else self._failure
+        return "" if self._reported else self._failure
 
     def _run(self) -> None:
         ended = False
@@ -68,8 +68,8 @@ class TraceWriter:
             self._wake.clear()
             lines = [self._encoder.line(self._events.popleft()) for _ in range(len(self._events))]
             self._write(b"".join(line for line in lines if line is not None))
-            if self._failure and not self._told and not ended:
-                self._told = True
+            if self._failure and not self._reported and not ended:
+                self._reported = True
                 self._worker.events.append(Notice(f"{self._failure} The chat goes on."))
         os.close(self._descriptor)
 

@@ -32,10 +32,10 @@ def sentences(found: Tuned, costs: CostModel | None) -> Iterator[str]:
         f"decoding's {found.speed(PLAIN):.1f} ({found.replies} replies in {found.seconds:.0f} s, the finalists {times} times)."
     )
     others = [each for each in found.finals if each not in (best, PLAIN, AUTO)]
-    ties = [each for each in others if not found.ratio(best, each).told]
+    ties = [each for each in others if not found.ratio(best, each).significant]
     if ties:
         yield f"It cannot be told from {', '.join(each.label for each in ties)}: more --minutes may."
-    if auto.told:
+    if auto.significant:
         yield f"Auto is {'faster' if auto.value > 1 else 'slower'}: {auto} of the best fixed setting."
     else:
         yield f"Auto and the best fixed setting cannot be told apart: auto has {auto} of its speed."

@@ -53,8 +53,8 @@ class Ratio(NamedTuple):
         return f"{self.value:.2f}{bounds}"
 
     @property
-    def told(self) -> bool:
-        """Whether the two can be told apart."""
+    def significant(self) -> bool:
+        """Whether the difference is significant: 1 lies outside the interval."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 

@@ -43,12 +43,12 @@ the two texts are compared token by token. The plain text is written below and f
         if self._comparison is None:
             return [[(key_of(self.app, "compare"), "value"), (" decodes the last prompt without drafts,", "label")],
                     [("beside the first, and measures the speed-up", "label")]]  # fmt: skip
-        lines = told(self._comparison, self.size.width)
+        lines = comparison_lines(self._comparison, self.size.width)
         self.styles.height = max(_HEIGHT, len(lines))  # a reason takes some more
         return lines
 
 
-def told(comparison: Comparison, width: int) -> list[Line]:
+def comparison_lines(comparison: Comparison, width: int) -> list[Line]:
     """A comparison in figures and words."""
     fast, plain = comparison.with_drafts, comparison.plain
     rows = [

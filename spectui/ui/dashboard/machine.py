@@ -69,12 +69,12 @@ devices: **{devices}**, arrows and Space move a model to another one.
 
     def build_lines(self) -> list[Line]:
         """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each."""
-        told, room = self._told(self.size.width), self.size.height
-        for rows, most in ((2, room - len(told)), (1, room - len(told)), (1, room), (0, room), (BRIEF, room)):
+        models, room = self._model_lines(self.size.width), self.size.height
+        for rows, most in ((2, room - len(models)), (1, room - len(models)), (1, room), (0, room), (BRIEF, room)):
             lines = self._seen(self.size.width, rows)
             if len(lines) <= most:
                 break
-        return [*lines, *told]
+        return [*lines, *models]
 
     def _seen(self, width: int, rows: int) -> list[Line]:
         """The monitor's figures, each with `rows` of history."""
@@ -86,7 +86,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
             lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
         return [*lines, *self._host(width, rows)]
 
-    def _told(self, width: int) -> list[Line]:
+    def _model_lines(self, width: int) -> list[Line]:
         """The models, with the remarks made at load."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):

@@ -88,8 +88,8 @@ class HelpScreen(ListWindow[ActiveBinding]):
         for text in self._texts:
             title, _, body = text.partition("\n\n")
             pieces = re.sub(r"(?<!\n)\n(?!\n)", " ", body).replace("\n\n", "\n").split("**")
-            told = Content.assemble(*((piece, "bold" if index % 2 else "") for index, piece in enumerate(pieces)))
-            yield f"about: {title.lstrip('# ').lower()}", told, None
+            content = Content.assemble(*((piece, "bold" if index % 2 else "") for index, piece in enumerate(pieces)))
+            yield f"about: {title.lstrip('# ').lower()}", content, None
 
     @on(OptionList.OptionHighlighted)
     def _point(self, event: OptionList.OptionHighlighted) -> None:

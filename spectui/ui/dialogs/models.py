@@ -201,10 +201,10 @@ class ModelsScreen(ListWindow[Setup]):
         setup = self._pointed() if self._plan is not None else None
         if setup is None:
             return ""
-        told = self._planned.get((setup.model, setup.draft))
-        if told is None:
+        plan = self._planned.get((setup.model, setup.draft))
+        if plan is None:
             self._plan_soon(setup)
-        return printable(told or "").replace("\n", " ")
+        return printable(plan or "").replace("\n", " ")
 
     def _about(self) -> str:
         if not self._found:
@@ -263,11 +263,11 @@ class ModelsScreen(ListWindow[Setup]):
     @work(thread=True, group="plan", exclusive=True)
     def _make_plan(self, setup: Setup) -> None:
         if self._plan is not None:
-            told = self._plan(setup, self._loaded)
-            self.app.call_from_thread(self._take_plan, (setup.model, setup.draft), told)
+            plan = self._plan(setup, self._loaded)
+            self.app.call_from_thread(self._take_plan, (setup.model, setup.draft), plan)
 
-    def _take_plan(self, models: tuple[str | None, str | None], told: str) -> None:
-        self._planned[models] = told
+    def _take_plan(self, models: tuple[str | None, str | None], plan: str) -> None:
+        self._planned[models] = plan
         self._tell()
 
     def action_move(self, action: str) -> None:

@@ -247,16 +247,16 @@ class MeasureScreen(ModalScreen[str | None]):
         if self._asked is not None:
             return Content("Freeing the models of the chat.")
         if process is not None and process.running:
-            told = process.progress
-            if told is None:
+            progress = process.progress
+            if progress is None:
                 return Content("Loading the models for the measurement.")
-            left = "" if told.left_s is None else f"  {duration(told.left_s)} left"
+            left = "" if progress.left_s is None else f"  {duration(progress.left_s)} left"
             stopping = "  stopping" if process.stopped else ""
             return Content.assemble(
-                gauge(told.done, _BAR),
-                f" {told.done:4.0%}",
+                gauge(progress.done, _BAR),
+                f" {progress.done:4.0%}",
                 (f"{left}{stopping}  ", "bold"),
-                (printable(told.what), MUTED),
+                (printable(progress.what), MUTED),
             )
         if process is None:
             first = (

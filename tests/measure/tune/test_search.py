@@ -58,7 +58,7 @@ def test_the_optimum_of_known_costs_is_found_within_3_percent(machine):
     found = searching(machine, 60 * plain_s, noise=0.01).run(candidates(True))
     assert mean(machine, found.best) >= 0.97 * optimum
     assert found.seconds <= 1.1 * 60 * plain_s
-    assert found.ratio(found.best, PLAIN).told and found.ratio(found.best, PLAIN).value > 1
+    assert found.ratio(found.best, PLAIN).significant and found.ratio(found.best, PLAIN).value > 1
 
 
 @pytest.mark.parametrize("repetitions", [8, 14])
@@ -90,9 +90,9 @@ def test_confidence_comes_from_repetitions_in_pairs():
     fast = Setting("model", "fixed", 8, 0, 0.4)
     found = Tuned(fast, {fast: [1.0, 1.3, 1.1], PLAIN: [0.5, 0.79, 0.6], AUTO: [1.05]}, 9, 99, 60.0)
     ratio = found.ratio(fast, PLAIN)
-    assert ratio.low < ratio.value < ratio.high and ratio.told
+    assert ratio.low < ratio.value < ratio.high and ratio.significant
     assert ratio.value == pytest.approx(exp(1.51 / 3), rel=0.01)
-    assert found.ratio(AUTO, fast).low is None and not found.ratio(AUTO, fast).told
+    assert found.ratio(AUTO, fast).low is None and not found.ratio(AUTO, fast).significant
 
 
 def test_the_sentences_say_best_auto_and_what_no_setting_gives():
