@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from spectui.atomic import write_atomic
-from spectui.gguf_files.header import Cancelled, GgufHeader, VocabularyDigest, is_later_part, read_header
+from spectui.gguf_files.header import Cancelled, GgufHeader, is_later_part, read_header
+from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.text import safe
 
 DEEPEST = 8
@@ -21,7 +22,7 @@ DEEPEST = 8
 MOST_ENTRIES = 100_000
 """Most names that are read in a directory tree; one that has more is not for models."""
 
-_VERSION = 2
+_VERSION = 3
 
 Known = dict[str, tuple[int, int, GgufHeader]]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
@@ -140,8 +141,8 @@ class ModelCatalogue:
 def _restored(row: dict[str, Any]) -> GgufHeader:
     vocabulary = row.pop("vocabulary")
     if vocabulary is not None:
-        digests = tuple((int(count), str(digest)) for count, digest in vocabulary["digests"])
-        vocabulary = VocabularyDigest(str(vocabulary["kind"]), int(vocabulary["count"]), digests)
+        count, begins, ends = (int(vocabulary[name]) for name in ("count", "begins", "ends"))
+        vocabulary = VocabularyDigest(str(vocabulary["kind"]), count, begins, ends, str(vocabulary["digests"]))
     header = GgufHeader(**row, vocabulary=vocabulary)
     for name, kind in get_type_hints(GgufHeader).items():
         value = getattr(header, name)

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files import metadata
+from spectui.gguf_files.vocabulary import PADDING
 from spectui.text import safe
 
 FIXED_BYTES = 24
 """Bytes at the beginning of every GGUF file: magic, version, number of tensors, number of keys."""
-
-PADDING = 128
-"""Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently."""
 
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 

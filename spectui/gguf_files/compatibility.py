@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from spectui.gguf_files.check import PADDING
-from spectui.gguf_files.header import GgufHeader, VocabularyDigest
-
-_KINDS = {"llama": "SPM", "gpt2": "BPE", "bert": "WPM", "t5": "UGM", "rwkv": "RWKV", "plamo2": "PLaMo-2"}
+from spectui.gguf_files.header import GgufHeader
+from spectui.gguf_files.vocabulary import digest_difference
 
 
 class Match(NamedTuple):
@@ -30,7 +28,7 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
         return Match("never", "cannot take back a rejected token (it is recurrent)")
     if target.vocabulary is None or draft.vocabulary is None:
         return Match("never", f"{'the target' if target.vocabulary is None else 'it'} has no vocabulary of text")
-    difference = _difference(target.vocabulary, draft.vocabulary)
+    difference = digest_difference(target.vocabulary, draft.vocabulary)
     if difference:
         return Match("translated", f"translated, slower: {difference}")
     return Match("same", "same vocabulary" if draft.size < target.size else "same vocabulary, but no smaller")
@@ -46,16 +44,3 @@ def drafts_for(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader
         if found.how in order
     ]
     return [header for *_, header in sorted(usable, key=lambda each: each[:4])]
-
-
-def _difference(target: VocabularyDigest, draft: VocabularyDigest) -> str:
-    if target.kind != draft.kind:
-        ours, theirs = (_KINDS.get(vocabulary.kind, vocabulary.kind) for vocabulary in (target, draft))
-        return f"its tokenizer is {theirs} and the target's is {ours}"
-    if abs(target.count - draft.count) > PADDING:
-        return f"it has {draft.count} tokens and the target {target.count}"
-    digests, others = dict(target.digests), dict(draft.digests)
-    common = max(digests.keys() & others.keys(), default=None)
-    if common is None or digests[common] != others[common]:
-        return "some of its tokens differ from the target's"
-    return ""

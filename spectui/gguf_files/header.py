@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -12,31 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.check import FIXED_BYTES, PADDING, counts
+from spectui.gguf_files.check import FIXED_BYTES, counts
+from spectui.gguf_files.vocabulary import WITHOUT_TEXT, VocabularyDigest, digests_of, kind_of, read_vocabulary
 from spectui.text import safe
 
 LARGEST_HEADER = 1 << 26
 """Bytes. The largest real ones, with a tokenizer of 262,144 tokens, take 15 MB."""
 
-CHECKPOINT = 64
-"""Tokens between two digests of a vocabulary."""
-
-FIRST_COMPARED = 5
-"""First token id that counts, as in llama.cpp: the ids before are often placeholders."""
-
-_WITHOUT_TEXT = ("none", "no_vocab")
 _READS_PER_PAUSE = 2000
 _PAUSE_S = 0.0005
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
-
-
-@dataclass(frozen=True)
-class VocabularyDigest:
-    """A tokenizer's kind, its number of tokens, and (n, digest of the first n tokens) for some n near the end."""
-
-    kind: str
-    count: int
-    digests: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True)
@@ -131,15 +115,13 @@ def _header(
     path: Path, size: int, problem: str, entries: Iterable[tuple[str, metadata.Value | metadata.Strings]]
 ) -> GgufHeader:
     values: dict[str, metadata.Value] = {}
-    count = 0
-    digests: tuple[tuple[int, str], ...] = ()
+    count, digests = 0, ""
     for name, value in entries:
         if not isinstance(value, metadata.Strings):
             values[name] = value
         elif name == "tokenizer.ggml.tokens":
-            count, digests = value.count, _digests(value)
+            count, digests = value.count, digests_of(value, value.count)
     architecture = _text(values, "general.architecture")
-    kind = _text(values, "tokenizer.ggml.model")
     return GgufHeader(
         str(path),
         size,
@@ -149,14 +131,14 @@ def _header(
         context=_whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
-        vocabulary=VocabularyDigest(kind, count, digests) if count and kind not in ("", *_WITHOUT_TEXT) else None,
+        vocabulary=read_vocabulary(values, count, digests),
         problem=problem or _problem(architecture, values),
     )
 
 
 def _problem(architecture: str, values: Mapping[str, metadata.Value]) -> str:
     kind = _text(values, "general.type")
-    if _text(values, "tokenizer.ggml.model") in _WITHOUT_TEXT:
+    if kind_of(_text(values, "tokenizer.ggml.model")) == WITHOUT_TEXT:
         return "has no vocabulary of text"
     if architecture == "clip" or kind == "mmproj":
         return "is the part of a model that sees, not one that writes"
@@ -165,18 +147,6 @@ def _problem(architecture: str, values: Mapping[str, metadata.Value]) -> str:
     if values.get(f"{architecture}.attention.causal") is False:
         return "writes no text (it is an embedding or encoder model)"
     return safe(metadata.problem_of(values))
-
-
-def _digests(tokens: metadata.Strings) -> tuple[tuple[int, str], ...]:
-    """(n, digest of the first n tokens) for the last few multiples of CHECKPOINT, and for all tokens."""
-    digest = hashlib.blake2b(digest_size=8)
-    noted: list[tuple[int, str]] = []
-    for number, token in enumerate(tokens):
-        if number % CHECKPOINT == 0 and number >= tokens.count - PADDING - CHECKPOINT:
-            noted.append((number, digest.hexdigest()))
-        if number >= FIRST_COMPARED:
-            digest.update(len(token).to_bytes(4, "little") + token)
-    return (*noted, (tokens.count, digest.hexdigest()))
 
 
 def _quantisation(number: metadata.Value | None) -> str:

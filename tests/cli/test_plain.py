@@ -20,7 +20,8 @@ from spectui.cli.plain.chat import PlainChat
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader, VocabularyDigest
+from spectui.gguf_files.header import GgufHeader
+from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs, Setup
 from spectui.store.crash import Crash
 from spectui.store.database import database_file
@@ -32,7 +33,7 @@ from tests.store.journal_helpers import written
 from tests.terminal import Terminal
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
-WORDS = VocabularyDigest("gpt2", 1000, ((1000, "a"),))
+WORDS = VocabularyDigest("BPE", 1000, digests="a" * 8)
 HEADS = (
     GgufHeader("/models/big.gguf", 2_000_000_000, "qwen2", "Q8_0", "1.5B", 32_768, vocabulary=WORDS),
     GgufHeader("/models/small.gguf", 400_000_000, "qwen2", "Q4_0", "0.5B", 32_768, vocabulary=WORDS),

@@ -22,7 +22,8 @@ from spectui.engine.replies import Replies
 from spectui.errors import UsageError
 from spectui.gguf_files import check as files
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader, VocabularyDigest, read_header
+from spectui.gguf_files.header import GgufHeader, read_header
+from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs
 from spectui.llama.tokens import sandbox
 from spectui.measure.traces.format import Encoder, TraceError
@@ -230,9 +231,9 @@ def remembered_model() -> Path:
 def _seed_catalogue() -> list[bytes]:
     path = remembered_model()
     head = GgufHeader(
-        str(path), 4, "llama", "Q8_0", "1B", 512, False, VocabularyDigest("gpt2", 9, ((5, "ab"), (9, "cd"))), ""
+        str(path), 4, "llama", "Q8_0", "1B", 512, False, VocabularyDigest("BPE", 9, digests="0123abcd" * 10), ""
     )
-    return [json.dumps({"version": 2, "headers": [[str(path), 4, 1, dataclasses.asdict(head)]]}).encode()]
+    return [json.dumps({"version": 3, "headers": [[str(path), 4, 1, dataclasses.asdict(head)]]}).encode()]
 
 
 def attachment(data: bytes) -> None:

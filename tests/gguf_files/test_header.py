@@ -42,7 +42,7 @@ def test_a_header_says_what_the_model_is(tmp_path: Path):
         512,
     )
     assert found.vocabulary is not None and (found.vocabulary.kind, found.vocabulary.count) == (
-        "gpt2",
+        "BPE",
         len(NAMES),
     )
     assert (found.recurrent, found.problem) == (False, "")

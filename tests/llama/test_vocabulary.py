@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gguf
 import pytest
 
+from spectui.gguf_files.compatibility import match
+from spectui.gguf_files.header import read_header
 from spectui.llama.model import Model
-from spectui.llama.tokens.vocabulary import VocabularyError, check_vocabularies
+from spectui.llama.tokens.vocabulary import LoadedVocabulary, VocabularyError, check_vocabularies
 from tests.llama.ggufs import vocabulary_of, write_model
 from tests.smollm2 import setup
 
@@ -105,3 +107,63 @@ def test_another_kind_of_tokenizer_is_named_in_words(small: Model, tmp_path: Pat
         "its tokenizer is SPM and the target's is BPE; token 8 is '▁other' in the draft and 't8' in the target"
         in message
     )
+
+
+def unset(*names: str) -> Callable[[gguf.GGUFWriter], None]:
+    """Leaves keys of the tokenizer out of the file."""
+
+    def change(writer: gguf.GGUFWriter) -> None:
+        for name in names:
+            del writer.kv_data[0][f"tokenizer.ggml.{name}"]
+
+    return change
+
+
+def set_to(**values: Any) -> Callable[[gguf.GGUFWriter], None]:
+    """Gives keys of the tokenizer another value, and leaves out whether a text begins with BOS."""
+
+    def change(writer: gguf.GGUFWriter) -> None:
+        unset("add_bos_token")(writer)
+        for name, value in values.items():
+            writer.kv_data[0][f"tokenizer.ggml.{name}"].value = value
+        if values.get("model") == "llama":
+            writer.add_token_scores([0.0] * 300)
+
+    return change
+
+
+SPM = padded(0) | {"types": [2] + [1] * 299}
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        padded(0),
+        padded(0, t299="other"),
+        padded(100, t299="other"),
+        padded(100, t300="other"),
+        padded(129),
+        SPM | {"keys": set_to(model="llama")},
+        padded(0) | {"keys": set_to(pre="llama-bpe")},
+        padded(0) | {"keys": set_to(pre="glm4")},
+        padded(0) | {"keys": set_to(pre="tekken", bos_token_id=900)},
+        padded(0) | {"keys": unset("add_bos_token", "bos_token_id", "eos_token_id")},
+        padded(0) | {"add_bos": True, "keys": unset("bos_token_id")},
+        padded(0) | {"add_bos": True, "numbers": {"tokenizer.ggml.bos_token_id": 9}},
+        padded(0) | {"keys": lambda writer: writer.add_add_eos_token(True)},
+    ],
+    ids=[
+        *("same", "last", "last that both have", "padding", "too much padding", "spm", "llama-bpe", "glm4", "tekken"),
+        *("no keys", "usual bos", "bos", "eos"),
+    ],
+)
+def test_the_list_of_models_and_loading_agree(small: Model, tmp_path: Path, draft: dict[str, Any]):
+    path = write_model(tmp_path / "draft.gguf", **draft)
+    header = read_header(path)
+    listed = match(read_header(Path(small.path)), header)
+    assert (listed.how == "same") is (refusal(small, path) is None), listed
+    loaded = Model(str(path), "draft", extra_buffers=False)
+    facts = LoadedVocabulary.of(loaded)
+    loaded.close()
+    assert header.vocabulary is not None
+    assert all(getattr(header.vocabulary, name) == getattr(facts, name) for name in ("kind", "count", "begins", "ends"))

@@ -10,11 +10,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader, VocabularyDigest
+from spectui.gguf_files.header import GgufHeader
+from spectui.gguf_files.vocabulary import VocabularyDigest
 from tests.ui.pilot_helpers import wait_until
 
-QWEN = VocabularyDigest("gpt2", 152_000, ((152_000, "a"),))
-LLAMA = VocabularyDigest("gpt2", 128_000, ((128_000, "b"),))
+QWEN = VocabularyDigest("BPE", 152_000, digests="a" * 8)
+LLAMA = VocabularyDigest("BPE", 128_000, digests="b" * 8)
 
 
 def head(name: str, size: int, vocabulary: VocabularyDigest | None = QWEN, **other: object) -> GgufHeader:

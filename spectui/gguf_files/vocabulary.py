@@ -1,0 +1,141 @@
+"""What decides whether two models have the same vocabulary, and the rule (llama.cpp's, common/speculative.cpp).
+
+The list of models asks with what a GGUF header says, and loading with what llama.cpp has read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from spectui.gguf_files import metadata
+from spectui.text import safe
+
+PADDING = 128
+"""Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently."""
+
+FIRST_COMPARED = 5
+"""First token id that counts, as in llama.cpp: the ids before are often placeholders."""
+
+WITHOUT_TEXT = "none"
+"""The kind of a vocabulary whose tokens have no texts."""
+
+_HEX = 8  # digits of a digest
+
+# Kind by `tokenizer.ggml.model`, with BOS, EOS, and whether a text begins and ends with them unless the file says otherwise:
+# llama_vocab::impl::load (llama-vocab.cpp). -1 is no token.
+_KINDS: Mapping[str, tuple[str, int, int, bool, bool]] = {
+    "llama": ("SPM", 1, 2, True, False),
+    "gpt2": ("BPE", 11, 11, False, False),
+    "gemma4": ("BPE", -1, -1, False, False),
+    "bert": ("WPM", 101, -1, True, False),
+    "t5": ("UGM", -1, 1, False, True),
+    "rwkv": ("RWKV", -1, -1, False, False),
+    "plamo2": ("PLaMo-2", 1, 2, False, False),
+    "none": (WITHOUT_TEXT, -1, -1, False, False),
+    "no_vocab": (WITHOUT_TEXT, -1, -1, False, False),
+}
+# Values of `tokenizer.ggml.pre` with which BPE begins a text with BOS, or has none.
+_BEGINS_WITH_BOS = frozenset(
+    ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken",
+     "chameleon")
+)  # fmt: skip
+_ALWAYS_BEGINS_WITH_BOS = frozenset(("gemma4", "granite-embed-multi-311m"))
+_WITHOUT_BOS = frozenset(("chatglm-bpe", "glm4", "glm5"))
+
+
+@dataclass(frozen=True)
+class VocabularyFacts:
+    """A tokenizer's kind, its number of tokens, and the tokens that it begins and ends a text with; -1: with none."""
+
+    kind: str
+    count: int
+    begins: int = -1
+    ends: int = -1
+
+    def named(self, token: int) -> str:
+        """A token in words."""
+        return "none" if token < 0 else f"token {token}"
+
+
+@dataclass(frozen=True)
+class VocabularyDigest(VocabularyFacts):
+    """What a GGUF header says. `digests`: of all tokens, and before it those of the first count - 1, - 2, ... - PADDING."""
+
+    digests: str = ""
+
+    def digest(self, count: int) -> str:
+        """The digest of the first `count` tokens; "" where there is none."""
+        start = len(self.digests) - _HEX * (self.count - count + 1)
+        return self.digests[start : start + _HEX] if 0 <= start < len(self.digests) else ""
+
+
+def kind_of(model: str) -> str:
+    """The kind of tokenizer that `tokenizer.ggml.model` names; an unknown name stays."""
+    return _KINDS[model][0] if model in _KINDS else model
+
+
+def difference(target: VocabularyFacts, draft: VocabularyFacts, token: str, *, example: str = "") -> str:
+    """The first relevant difference, in words without a full stop; "" if the vocabularies are the same.
+
+    `token`: which of the tokens that both have differs, or ""; `example`: the same, to follow another difference.
+    """
+    if target.kind != draft.kind:
+        return f"its tokenizer is {draft.kind} and the target's is {target.kind}{example}"
+    if abs(target.count - draft.count) > PADDING:
+        return f"it has {draft.count} tokens and the target {target.count}{example}"
+    for name, ours, theirs in (("begins", target.begins, draft.begins), ("ends", target.ends, draft.ends)):
+        if ours != theirs:
+            return f"it {name} a text with {draft.named(theirs)} and the target with {target.named(ours)}"
+    return token
+
+
+def digest_difference(target: VocabularyDigest, draft: VocabularyDigest) -> str:
+    """`difference` between two headers, which do not tell which token differs."""
+    common = min(target.count, draft.count)
+    same = target.digest(common) == draft.digest(common) != ""
+    return difference(target, draft, "" if same else "some of its tokens differ from the target's")
+
+
+def read_vocabulary(values: Mapping[str, metadata.Value], count: int, digests: str) -> VocabularyDigest | None:
+    """The vocabulary of a file with these keys; None where its tokens have no texts."""
+    name, pre = (_text(values.get(f"tokenizer.ggml.{key}")) for key in ("model", "pre"))
+    if not count or not name or kind_of(name) == WITHOUT_TEXT:
+        return None
+    kind, bos, eos, begins, ends = _KINDS.get(name, (name, -1, -1, False, False))
+    pre = "gemma4" if name == "gemma4" else pre
+    if kind == "BPE":
+        begins |= pre in _BEGINS_WITH_BOS
+        bos = -1 if pre in _WITHOUT_BOS else bos
+    begins = _flag(values, "add_bos_token", begins) or (kind == "BPE" and pre in _ALWAYS_BEGINS_WITH_BOS)
+    ends = _flag(values, "add_eos_token", ends)
+    bos, eos = _id(values, "bos_token_id", bos, count), _id(values, "eos_token_id", eos, count)
+    return VocabularyDigest(kind, count, bos if begins else -1, eos if ends else -1, digests)
+
+
+def digests_of(tokens: Iterable[bytes], count: int) -> str:
+    """`VocabularyDigest.digests` of `count` tokens."""
+    digest = hashlib.blake2b(digest_size=_HEX // 2)
+    noted: list[str] = []
+    for number, token in enumerate(tokens):
+        if number >= count - PADDING:
+            noted.append(digest.hexdigest())
+        if number >= FIRST_COMPARED:
+            digest.update(len(token).to_bytes(4, "little") + token)
+    return "".join((*noted, digest.hexdigest()))
+
+
+def _flag(values: Mapping[str, metadata.Value], name: str, usual: bool) -> bool:
+    value = values.get(f"tokenizer.ggml.{name}")
+    return value if isinstance(value, bool) else usual
+
+
+def _id(values: Mapping[str, metadata.Value], name: str, usual: int, count: int) -> int:
+    value = values.get(f"tokenizer.ggml.{name}", usual)
+    known = [each for each in (value, usual) if isinstance(each, int) and 0 <= each < count]
+    return int(known[0]) if known else -1
+
+
+def _text(value: metadata.Value | None) -> str:
+    return " ".join(safe(value[:40].decode("utf-8", "replace")).split()) if isinstance(value, bytes) else ""
