@@ -41,6 +41,15 @@ def test_a_sweep_is_measured_kept_shown_and_gone_on_with(tmp_path):
     assert json.loads(shown.stdout) == json.loads(again.stdout)
 
 
+def test_runs_of_other_work_are_not_gone_on_with(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(a_run(TARGET, 10.0).line() + "\n")
+    done = run(*SMALL, "--draft-max", "2", "--results", file, "--resume")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "were made with target target.gguf, not SmolLM2" in done.stderr and done.stderr.count("\n") == 1
+    assert len(results.read(file)) == 1
+
+
 def test_a_full_disk_prints_what_was_measured(tmp_path, monkeypatch):
     append = results.ResultsFile.append
 

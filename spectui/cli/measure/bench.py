@@ -93,6 +93,7 @@ def command(
     Each reply begins from cold. Every run is written to a file at once, so that Ctrl+C, or an error, keeps what was measured.
     """
     from spectui.measure.bench import results as kept
+    from spectui.measure.bench.conditions import check_same, conditions
     from spectui.measure.bench.runner import plan
     from spectui.measure.bench.summary import summarise
     from spectui.measure.report.plots import check_plot
@@ -126,6 +127,7 @@ def command(
     alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
     cells = plan(alone, chosen, prompts, runs)
     done = kept.read(file) if resume else []
+    check_same(file, done, conditions(setup, knobs), prompts)
     line = progress_line(live)
     stopped, problem, found = _measure(setup, knobs, cells, done, file, yes, line)
     if not live:
@@ -213,6 +215,7 @@ def _measure(
     from spectui.engine.isolation.process import EngineProcess, needs_process
     from spectui.engine.worker import Worker
     from spectui.measure.bench import runner
+    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.results import ResultsFile
     from spectui.measure.bench.summary import summarise
     from spectui.measure.quiet import busy
@@ -225,13 +228,13 @@ def _measure(
         out = ResultsFile(file, done)
         with stopping(worker.stop) as stopped:
             models = runner.EngineModels(worker, setup, lambda event: None)
-            todo = runner.left(cells, done, models, knobs)
+            todo = runner.left(cells, done)
             loaded = models.load(setup)
             other = busy()
             if other:
                 click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
             made: list[Run] = []
-            for run in runner.measure(models, todo, knobs, lambda: other):
+            for run in runner.measure(models, todo, knobs, conditions(setup, knobs), lambda: other):
                 made.append(run)
                 found.append(run)
                 out.append(run)

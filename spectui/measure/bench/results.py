@@ -12,6 +12,7 @@ from typing import Any
 
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
+from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.settings import Setting
 from spectui.speculation.statistics import Statistics
 
@@ -26,9 +27,9 @@ class ResultsError(SpectuiError):
 class Run:
     """One reply of one setting to one prompt: a line of the file. Times in seconds.
 
-    `target` and `draft` are the names of the files; `draft` is "" without one. `text`: a digest of the reply, and `prompt_text`
-    of the prompt. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`: the busiest
-    other process, "" on a quiet machine.
+    `target`, `draft`, `seed`, `predict`, the sizes and `settings`: see `Conditions`. `text`: a digest of the reply, and
+    `prompt_text` of the prompt. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`:
+    the busiest other process, "" on a quiet machine.
     """
 
     target: str
@@ -49,14 +50,15 @@ class Run:
     stolen: float = 0.0
     busy: str = ""
     when: str = ""
+    target_bytes: int = 0
+    draft_bytes: int = 0
+    settings: Mapping[str, Any] | None = None
     schema: str = field(default=SCHEMA)
 
     @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for two runs that are the same work."""
-        return (
-            self.target, self.draft, self.setting, self.prompt, self.prompt_text, self.repetition, self.seed, self.predict,
-        )  # fmt: skip
+    def conditions(self) -> Conditions:
+        """Equal for all runs that can be compared."""
+        return Conditions(*(getattr(self, name) for name in Conditions._fields))
 
     @property
     def speed(self) -> float:
@@ -76,7 +78,7 @@ def parsed(value: Mapping[str, Any]) -> Run:
     kept = {name: part for name, part in value.items() if name in known}
     setting, statistics = Setting(**value["setting"]), Statistics(**value["statistics"])
     run = Run(**{**kept, "setting": setting, "statistics": statistics})
-    float(run.speed), int(run.repetition), float(run.stolen)
+    float(run.speed), int(run.repetition), float(run.stolen), dict(run.settings or {})
     return run
 
 

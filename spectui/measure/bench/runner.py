@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Message
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
+from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import Setting
@@ -48,9 +48,6 @@ class Cell(NamedTuple):
 class Models(Protocol):
     """What answers prompts: llama.cpp in a thread of its own, or the toys of tests."""
 
-    target: str
-    draft: str
-
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
         """A reply from cold, by the model that the setting's baseline names. Raises SpectuiError."""
 
@@ -59,8 +56,6 @@ class EngineModels:
     """A pair behind the engine's thread. It loads the draft in the target's place when its baseline is asked for."""
 
     def __init__(self, worker: Worker | EngineProcess, setup: Setup, on_event: Callable[[Event], None]) -> None:
-        self.target = Path(setup.model or "").name
-        self.draft = Path(setup.draft).name if setup.draft else ""
         self._worker = worker
         self._setup = setup
         self._on_event = on_event
@@ -126,21 +121,17 @@ def plan(
     ]
 
 
-def left(cells: Sequence[Cell], done: Sequence[Run], models: Models, knobs: Knobs) -> list[Cell]:
-    """The runs that are not among those made before."""
-    made = {run.key for run in done}
-    return [
-        cell
-        for cell in cells
-        if (
-            models.target, models.draft, cell.setting, cell.prompt.name, cell.prompt.digest, cell.repetition, knobs.seed,
-            knobs.predict,
-        ) not in made
-    ]  # fmt: skip
+def left(cells: Sequence[Cell], done: Sequence[Run]) -> list[Cell]:
+    """The runs that are not among those made before, under the same conditions."""
+    made = {(run.setting, run.prompt, run.repetition) for run in done}
+    return [cell for cell in cells if (cell.setting, cell.prompt.name, cell.repetition) not in made]
 
 
-def measure(models: Models, cells: Sequence[Cell], knobs: Knobs, busy: Callable[[], str] = lambda: "") -> Iterator[Run]:
-    """Make the runs. `knobs` says what no setting does. `busy` names another process that uses the machine, or nothing.
+def measure(
+    models: Models, cells: Sequence[Cell], knobs: Knobs, shared: Conditions, busy: Callable[[], str] = lambda: ""
+) -> Iterator[Run]:
+    """Make the runs. `knobs` says what no setting does, and `shared` is kept in each. `busy` names another process that uses
+    the machine, or nothing.
 
     A reply that was stopped ends it, and gives no run. Raises SpectuiError.
     """
@@ -150,14 +141,11 @@ def measure(models: Models, cells: Sequence[Cell], knobs: Knobs, busy: Callable[
         if finished.reason is StopReason.CANCELLED:
             return
         yield Run(
-            target=models.target,
-            draft=models.draft,
+            **shared._asdict(),
             setting=cell.setting,
             prompt=cell.prompt.name,
             prompt_text=cell.prompt.digest,
             repetition=cell.repetition,
-            seed=knobs.seed,
-            predict=knobs.predict,
             prompt_tokens=finished.prompt_tokens,
             prompt_s=finished.prompt_s,
             time_to_first_token_s=finished.time_to_first_token_s,

@@ -146,6 +146,8 @@ def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
 def remarks(summary: Summary) -> list[str]:
     """Sentences about what the figures do not say by themselves."""
     found = []
+    if _mixed(summary.runs):
+        found.append("These runs are of different models, prompts or settings, so they cannot be compared.")
     counts = {len(cell.runs) for row in summary.rows for cell in row.cells.values()}
     ties = [row.setting.label for row in summary.rows if row.tie]
     if max(counts, default=0) < 2:
@@ -177,3 +179,8 @@ def remarks(summary: Summary) -> list[str]:
             f"The texts differ on {', '.join(dict.fromkeys(different))}: see docs/exactness.md, or add --strict."
         )
     return found
+
+
+def _mixed(runs: Sequence[Run]) -> bool:
+    prompts = {run.prompt: run.prompt_text for run in runs}
+    return any(run.conditions != runs[0].conditions or run.prompt_text != prompts[run.prompt] for run in runs)

@@ -25,14 +25,13 @@ def a_run(setting: Setting, speed: float, repetition: int = 0, prompt: str = "py
         reached=[drafts] if drafts else [], kept=[drafts // 2] if drafts else [],
     )  # fmt: skip
     return Run(
-        "target.gguf", "draft.gguf", setting, prompt, "p", repetition, 1, 100, 5, 0.1, 0.2, "limit", text, statistics, 2.0
+        "target.gguf", "draft.gguf", setting, prompt, "p", repetition, 1, 100, 5, 0.1, 0.2, "limit", text, statistics, 2.0,
+        settings={"threads": 1},
     )  # fmt: skip
 
 
 class ToyModels:
     """Each setting has a speed; `asked` has the settings in order. Fails, or is stopped, at a given reply."""
-
-    target, draft = "target.gguf", "draft.gguf"
 
     def __init__(self, fails: int = -1, stops: int = -1) -> None:
         self.asked: list[tuple[Setting, Knobs, str]] = []

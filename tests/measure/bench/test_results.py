@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +31,21 @@ def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path):
     assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
 
 
-@pytest.mark.parametrize("line", ["no json", "{}", "[]", "3", a_run(FAST, 1.0).line().replace("bench/1", "bench/9")])
+def test_a_file_of_a_version_that_kept_no_settings_is_read(tmp_path):
+    value = json.loads(a_run(FAST, 20.0).line())
+    for new in ("settings", "target_bytes", "draft_bytes"):
+        del value[new]
+    file = tmp_path / "runs.jsonl"
+    file.write_text(json.dumps(value) + "\n")
+    assert read(file) == [replace(a_run(FAST, 20.0), settings=None)]
+
+
+BAD_SETTINGS = json.dumps(json.loads(a_run(FAST, 1.0).line()) | {"settings": 3})
+
+
+@pytest.mark.parametrize(
+    "line", ["no json", "{}", "[]", "3", BAD_SETTINGS, a_run(FAST, 1.0).line().replace("bench/1", "bench/9")]
+)
 def test_a_damaged_line_is_named(tmp_path, line):
     file = tmp_path / "runs.jsonl"
     file.write_text(line + "\n" + a_run(FAST, 20.0).line() + "\n")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
+from spectui.measure.bench.conditions import conditions
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.runner import expected_s, left, measure, plan
 from spectui.speculation.policies.cost_model import CostSnapshot
@@ -13,6 +14,7 @@ from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, ToyModels
 
 PROMPTS = built_in(["python", "chess"], "")
 KNOBS = Knobs(seed=1, predict=8)
+SHARED = conditions(Setup("target.gguf", "draft.gguf", threads=2), KNOBS)
 CELLS = plan([TARGET, DRAFT], [FAST, SLOW], PROMPTS, 2)
 
 
@@ -26,7 +28,7 @@ def test_repetitions_are_interleaved_and_the_draft_alone_is_last():
 
 def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
     models = ToyModels()
-    runs = list(measure(models, CELLS, KNOBS, lambda: "make uses 90 % of a core"))
+    runs = list(measure(models, CELLS, KNOBS, SHARED, lambda: "make uses 90 % of a core"))
     assert [(run.setting, run.repetition) for run in runs] == [(cell.setting, cell.repetition) for cell in CELLS]
     setting, knobs, asked = models.asked[1]
     assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
@@ -35,22 +37,22 @@ def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
 
 
 def test_what_is_done_is_not_done_again():
-    runs = list(measure(ToyModels(), CELLS[:5], KNOBS))
-    assert left(CELLS, runs, ToyModels(), KNOBS) == CELLS[5:]
-    assert left(CELLS, runs, ToyModels(), Knobs(seed=2, predict=8)) == CELLS
+    runs = list(measure(ToyModels(), CELLS[:5], KNOBS, SHARED))
+    assert left(CELLS, runs) == CELLS[5:]
+    assert [run.conditions for run in runs] == [SHARED] * 5
 
 
 def test_a_failure_and_a_stop_keep_the_runs_before():
     made = []
     with pytest.raises(SpectuiError, match="failed"):
-        made.extend(measure(ToyModels(fails=2), CELLS, KNOBS))
-    runs = measure(ToyModels(fails=2), CELLS, KNOBS)
+        made.extend(measure(ToyModels(fails=2), CELLS, KNOBS, SHARED))
+    runs = measure(ToyModels(fails=2), CELLS, KNOBS, SHARED)
     assert [next(runs).setting for _ in range(2)] == [TARGET, FAST]
-    assert len(list(measure(ToyModels(stops=3), CELLS, KNOBS))) == 3
+    assert len(list(measure(ToyModels(stops=3), CELLS, KNOBS, SHARED))) == 3
 
 
 def test_the_time_is_expected_from_the_first_run_and_the_costs():
-    (run,) = measure(ToyModels(), CELLS[:1], KNOBS)
+    (run,) = measure(ToyModels(), CELLS[:1], KNOBS, SHARED)
     plain_s, others = run.statistics.decode_s, [cell for cell in CELLS if cell.setting.baseline]
     assert expected_s(run, CELLS[1:], None) == pytest.approx(run.wall_s * 15)
     dear = CostSnapshot(tuple((n, n * 1.0) for n in range(1, 33)), first=1.0, next=1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,12 @@ def test_it_says_what_makes_the_figures_doubtful():
         "texts differ on python" in each for each in remarks(summarise([*some(), a_run(FAST, 20.0, 3, text="u")]))
     )
     assert remarks(summarise(some(slow=(14.0, 14.5, 14.0)))) == []
+
+
+@pytest.mark.parametrize("other", [{"target": "b.gguf"}, {"seed": 2}, {"settings": {}}, {"prompt_text": "q"}])
+def test_a_file_that_mixes_different_work_says_so(other):
+    mixed = remarks(summarise([*some(), replace(a_run(FAST, 20.0, 3), **other)]))
+    assert any("different models, prompts or settings" in each for each in mixed)
 
 
 def test_every_figure_can_be_computed_from_the_json():

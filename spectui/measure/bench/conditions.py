@@ -1,0 +1,89 @@
+"""What the runs of one bench have in common: models, set-up, sampling, seed and length. Others cannot be compared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup, specs, title
+from spectui.measure.bench.prompt_files import Prompt
+from spectui.measure.bench.settings import SWEPT
+
+if TYPE_CHECKING:
+    from spectui.measure.bench.results import Run
+
+_ELSEWHERE = ("model", "draft", "system", "seed", "predict", *SWEPT)
+"""Settings that a run has in fields of their own, or in its prompt."""
+
+_DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in specs(owner) if key not in _ELSEWHERE}
+
+
+class Conditions(NamedTuple):
+    """`target` and `draft` are the names of the files, "" without a draft, and the sizes are theirs in bytes, 0 if unknown.
+
+    `settings`: those of set-up and sampling that are not the default; None in the files of a version that did not keep them.
+    """
+
+    target: str
+    draft: str
+    seed: int
+    predict: int
+    target_bytes: int
+    draft_bytes: int
+    settings: Mapping[str, Any] | None
+
+
+def conditions(setup: Setup, knobs: Knobs) -> Conditions:
+    """Those of runs of this pair. A draft that is made when the models are loaded has no size before."""
+    values = {key: getattr(setup if hasattr(setup, key) else knobs, key) for key in _DEFAULTS}
+    target, draft = (Path(name).expanduser() if name else None for name in (setup.model, setup.draft))
+    return Conditions(
+        target.name if target else "",
+        draft.name if draft else "",
+        knobs.seed,
+        knobs.predict,
+        _size(target),
+        _size(draft),
+        {key: value for key, value in values.items() if value != _DEFAULTS[key]},
+    )
+
+
+def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequence[Prompt]) -> None:
+    """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
+    texts = {prompt.name: prompt.digest for prompt in prompts}
+    for run in done:
+        if run.settings is None:
+            raise UsageError(
+                f"The runs in {file} do not say with which settings they were made, so none can be added: --show prints them."
+            )
+        different = _difference(run.conditions, now)
+        if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
+            different = f"another text of the prompt {run.prompt!r}"
+        if different:
+            raise UsageError(f"The runs in {file} were made with {different}: repeat that, or leave out --resume.")
+
+
+def _difference(then: Conditions, now: Conditions) -> str:
+    """What differs first; "" if nothing does."""
+    for name in ("target", "draft", "seed", "predict"):
+        if getattr(then, name) != getattr(now, name):
+            return _told(name, getattr(then, name), getattr(now, name))
+    for role in ("target", "draft"):
+        sizes = getattr(then, f"{role}_bytes"), getattr(now, f"{role}_bytes")
+        if all(sizes) and sizes[0] != sizes[1]:
+            return f"another {role} {getattr(now, role)}, of {sizes[0]} bytes instead of {sizes[1]}"
+    before, after = (_DEFAULTS | dict(each.settings or {}) for each in (then, now))
+    return next((_told(key, before[key], after.get(key)) for key in before if before[key] != after.get(key)), "")
+
+
+def _told(key: str, then: object, now: object) -> str:
+    return f"{title(key)} {'none' if then == '' else then}, not {'none' if now == '' else now}"
+
+
+def _size(file: Path | None) -> int:
+    try:
+        return file.stat().st_size if file is not None else 0
+    except OSError:
+        return 0

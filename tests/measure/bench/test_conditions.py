@@ -1,0 +1,81 @@
+"""Runs that cannot stand in one table are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, Setup
+from spectui.measure.bench.conditions import check_same, conditions
+from spectui.measure.bench.prompt_files import built_in
+from spectui.measure.bench.results import Run, read
+from spectui.measure.bench.runner import measure, plan
+from tests.measure.bench.runs import FAST, ToyModels
+
+KNOBS = Knobs(seed=1, predict=8)
+FILE = Path("runs.jsonl")
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Setup:
+    for name in ("target", "draft"):
+        (tmp_path / f"{name}.gguf").write_bytes(b"1234")
+    return Setup(str(tmp_path / "target.gguf"), str(tmp_path / "draft.gguf"), threads=1)
+
+
+def made(setup: Setup, knobs: Knobs = KNOBS) -> list[Run]:
+    cells = plan([], [FAST], built_in(["python"], setup.system), 2)
+    return list(measure(ToyModels(), cells, knobs, conditions(setup, knobs)))
+
+
+def check(done: list[Run], setup: Setup, knobs: Knobs = KNOBS) -> None:
+    check_same(FILE, done, conditions(setup, knobs), built_in(["python", "chess"], setup.system))
+
+
+def test_the_same_work_may_go_on_after_it_was_kept(setup, tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(run.line() + "\n" for run in made(setup)))
+    check(read(file), setup)
+    check(read(file), replace(setup, system=""), replace(KNOBS, temperature=0.7, draft_max=3, p_min=0.1))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"model": "b.gguf"}, "target target.gguf, not b.gguf"), ({"draft": None}, "draft draft.gguf, not none"),
+        ({"threads": 2}, "threads 1, not 2"), ({"ctx_size": 512}, "ctx-size 4096, not 512"),
+        ({"cache_type_k": "q8_0"}, "cache-type-k f16, not q8_0"),
+        ({"system": "be brief"}, "another text of the prompt 'python'"),
+    ],
+)  # fmt: skip
+def test_another_pair_or_set_up_is_one_sentence(setup, other, said):
+    with pytest.raises(UsageError, match=rf"in runs\.jsonl were made with {said}: repeat that") as caught:
+        check(made(setup), replace(setup, **other))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [({"seed": 2}, "seed 1, not 2"), ({"predict": 9}, "predict 8, not 9"), ({"top_k": 3}, "top-k 40, not 3"),
+     ({"repeat_penalty": 1.1}, "repeat-penalty 1.0, not 1.1")],
+)  # fmt: skip
+def test_another_sampling_is_one_sentence(setup, other, said):
+    with pytest.raises(UsageError, match=said):
+        check(made(setup), setup, replace(KNOBS, **other))
+
+
+def test_another_file_of_the_same_name_is_one_sentence(setup):
+    done = made(setup)
+    Path(setup.draft).write_bytes(b"12345")
+    with pytest.raises(UsageError, match=r"another draft draft\.gguf, of 4 bytes instead of 5"):
+        check(done, setup)
+    Path(setup.draft).unlink()  # the demo's draft is made when it is loaded
+    check(done, setup)
+
+
+def test_runs_that_kept_no_settings_cannot_be_added_to(setup):
+    with pytest.raises(UsageError, match="do not say with which settings"):
+        check([replace(run, settings=None) for run in made(setup)], setup)
