@@ -27,7 +27,7 @@ COMMAND_OF = {
     "reading.copy": "code",
     "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
     "conversations.delete": "delete", "conversations.new": "new", "export": "export",
-    "drafter": "set", "policy": "set", "slider.default": "set", "switch.default": "set", "profile": "profile",
+    "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile",
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
     "load-shares": "devices",

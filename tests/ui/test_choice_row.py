@@ -1,4 +1,4 @@
-"""The switch: what keys and the mouse do, and that it says so once."""
+"""A row of choices: what keys and the mouse do, and that it says so once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spectui.ui.widgets.slider import LABEL
 from tests.ui.pilot_helpers import wait_until
 
 
-class SwitchApp(App[None]):
+class ChoiceRowApp(App[None]):
     def __init__(self, value: str = "auto") -> None:
         super().__init__()
         self.start = value
@@ -30,7 +30,7 @@ class SwitchApp(App[None]):
     ("key", "value"), [("right", "suffix"), ("enter", "suffix"), ("space", "suffix"), ("left", "auto"), ("r", "auto")]
 )
 async def test_keys(key: str, value: str) -> None:
-    app = SwitchApp("model")
+    app = ChoiceRowApp("model")
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.press("tab", key)
         await wait_until(pilot, lambda: app.seen == [value])
@@ -38,14 +38,14 @@ async def test_keys(key: str, value: str) -> None:
 
 
 async def test_after_the_last_choice_comes_the_first() -> None:
-    app = SwitchApp()
+    app = ChoiceRowApp()
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.press("tab", "left", "right", "right")
         await wait_until(pilot, lambda: app.seen == ["off", "auto", "model"])
 
 
 async def test_a_click_turns_on_and_on_the_left_arrow_back() -> None:
-    app = SwitchApp()
+    app = ChoiceRowApp()
     async with app.run_test(size=(40, 3)) as pilot:
         await pilot.click(ChoiceRow, offset=(LABEL + 4, 0))
         await wait_until(pilot, lambda: app.seen == ["model"])
@@ -54,21 +54,21 @@ async def test_a_click_turns_on_and_on_the_left_arrow_back() -> None:
 
 
 async def test_it_shows_name_and_choice_and_an_assignment_is_silent() -> None:
-    app = SwitchApp()
+    app = ChoiceRowApp()
     async with app.run_test(size=(40, 3)) as pilot:
-        switch = app.query_one(ChoiceRow)
-        assert switch.render_line(0).text.rstrip() == "drafter     ‹ auto ›"
-        switch.value = "suffix"
+        row = app.query_one(ChoiceRow)
+        assert row.render_line(0).text.rstrip() == "drafter     ‹ auto ›"
+        row.value = "suffix"
         await pilot.pause()
-        assert switch.render_line(0).text.rstrip() == "drafter     ‹ suffix ›"
+        assert row.render_line(0).text.rstrip() == "drafter     ‹ suffix ›"
         assert app.seen == []
 
 
 async def test_a_value_that_is_no_choice_any_more_becomes_the_default() -> None:
-    app = SwitchApp("suffix")
+    app = ChoiceRowApp("suffix")
     async with app.run_test(size=(40, 3)) as pilot:
-        switch = app.query_one(ChoiceRow)
-        switch.show_choices(("auto", "model"), "suffix")
-        assert switch.value == "auto"
+        row = app.query_one(ChoiceRow)
+        row.show_choices(("auto", "model"), "suffix")
+        assert row.value == "auto"
         await pilot.press("tab", "right")
         await wait_until(pilot, lambda: app.seen == ["model"])

@@ -1,4 +1,4 @@
-"""Switches in the window, what the policy says, and errors that look like errors."""
+"""Choices in the window, what the policy says, and errors that look like errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.ui.pilot_helpers import Make, Window, ask, burst, load, wait_until, w
 from tests.ui.screen_text import one_line, said, screen_text
 
 
-async def test_switches_act_at_once_by_hand_key_and_palette(window: Window, engine: FakeEngine) -> None:
+async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
-        app.screen.query_one("#switch-drafter", ChoiceRow).focus()
+        app.screen.query_one("#choice-drafter", ChoiceRow).focus()
         await pilot.press("right", "right")
         await wait_until(pilot, lambda: engine.knobs.drafter == "suffix")
         await pilot.press("f9", "f8")
@@ -34,7 +34,7 @@ async def test_switches_act_at_once_by_hand_key_and_palette(window: Window, engi
         assert engine.knobs == Knobs(policy="profile", drafter="model")
 
 
-async def test_keys_of_the_switches_can_be_mapped_and_are_answered_where_the_panel_is_hidden(
+async def test_keys_of_the_choices_can_be_mapped_and_are_answered_where_the_panel_is_hidden(
     window: Window, engine: FakeEngine
 ) -> None:
     async with window(keymap={"drafter": "f11", "policy": "f12"}, size=(80, 24), notifications=True) as (app, pilot):

@@ -215,7 +215,7 @@ async def at_a_share(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 PLACES: dict[type[DOMNode], Way] = {
     ChatScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
-    ChoiceRow: at("#switch-policy"), DevicePane: at("#devices"), Share: at_a_share, RoundsPage: at("#rounds", "alt+2"),
+    ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), Share: at_a_share, RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
     SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), MarkdownScreen: over("alt+v"), HelpScreen: over("f1"),
@@ -275,7 +275,7 @@ async def moves_its_knob(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine
     assert len(controls) == 1
     (control,) = controls
     await wait_until(pilot, lambda: control.is_on_screen and control.size.width)
-    # A switch turns on a click anywhere; the middle of a slider's track is no knob's default.
+    # A choice turns on a click anywhere; the middle of a slider's track is no knob's default.
     await pilot.click(control, offset=(control.size.width // 2 + 5, 0))
     await wait_until(pilot, lambda: getattr(engine.knobs, key) != before)
     if isinstance(control, ChoiceRow):

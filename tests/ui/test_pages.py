@@ -319,7 +319,7 @@ async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, 
         def seen() -> set[str]:
             return {part.id or "" for part in panel.children if part.display}
 
-        figures = {"pages", "dashboard", "switches", "sliders", "devices"}
+        figures = {"pages", "dashboard", "choices", "sliders", "devices"}
         assert panel.page == "rounds" and seen() == {*figures, "rounds"}
         assert "accepted " in seen_of(panel.rounds), "it is drawn"
         assert panel.rounds.region.x >= app.screen.query_one("#dashboard").region.right, "side by side"

@@ -19,12 +19,12 @@ from tests.ui.pilot_helpers import Window, ask, notified, paste, wait_until
 from tests.ui.screen_text import screen_text
 
 
-async def test_every_live_knob_has_a_slider_or_a_switch_on_the_page_of_knobs(window: Window) -> None:
+async def test_every_live_knob_has_a_slider_or_a_choice_on_the_page_of_knobs(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+6")
         await pilot.pause()
         seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
-        seen |= {switch.key for switch in app.screen.query("#switches ChoiceRow").results(ChoiceRow)}
+        seen |= {row.key for row in app.screen.query("#choices ChoiceRow").results(ChoiceRow)}
         assert seen == {key for key, _, _ in specs(Knobs)}
 
 

@@ -33,7 +33,7 @@ from spectui.ui.widgets.slider import Slider
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
 """The knobs that are often changed while a reply is written: they are on the first page too."""
 
-SWITCHES = ("policy", "drafter")
+CHOICES = ("policy", "drafter")
 """The knobs that are words."""
 
 
@@ -43,12 +43,12 @@ _LABELS = {"repeat_penalty": "repetition"}
 NO_PROFILE = "–"
 
 PAGES: dict[str, tuple[str, ...]] = {
-    "now": ("dashboard", "switches", "sliders", "devices"),
+    "now": ("dashboard", "choices", "sliders", "devices"),
     "rounds": ("rounds",),
     "positions": ("positions",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
-    "knobs": ("switches", "sliders", "profile", "actions", "shares"),
+    "knobs": ("choices", "sliders", "profile", "actions", "shares"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
@@ -80,17 +80,17 @@ class SidePanel(VerticalScroll, can_focus=False):
             Dashboard(id="dashboard"), self.rounds, PositionsPage(id="positions"), TrendsPage(id="trends"), self.machine,
             self.compare,
         )  # fmt: skip
-        # Switches and sliders are made from the table of knobs.
-        switches = [
+        # Choices and sliders are made from the table of knobs.
+        rows = [
             ChoiceRow(
                 key,
                 title(key),
                 getattr(knobs, key),
                 choices=spec_of(Knobs, key).choices,
                 default=getattr(Knobs(), key),
-                id=f"switch-{title(key)}",
+                id=f"choice-{title(key)}",
             )
-            for key in SWITCHES
+            for key in CHOICES
         ]
         self.sliders = {
             key: Slider(
@@ -101,11 +101,11 @@ class SidePanel(VerticalScroll, can_focus=False):
             if spec.low is not None and spec.high is not None and spec.step is not None
         }  # fmt: skip
         """By the names of their knobs."""
-        self._controls: tuple[ChoiceRow | Slider, ...] = (*switches, *self.sliders.values())
+        self._controls: tuple[ChoiceRow | Slider, ...] = (*rows, *self.sliders.values())
         self._bar = PageBar(tuple(PAGES), id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
-            Horizontal(*switches, id="switches"),
+            Horizontal(*rows, id="choices"),
             Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
             self.profile,
             ActionLine(

@@ -49,7 +49,7 @@ class Controls:
             self.knobs = knobs
 
     def switch(self, key: str) -> None:
-        """Turn a switch on by one, and say so where the panel is hidden."""
+        """Turn to the next choice, and say so where the panel is hidden."""
         value = next_choice(spec_of(Knobs, key).choices, getattr(self.knobs, key))
         self.turn(key, value)
         if not self._screen.panel.display:

@@ -20,15 +20,15 @@ class ChoiceRow(Widget, can_focus=True):
     """One of a few words. Sends `Changed` when a person turns it, not when it is assigned."""
 
     HELP = """\
-## Switches
+## Choices
 
-Left and right, Enter, Space or a click turn to another choice; {switch.default} goes back to the default.
+Left and right, Enter, Space or a click turn to another choice; {choice.default} goes back to the default.
 """
-    BINDING_GROUP_TITLE = "switches"
+    BINDING_GROUP_TITLE = "choices"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "turn(-1)", "Previous", id="switch.previous", show=False),
-        Binding("right,enter,space", "turn(1)", "Next", id="switch.next", show=False),
-        Binding("r,delete", "reset", "Default", id="switch.default", show=False, tooltip="Turn it back to its default"),
+        Binding("left", "turn(-1)", "Previous", id="choice.previous", show=False),
+        Binding("right,enter,space", "turn(1)", "Next", id="choice.next", show=False),
+        Binding("r,delete", "reset", "Default", id="choice.default", show=False, tooltip="Turn it back to its default"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--label", "choice--arrow", "choice--value"}
     DEFAULT_CSS = """
