@@ -23,12 +23,12 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.catalogues import HEADS, Known, listed
+from tests.ui.catalogues import HEADERS, Known, listed
 from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SIZES = ((80, 24), (120, 40), (200, 60))
-PAIR = Setup(model=HEADS[0].path, draft=HEADS[1].path)
+PAIR = Setup(model=HEADERS[0].path, draft=HEADERS[1].path)
 PROMPT = """\
 Rename `lineno` to `line_number` and return the code:
 class shlex:
@@ -218,7 +218,7 @@ async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), them
     """Play a scene in a window of so many columns and rows, and write its picture."""
     engine = FakeEngine(devices=(CPU, GPU))
     app = SpectuiApp(
-        engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), catalogue=Known(HEADS)
+        engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), catalogue=Known(HEADERS)
     )
     async with app.run_test(size=size) as pilot:
         await scene(pilot, engine)

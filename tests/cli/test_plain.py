@@ -34,7 +34,7 @@ from tests.terminal import Terminal
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 WORDS = VocabularyDigest("BPE", 1000, digests="a" * 8)
-HEADS = (
+HEADERS = (
     GgufHeader("/models/big.gguf", 2_000_000_000, "qwen2", "Q8_0", "1.5B", 32_768, vocabulary=WORDS),
     GgufHeader("/models/small.gguf", 400_000_000, "qwen2", "Q4_0", "0.5B", 32_768, vocabulary=WORDS),
     GgufHeader("/models/torn\x1b[31m.gguf", 5, problem="is damaged"),
@@ -84,14 +84,14 @@ class Known(ModelCatalogue):
     """A catalogue with these models."""
 
     def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
-        yield from HEADS
+        yield from HEADERS
 
 
 class Slow(Known):
     """Looks for models until a person presses Ctrl+C."""
 
     def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
-        yield HEADS[0]
+        yield HEADERS[0]
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("the command goes on")
 
@@ -233,7 +233,7 @@ def test_models_are_listed_and_loaded_by_number_or_file():
         "3 torn[31m: 0 MB; it is damaged.",
     ]
     alone = Setup(model="other.gguf")
-    assert chat.engine.loads[1:] == [Setup(model=HEADS[0].path, draft=HEADS[1].path), alone, alone, alone]
+    assert chat.engine.loads[1:] == [Setup(model=HEADERS[0].path, draft=HEADERS[1].path), alone, alone, alone]
     assert len(Chat("/models SMALL").out.splitlines()) == 1
 
 

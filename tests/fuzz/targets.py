@@ -84,8 +84,8 @@ def model(data: bytes) -> None:
     files._metadata.cache_clear()
     with suppress(files.ModelFileError):
         files.check_file(str(path), "target")
-    head = read_header(path)
-    assert head.problem == safe(head.problem) and head.architecture.isprintable()
+    header = read_header(path)
+    assert header.problem == safe(header.problem) and header.architecture.isprintable()
 
 
 def configuration(data: bytes) -> None:
@@ -210,13 +210,13 @@ def prompts(data: bytes) -> None:
 
 
 def catalogue(data: bytes) -> None:
-    """What was remembered of the models' heads."""
+    """What was remembered of the models' headers."""
     path = remembered_model()
     cache_file = home() / "models.json"
     cache_file.write_bytes(data)
-    for head in ModelCatalogue([path.parent], cache_file).scan():
-        assert isinstance(head.name + head.quantisation, str) and head.size + (head.context or 0) >= -(2**70)
-        assert head.problem == safe(head.problem)
+    for header in ModelCatalogue([path.parent], cache_file).scan():
+        assert isinstance(header.name + header.quantisation, str) and header.size + (header.context or 0) >= -(2**70)
+        assert header.problem == safe(header.problem)
 
 
 def remembered_model() -> Path:
@@ -230,10 +230,10 @@ def remembered_model() -> Path:
 
 def _seed_catalogue() -> list[bytes]:
     path = remembered_model()
-    head = GgufHeader(
+    header = GgufHeader(
         str(path), 4, "llama", "Q8_0", "1B", 512, False, VocabularyDigest("BPE", 9, digests="0123abcd" * 10), ""
     )
-    return [json.dumps({"version": 3, "headers": [[str(path), 4, 1, dataclasses.asdict(head)]]}).encode()]
+    return [json.dumps({"version": 3, "headers": [[str(path), 4, 1, dataclasses.asdict(header)]]}).encode()]
 
 
 def attachment(data: bytes) -> None:

@@ -25,7 +25,7 @@ from tests.fake_engine import FakeEngine
 from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
 from tests.measure.models import tiny_setup
 from tests.ui import test_disk
-from tests.ui.catalogues import HEADS, Known
+from tests.ui.catalogues import HEADERS, Known
 from tests.ui.pilot_helpers import PAIR, Window, ask, paste, wait_until
 from tests.ui.screen_text import one_line
 
@@ -158,18 +158,18 @@ async def test_a_prompt_waits_until_the_models_are_there_again(window: Window, e
 async def test_the_drafts_of_this_machine_are_compared_and_the_best_is_loaded(
     window: Window, engine: FakeEngine
 ) -> None:
-    target, draft = HEADS[2].path, HEADS[1].path
+    target, draft = HEADERS[2].path, HEADERS[1].path
     setup = replace(PAIR, model=target, draft=draft)
-    async with window(setup, size=(200, 30), catalogue=Known(HEADS)) as (_, pilot):
+    async with window(setup, size=(200, 30), catalogue=Known(HEADERS)) as (_, pilot):
         page = await opened(pilot)
         await pilot.press("tab", "tab", "tab")
         box = page.query_one(Input)
-        await wait_until(pilot, lambda: box.value == f"{draft} {HEADS[0].path} --minutes 10")
-        page._results["compare"] = View(winner=Winner("1.5b", draft=HEADS[0].path))
+        await wait_until(pilot, lambda: box.value == f"{draft} {HEADERS[0].path} --minutes 10")
+        page._results["compare"] = View(winner=Winner("1.5b", draft=HEADERS[0].path))
         page._show_result()
         await pilot.press("alt+u", "escape")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert (engine.loads[1].model, engine.loads[1].draft) == (target, HEADS[0].path)
+        assert (engine.loads[1].model, engine.loads[1].draft) == (target, HEADERS[0].path)
 
 
 def widths(lines: list[Line]) -> int:

@@ -18,17 +18,17 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs import models
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.catalogues import LLAMA, Known, head
+from tests.ui.catalogues import LLAMA, Known, header
 from tests.ui.pilot_helpers import PAIR, ask, burst, load, paste, wait_until
 from tests.ui.screen_text import screen_text
 
-HEADS = [
-    head("target", 1_900_000_000),
-    head("draft", 400_000_000),
-    head("tiny", 100_000_000),
-    head("llama", 800_000_000, LLAMA, architecture="llama"),
-    head("mamba", 300_000_000, recurrent=True),
-    head("broken", 1, None, problem="is damaged or cut short: download it again"),
+HEADERS = [
+    header("target", 1_900_000_000),
+    header("draft", 400_000_000),
+    header("tiny", 100_000_000),
+    header("llama", 800_000_000, LLAMA, architecture="llama"),
+    header("mamba", 300_000_000, recurrent=True),
+    header("broken", 1, None, problem="is damaged or cut short: download it again"),
 ]
 
 
@@ -48,10 +48,12 @@ def about(pilot: Pilot[None]) -> str:
 
 @pytest.fixture
 def app(make_app: Callable[..., SpectuiApp]) -> SpectuiApp:
-    return make_app(catalogue=Known(HEADS))
+    return make_app(catalogue=Known(HEADERS))
 
 
-async def opened(pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADS)) -> ModelsScreen:
+async def opened(
+    pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADERS)
+) -> ModelsScreen:
     await load(pilot, engine)
     await pilot.press(key)
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
@@ -107,7 +109,7 @@ async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: Sp
 async def test_the_likeliest_draft_is_proposed_for_another_target(
     make_app: Callable[..., SpectuiApp], engine: FakeEngine
 ):
-    app = make_app(Setup(model="/models/llama.gguf"), catalogue=Known(HEADS))
+    app = make_app(Setup(model="/models/llama.gguf"), catalogue=Known(HEADERS))
     async with app.run_test() as pilot:
         await opened(pilot, engine)
         await paste(pilot, "target")
@@ -149,7 +151,7 @@ async def test_the_mouse_chooses_too(app: SpectuiApp, engine: FakeEngine):
         await load(pilot, engine)
         await pilot.click("#title")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
-        await wait_until(pilot, lambda: len(listed(pilot)) == len(HEADS))
+        await wait_until(pilot, lambda: len(listed(pilot)) == len(HEADERS))
         await pilot.click(OptionList, offset=(5, 3))  # target
         await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
         await pilot.click(OptionList, offset=(5, 1))  # tiny
@@ -209,7 +211,7 @@ async def test_ctrl_l_tries_again_where_a_load_failed_and_alt_m_chooses_others(a
 
 
 async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
-    evil = [head("\x1b]0;owned\x07[bold]\udce9\n", 1, architecture="\x1b[31m")]
+    evil = [header("\x1b]0;owned\x07[bold]\udce9\n", 1, architecture="\x1b[31m")]
     async with make_app(catalogue=Known(evil)).run_test() as pilot:
         await opened(pilot, engine, models=1)
         option = pilot.app.screen.query_one(OptionList).get_option_at_index(0)
@@ -220,7 +222,7 @@ async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., Spec
 
 async def test_a_name_in_the_title_is_no_markup(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
     name = "x[v2][@click=app.quit]"
-    async with make_app(catalogue=Known([head(name, 1)])).run_test(size=(120, 40)) as pilot:
+    async with make_app(catalogue=Known([header(name, 1)])).run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine, models=1)
         await pilot.press("enter")
         await wait_until(pilot, lambda: f"who proposes for {name}" in screen_text(pilot.app))
@@ -247,7 +249,7 @@ async def test_what_the_models_would_take_is_said_before_they_are_chosen(
         assert loaded == []
         return f"CUDA0 {len(asked)}.0 of 8.0 GB. It fits."
 
-    app = make_app(catalogue=Known(HEADS), plan=plan)
+    app = make_app(catalogue=Known(HEADERS), plan=plan)
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine)
         await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
@@ -268,15 +270,15 @@ async def test_what_a_model_would_take_is_said_while_more_are_found(
 
     class Growing(Known):
         def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
-            yield from self.heads
+            yield from self.headers
             while not asked.wait(0.001) and not cancelled():
-                yield self.heads[0]
+                yield self.headers[0]
 
     def plan(setup: Setup, loaded: Sequence[MemoryUse]) -> str:
         asked.set()
         return "It fits."
 
-    app = make_app(catalogue=Growing(HEADS), plan=plan)
+    app = make_app(catalogue=Growing(HEADERS), plan=plan)
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine)
         await wait_until(pilot, lambda: "It fits." in screen_text(app))

@@ -21,7 +21,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.bench.runs import DRAFT, TARGET, a_run
-from tests.ui.catalogues import HEADS, Known, listed
+from tests.ui.catalogues import HEADERS, Known, listed
 from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.snapshots import picture, pictured
 
@@ -125,7 +125,7 @@ async def test_picture(
     scene: Scene,
 ) -> None:  # fmt: skip
     engine.devices = (CPU, GPU)
-    app = make_app(catalogue=Known(HEADS))
+    app = make_app(catalogue=Known(HEADERS))
     async with app.run_test(size=size) as pilot:
         await wait_until(pilot, lambda: pilot.app.screen.query(PromptInput))
         hold_cursor(pilot.app)

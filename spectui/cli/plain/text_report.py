@@ -86,14 +86,16 @@ def _chance(p: float | None) -> str:
     return "unknown" if p is None else f"{p:.3f}"
 
 
-def model_line(head: GgufHeader, heads: list[GgufHeader]) -> str:
+def model_line(header: GgufHeader, headers: list[GgufHeader]) -> str:
     """A model's properties, and the numbers (from 1) of those that can draft for it."""
-    what = [head.architecture, head.parameters, head.quantisation, size(head.size)]
-    known = f"{head.name}: {', '.join(each for each in what if each)}"
-    if head.problem:
-        return f"{known}; it {head.problem}."
+    what = [header.architecture, header.parameters, header.quantisation, size(header.size)]
+    known = f"{header.name}: {', '.join(each for each in what if each)}"
+    if header.problem:
+        return f"{known}; it {header.problem}."
     drafts = [
-        str(number) for number, each in enumerate(heads, 1) if match(head, each).how == "same" and each.size < head.size
+        str(number)
+        for number, each in enumerate(headers, 1)
+        if match(header, each).how == "same" and each.size < header.size
     ]
     fit = f"drafts of its vocabulary: {', '.join(drafts)}" if drafts else "no draft of its vocabulary here"
-    return f"{known}, context {count(head.context)} tokens; {fit}."
+    return f"{known}, context {count(header.context)} tokens; {fit}."

@@ -55,11 +55,11 @@ def _alone(width: int) -> str:
     return f"{_ALONE:<{width}}{'-':>7}  {'-':<10}{'-':>9}{'-':>8}{'-':>10}{'-':>10}{'1.00x':>10}"
 
 
-HEADS = ("drafter", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate", "measured")
+HEADERS = ("drafter", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate", "measured")
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A drafter's figures under `HEADS`."""
+    """A drafter's figures under `HEADERS`."""
     return (
         row.name,
         "-" if row.info is None else f"{row.info.bytes / 1e6:.0f}",

@@ -169,7 +169,7 @@ def compare_view(found: Comparison) -> View:
     pays = compared.pays(found)
     best = ranked[0]
     return View(
-        compared.HEADS,
+        compared.HEADERS,
         rows,
         (0,) if pays else (),
         Chart("draft-max", "speed-up (estimate)", tuple(lines)),

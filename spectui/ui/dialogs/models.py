@@ -99,8 +99,8 @@ class ModelsScreen(ListWindow[Setup]):
         worker = get_current_worker()
         beside = [Path(path).expanduser() for path in (self._setup.model, self._setup.draft) if path]
         try:
-            for head in self._catalogue.scan(beside, lambda: worker.is_cancelled):
-                self._new.append(head)
+            for header in self._catalogue.scan(beside, lambda: worker.is_cancelled):
+                self._new.append(header)
         finally:
             self._looking = False
 
@@ -108,8 +108,8 @@ class ModelsScreen(ListWindow[Setup]):
         looked = not self._looking  # before the queue is emptied: the thread appends nothing afterwards
         if self._new:
             while self._new:
-                head = self._new.popleft()
-                self._found[head.path] = head
+                header = self._new.popleft()
+                self._found[header.path] = header
             self._list()
         if looked:
             self._refresh.stop()
@@ -127,56 +127,60 @@ class ModelsScreen(ListWindow[Setup]):
         listed = self.query_one(OptionList)
         before = self._chosen_id
         words = self.words.casefold().split()
-        heads = [head for head in self._ordered() if all(word in _searched(head) for word in words)][:MOST_SHOWN]
+        headers = [header for header in self._ordered() if all(word in _searched(header) for word in words)][
+            :MOST_SHOWN
+        ]
         width = max(20, listed.scrollable_content_region.width - 1)
-        room = max(12, min(width - 48, max((cell_len(_shown(head.name)) for head in heads), default=0)))
-        options = [Option(self._line(head, width, room), head.path) for head in heads]
+        room = max(12, min(width - 48, max((cell_len(_shown(header.name)) for header in headers), default=0)))
+        options = [Option(self._line(header, width, room), header.path) for header in headers]
         if self._target is not None and not words:
             options.insert(0, Option(Content("  no draft model"), NO_DRAFT))
         with self.prevent(OptionList.OptionHighlighted):
             listed.clear_options()
             listed.add_options(options)
         ids = [option.id for option in options]
-        wanted = before if self._moved and before in ids else self._proposed(heads)
+        wanted = before if self._moved and before in ids else self._proposed(headers)
         if ids:
             listed.highlighted = ids.index(wanted) if wanted in ids else 0
         self._tell()
 
     def _ordered(self) -> list[GgufHeader]:
-        heads = sorted(self._found.values(), key=lambda head: (head.problem != "", head.name.casefold(), head.path))
+        headers = sorted(
+            self._found.values(), key=lambda header: (header.problem != "", header.name.casefold(), header.path)
+        )
         if self._target is None:
-            return heads
-        first = drafts_for(self._target, heads)
-        taken = {head.path for head in first}
-        return first + [head for head in heads if head.path not in taken]
+            return headers
+        first = drafts_for(self._target, headers)
+        taken = {header.path for header in first}
+        return first + [header for header in headers if header.path not in taken]
 
-    def _proposed(self, heads: list[GgufHeader]) -> str:
+    def _proposed(self, headers: list[GgufHeader]) -> str:
         """The entry that is highlighted until a person moves: the loaded model, else the likeliest draft, else none."""
-        paths = [head.path for head in heads]
+        paths = [header.path for header in headers]
         loaded = _absolute(self._setup.model if self._target is None else self._setup.draft)
         if self._target is None:
             return loaded
         if self._target.path == _absolute(self._setup.model):
             return loaded if loaded in paths else NO_DRAFT
-        best = next((head for head in heads if self._match(head).how == "same"), None)
+        best = next((header for header in headers if self._match(header).how == "same"), None)
         return best.path if best is not None and best.size < self._target.size else NO_DRAFT
 
-    def _match(self, head: GgufHeader) -> Match:
+    def _match(self, header: GgufHeader) -> Match:
         assert self._target is not None
-        return match(self._target, head)
+        return match(self._target, header)
 
-    def _line(self, head: GgufHeader, width: int, room: int) -> Content:
+    def _line(self, header: GgufHeader, width: int, room: int) -> Content:
         """The mark, the name in `room` cells, figures that fit, and the reason if it cannot be used."""
-        what = f"{head.architecture} {head.parameters}".strip() or UNKNOWN
+        what = f"{header.architecture} {header.parameters}".strip() or UNKNOWN
         loaded = {_absolute(self._setup.model): "▸", _absolute(self._setup.draft): "▹"}
-        mark, last, muted = loaded.get(head.path, " "), f"{count(head.context):>9}  {what}", bool(head.problem)
+        mark, last, muted = loaded.get(header.path, " "), f"{count(header.context):>9}  {what}", bool(header.problem)
         if self._target is not None:
-            found = self._match(head)
+            found = self._match(header)
             mark, last, muted = _MARKS[found.how], found.reason, found.how == "never"
-        elif head.problem:
-            last = head.problem
-        figures = f"{size(head.size):>8}  {printable(head.quantisation) or UNKNOWN:<8}"
-        name = shorten(_shown(head.name), room)
+        elif header.problem:
+            last = header.problem
+        figures = f"{size(header.size):>8}  {printable(header.quantisation) or UNKNOWN:<8}"
+        name = shorten(_shown(header.name), room)
         style = MUTED if muted else ""
         return Content.assemble(
             (f"{mark} {set_cell_size(name, room)}", style), (f" {figures} {_shown(last)}", MUTED)
@@ -214,16 +218,16 @@ class ModelsScreen(ListWindow[Setup]):
                     "directories.")  # fmt: skip
         if self._chosen_id == NO_DRAFT and self._target is not None:
             return "The target goes on alone; the conversation's own repetitions are still drafted."
-        head = self._found.get(self._chosen_id or "")
-        if head is None:
+        header = self._found.get(self._chosen_id or "")
+        if header is None:
             return "No model has these words."
-        path = _shown(head.path)
-        if head.problem:
-            return f"{path}\n{_sentence(head.problem)}"
+        path = _shown(header.path)
+        if header.problem:
+            return f"{path}\n{_sentence(header.problem)}"
         if self._target is not None:
-            return f"{path}\n{_sentence(self._match(head).reason)}"
-        drafts = [each for each in drafts_for(head, list(self._found.values())) if match(head, each).how == "same"]
-        names = ", ".join(_shown(each.name) for each in drafts[:3] if each.size < head.size)
+            return f"{path}\n{_sentence(self._match(header).reason)}"
+        drafts = [each for each in drafts_for(header, list(self._found.values())) if match(header, each).how == "same"]
+        names = ", ".join(_shown(each.name) for each in drafts[:3] if each.size < header.size)
         return (
             f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
         )
@@ -243,13 +247,13 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _pointed(self) -> Setup | None:
         """The set-up that Enter would lead to, as far as it is chosen; None where nothing would be loaded."""
-        head = self._found.get(self._chosen_id or "")
+        header = self._found.get(self._chosen_id or "")
         if self._target is None:
-            return None if head is None or head.problem else replace(self._setup, model=head.path, draft=None)
-        if head is None:
+            return None if header is None or header.problem else replace(self._setup, model=header.path, draft=None)
+        if header is None:
             return replace(self._setup, model=self._target.path, draft=None) if self._chosen_id == NO_DRAFT else None
-        usable = self._match(head).how != "never"
-        return replace(self._setup, model=self._target.path, draft=head.path) if usable else None
+        usable = self._match(header).how != "never"
+        return replace(self._setup, model=self._target.path, draft=header.path) if usable else None
 
     def _plan_soon(self, setup: Setup) -> None:
         """Make the plan when the highlight has rested for a moment, however often the list is filled again meanwhile."""
@@ -278,21 +282,21 @@ class ModelsScreen(ListWindow[Setup]):
     def choose(self) -> None:
         """Take the highlighted model, as target, then as draft."""
         chosen = self._chosen_id
-        head = self._found.get(chosen or "")
+        header = self._found.get(chosen or "")
         if self._target is None:
-            if head is None:
+            if header is None:
                 return
-            if head.problem:
-                self.notify(_sentence(f"This {head.problem}"), severity="warning", markup=False)
+            if header.problem:
+                self.notify(_sentence(f"This {header.problem}"), severity="warning", markup=False)
                 return
-            self._target = head
+            self._target = header
             self._step()
         elif chosen == NO_DRAFT:
             self.dismiss(replace(self._setup, model=self._target.path, draft=None))
-        elif head is not None and (found := self._match(head)).how == "never":
+        elif header is not None and (found := self._match(header)).how == "never":
             self.notify(_sentence(f"This cannot draft: {found.reason}"), severity="warning", markup=False)
-        elif head is not None:
-            self.dismiss(replace(self._setup, model=self._target.path, draft=head.path))
+        elif header is not None:
+            self.dismiss(replace(self._setup, model=self._target.path, draft=header.path))
 
     def action_back(self) -> None:
         """Go back to the targets, or close."""
@@ -313,8 +317,8 @@ def _absolute(path: str | None) -> str:
     return str(Path(path).expanduser().absolute()) if path else ""
 
 
-def _searched(head: GgufHeader) -> str:
-    return f"{head.path} {head.architecture} {head.quantisation} {head.parameters}".casefold()
+def _searched(header: GgufHeader) -> str:
+    return f"{header.path} {header.architecture} {header.quantisation} {header.parameters}".casefold()
 
 
 def _shown(text: str) -> str:

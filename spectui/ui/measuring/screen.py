@@ -170,12 +170,12 @@ class MeasureScreen(ModalScreen[str | None]):
         """The loaded draft, and smaller models of the target's vocabulary, for `compare`."""
         worker, setup = get_current_worker(), self._models.setup
         beside = [Path(path).expanduser() for path in (setup.model, setup.draft) if path]
-        heads = list(self._catalogue.scan(beside, lambda: worker.is_cancelled))
+        headers = list(self._catalogue.scan(beside, lambda: worker.is_cancelled))
         path = str(Path(setup.model or "").expanduser().absolute())
-        target = next((head for head in heads if head.path == path), None)
+        target = next((header for header in headers if header.path == path), None)
         found = [] if target is None else [
-            head.path for head in drafts_for(target, heads)
-            if head.size < target.size and match(target, head).how == "same"
+            header.path for header in drafts_for(target, headers)
+            if header.size < target.size and match(target, header).how == "same"
         ]  # fmt: skip
         drafts = list(dict.fromkeys([*filter(None, (setup.draft,)), *found]))[:DRAFTS]
         if not worker.is_cancelled and drafts:

@@ -57,16 +57,16 @@ def _models(chat: PlainChat, rest: str) -> None:
     setup = chat.session.setup
     chat.listed = sorted(
         chat.catalogue.scan([Path(path) for path in (setup.model, setup.draft) if path]),
-        key=lambda head: (head.name.casefold(), head.path),
+        key=lambda header: (header.name.casefold(), header.path),
     )
     words = rest.casefold().split()
     found = [
-        (number, head)
-        for number, head in enumerate(chat.listed, 1)
-        if all(word in head.path.casefold() for word in words)
+        (number, header)
+        for number, header in enumerate(chat.listed, 1)
+        if all(word in header.path.casefold() for word in words)
     ]
-    for number, head in found:
-        chat.tell(f"{number} {model_line(head, chat.listed)}")
+    for number, header in found:
+        chat.tell(f"{number} {model_line(header, chat.listed)}")
     if chat.listed and not found:
         chat.say("No model has these words.")
     if not chat.listed:
