@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,29 +41,50 @@ class ProfileFile:
             if chosen.origins[field.name].startswith("profile ")
         }
 
-    def save(self, name: str, knobs: Knobs, models: Mapping[str, str] | None = None) -> None:
+    def save(self, name: str, knobs: Knobs) -> None:
         """Write all knobs into the profile of this name. What else it holds, and the rest of the file, stays as it is.
-
-        `models`: files by key, to be written beside them.
 
         Raises ProfileError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
         configuration.
         """
         values = {field.name: getattr(knobs, field.name) for field in dataclasses.fields(Knobs)}
-        self._write({name.strip(): {**(models or {}), **values}}, alone=False)
+        self._write({name.strip(): values}, alone=False)
 
     def write(self, profiles: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:
         """Write profiles that hold these settings and no others, all or none of them. The rest of the file stays as it is.
 
         Raises ProfileError if one of them exists and is not to be replaced; otherwise as `save`.
         """
+        self._refuse_known(profiles, replace)
+        self._write(profiles, alone=True)
+
+    def check(self, name: str, *, replace: bool = False) -> None:
+        """Raise what `write` would raise for a profile of this name. Writes nothing."""
+        self._refuse_known([name], replace)
+        self._written({name: {}}, alone=True)
+        path = self._path.resolve()
+        directory = next(each for each in path.parents if each.exists())
+        try:
+            with tempfile.TemporaryFile(dir=directory):
+                pass
+        except OSError as error:
+            raise ProfileError(f"{self._path} cannot be written: {error.strerror}.") from error
+
+    def _refuse_known(self, profiles: Iterable[str], replace: bool) -> None:
         known = self.names()
         for name in profiles:
             if name in known and not replace:
                 raise ProfileError(EXISTS.format(path=self._path, name=name))
-        self._write(profiles, alone=True)
 
     def _write(self, profiles: Mapping[str, Mapping[str, Any]], *, alone: bool) -> None:
+        text = self._written(profiles, alone=alone)
+        try:
+            _replace(self._path, text)
+        except OSError as error:
+            raise ProfileError(f"{self._path} cannot be written: {error.strerror}.") from error
+
+    def _written(self, profiles: Mapping[str, Mapping[str, Any]], *, alone: bool) -> str:
+        """The file's text with these profiles."""
         import tomlkit
         from tomlkit.exceptions import TOMLKitError
 
@@ -86,11 +108,9 @@ class ProfileFile:
                     # A profile may have sections, and names with _ for -: change a value where it already is.
                     spelled, holder = _where(profile, key)
                     holder[spelled] = value
-            _replace(self._path, tomlkit.dumps(document))
+            return str(tomlkit.dumps(document))
         except (TOMLKitError, TypeError, AttributeError) as error:
             raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error
-        except OSError as error:
-            raise ProfileError(f"{self._path} cannot be written: {error.strerror}.") from error
 
 
 def _where(profile: Any, key: str) -> tuple[str, Any]:

@@ -82,7 +82,7 @@ def test_tune(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch) 
     arguments = ["tune", *pair, "--prompts", "toaster", "-n", "16", "--minutes", "5", "--json"]
     done = killed(monkeypatch, server, at, arguments)
     found = json.loads(done.stdout)
-    assert found["replies"] == 9
+    assert found["replies"] == len(found["trials"]) == 8
 
 
 def test_bench(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,33 +1,243 @@
-"""`spectui tune` on the demo pair."""
+"""`spectui tune` on a tiny pair: what it prints, keeps and saves."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+from dataclasses import replace
+from math import exp, log
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from spectui import config
 from spectui.cli import root
+from spectui.errors import SpectuiError
+from spectui.measure import progress, quiet
+from spectui.measure.bench.runner import EngineModels
+from spectui.measure.bench.settings import Setting
+from spectui.measure.tune import search
+from spectui.measure.tune.search import AUTO, PLAIN, Search, Trial, Tuned
+from tests.measure.models import tiny_setup
 
-pytestmark = pytest.mark.xdist_group("smollm2")
+FIXED = Setting("model", "fixed", 4, 0, 0.4)
+OTHER = Setting("suffix", "fixed", 4, 0, 0.5)
 
 
-def test_it_finds_a_setting_and_saves_it_beside_the_comments_of_the_file(tmp_path, monkeypatch):
-    from spectui.measure.bench.settings import Setting
-    from spectui.measure.tune import search
+@pytest.fixture
+def halved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Arguments with which the first replies of the halving are shorter than plain decoding's."""
+    many = [replace(FIXED, p_min=(8 + n) / 20) for n in range(12)]
+    monkeypatch.setattr(search, "candidates", lambda drafts: many)
+    return ["-n", "100000", "--no-profile", "--minutes", "0.5"]
 
-    few = [Setting("model", "fixed", 4, 0, 0.4), Setting("suffix", "fixed", 4, 0, 0.5)]
-    monkeypatch.setattr(search, "candidates", lambda drafts: few)
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Arguments: a tiny pair, two candidates, one prompt."""
+    monkeypatch.setattr(search, "candidates", lambda drafts: [FIXED, OTHER])
+    monkeypatch.setattr(quiet, "busy", lambda: "")
+    setup = tiny_setup(tmp_path)
+    (tmp_path / "config.toml").write_text("# mine\ntemperature = 0.3  # warm\n")
+    arguments = ["-m", str(setup.model), "-md", str(setup.draft), "-c", "256", "-t", "1", "--requantise-draft", "off"]
+    return [*arguments, "--prompts", "toaster", "--minutes", "0.05", "--config", str(tmp_path / "config.toml")]
+
+
+def tune(*arguments: str) -> Result:
+    return CliRunner().invoke(root, ["tune", *arguments])
+
+
+def saved(tmp_path: Path, name: str = "tuned") -> config.Configuration:
+    return config.load(path=tmp_path / "config.toml", profile=name, environ={})
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, replies: int) -> None:
+    """Ctrl+C after so many replies."""
+    told: list[str] = []
+
+    def tell(self: progress.ProgressLine, done: float, what: str) -> None:
+        told.append(what)
+        if len(told) == replies:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(progress.ProgressLine, "__call__", tell)
+
+
+@pytest.mark.parametrize(
+    ("plain", "auto", "fixed", "knobs"),
+    [
+        (10, 9, 8, {"drafter": "off", "policy": "auto", "draft_max": 16, "p_min": 0.75}),
+        (10, 20, 12, {"drafter": "auto", "policy": "auto", "draft_max": 16, "p_min": 0.75}),
+        (10, 9, 12, {"drafter": "model", "policy": "fixed", "draft_max": 4, "p_min": 0.4}),
+    ],
+)
+def test_the_profile_is_what_wins_with_the_whole_set_up(
+    pair: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    plain: float,
+    auto: float,
+    fixed: float,
+    knobs: Any,
+) -> None:
+    speeds = {PLAIN: plain, AUTO: auto, FIXED: fixed}
+    finals = {each: [log(speed), log(1.01 * speed)] for each, speed in speeds.items()}
+    trials = [Trial(each, "toaster", 16, speed) for each, speed in speeds.items()]
+    found = Tuned(FIXED, finals, 1, 3, 60.0, trials=trials)
+    monkeypatch.setattr(Search, "run", lambda self, settings: found)
+    given = ("--no-profile", "-n", "6", "-s", "5", "-ctk", "bf16", "--top-k", "7")
+    done = tune(*pair, *given, "--save", "tuned")
+    assert done.exit_code == 0, done.output
+    profile = saved(tmp_path)
+    assert {key: getattr(profile.knobs, key) for key in knobs} == knobs
+    setup = profile.setup
+    assert (setup.model, setup.draft) == (pair[1], pair[3])
+    assert (setup.ctx_size, setup.threads, setup.cache_type_k, setup.requantise_draft) == (256, 1, "bf16", "off")
+    assert (profile.knobs.temperature, profile.knobs.top_k) == (0.3, 7)
+    assert (profile.knobs.predict, profile.knobs.seed) == (-1, -1), "those were the measured replies'"
+    assert (tmp_path / "config.toml").read_text().startswith("# mine\ntemperature = 0.3  # warm\n")
+    if auto > plain:
+        command = done.stderr.split("best fixed setting: spectui ")[1].splitlines()[0].split()
+        exported = CliRunner().invoke(root, [*command, "--config", str(tmp_path / "config.toml")])
+        assert "--threads 1" in exported.stdout and "--cache-type-k bf16" in exported.stdout
+        assert "--spec-draft-n-max 4" in exported.stdout and "--spec-draft-p-min 0.4" in exported.stdout
+    else:
+        assert "best fixed setting:" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("taken", [], "has a profile 'taken' already: --replace it, or give this one another name."),
+        ("x" * 41, [], "A profile's name has 1 to 40 printable characters"),
+        ("  ", [], "A profile's name has 1 to 40 printable characters"),
+        (
+            "new",
+            ["-f", "prompts", "--prompts", "toaster"],
+            "Give the prompts with --prompts or with -f, not with both.",
+        ),
+        ("taken", ["--replace"], "nonesuch.gguf"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_a_model_is_looked_for(
+    tmp_path: Path, name: str, arguments: list[str], sentence: str
+) -> None:
     file = tmp_path / "config.toml"
-    file.write_text("# mine\ntemperature = 0.3  # warm\n")
-    arguments = ["tune", "-c", "512", "-t", "1", "-n", "6", "--no-profile", "--prompts", "python", "--minutes", "0.05"]
-    done = CliRunner().invoke(root, [*arguments, "--config", str(file), "--save", "tuned", "--json"])
+    file.write_text("[profiles.taken]\ndraft-max = 3\n")
+    model = str(tmp_path / "nonesuch.gguf")
+    done = tune("-m", model, "--config", str(file), "--save", name, *arguments)
+    assert done.exit_code != 0 and sentence in done.stderr
+    assert file.read_text() == "[profiles.taken]\ndraft-max = 3\n"
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_a_model_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "none").write_text("no directory")
+    monkeypatch.setenv("SPECTUI_CONFIG_DIR", str(tmp_path / "none"))
+    done = tune("-m", str(tmp_path / "nonesuch.gguf"), "--save", "new")
+    assert done.exit_code == 1 and "config.toml cannot be written: Not a directory." in done.stderr
+
+
+def test_what_was_found_is_said_and_replaces_a_profile(pair: list[str], tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[profiles.tuned]\nbatch = 64  # small\ndraft-max = 3\n")
+    done = tune(*pair, "-n", "6", "--no-profile", "--save", "tuned", "--replace")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("The best of ") and " of plain decoding's " in done.stdout
+    assert "Auto " in done.stdout and not done.stdout.startswith("{")
+    assert saved(tmp_path).origins["batch"] == "default" and saved(tmp_path).setup.ctx_size == 256
+
+
+@pytest.mark.parametrize(
+    ("replies", "sentence"),
+    [
+        (1, "Tokens per second: target alone "),
+        (
+            3,
+            "The fastest of 1 fixed settings until then, in the first ",
+        ),
+    ],
+)
+def test_ctrl_c_prints_what_is_known_and_saves_nothing(
+    pair: list[str],
+    halved: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    replies: int,
+    sentence: str,
+) -> None:
+    interrupt_at(monkeypatch, replies)
+    before = (tmp_path / "config.toml").read_text()
+    done = tune(*pair, *halved, "--save", "tuned", "--replace")
+    assert done.exit_code == 130, done.output
+    assert f"It ended after {replies} replies, before a fixed setting could be compared" in done.stdout
+    assert sentence in done.stdout
+    assert ("Plain decoding had " in done.stdout) == (replies > 1)
+    assert done.stderr.splitlines()[-1].startswith("spectui: Profile tuned was not saved: ")
+    assert (tmp_path / "config.toml").read_text() == before
+
+
+def test_ctrl_c_keeps_the_figures_of_the_replies(
+    pair: list[str], halved: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_at(monkeypatch, 3)
+    done = tune(*pair, *halved, "--json")
+    assert done.exit_code == 130, done.output
+    found = json.loads(done.stdout)
+    assert not found["complete"] and found["best"] is None and found["winner"] is None
+    assert [each["setting"]["policy"] for each in found["trials"]] == ["fixed", "auto", "fixed"]
+    assert found["leaders"][0]["speed"] == pytest.approx(found["trials"][2]["speed"])
+
+
+def test_a_model_that_fails_leaves_what_was_measured(
+    pair: list[str], halved: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, asked = EngineModels.answer, list[Setting]()
+
+    def failing(self: EngineModels, setting: Setting, *arguments: Any) -> Any:
+        asked.append(setting)
+        if len(asked) == 5:
+            raise SpectuiError("The device is gone.")
+        return answer(self, setting, *arguments)
+
+    monkeypatch.setattr(EngineModels, "answer", failing)
+    done = tune(*pair, *halved, "--save", "tuned")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("It ended after 3 replies, ")
+    assert "was not saved" in done.stderr and done.stderr.endswith("spectui: The device is gone.\n")
+
+
+def computed(trials: list[dict[str, Any]], setting: dict[str, Any], prompts: list[str]) -> list[float]:
+    """By repetition the mean over the prompts of ln(speed); the last repetition may be one that was not finished."""
+    logs = [[log(each["speed"]) for each in trials if (each["stage"], each["setting"], each["prompt"]) ==
+             ("finals", setting, prompt)] for prompt in prompts]  # fmt: skip
+    return [fmean(each) for each in zip(*logs, strict=False)]
+
+
+def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: Path) -> None:
+    (tmp_path / "prompts.txt").write_text("Hi\nWho are you?\n")
+    own = [each for each in pair if each not in ("--prompts", "toaster")]
+    done = tune(*own, "-n", "20", "-s", "3", "-f", str(tmp_path / "prompts.txt"), "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert found["best"]["policy"] == "fixed" and found["replies"] >= 4
-    text = file.read_text()
-    assert text.startswith("# mine\ntemperature = 0.3  # warm\n") and "[profiles.tuned]" in text
-    assert f"draft-max = {found['best']['draft_max']}" in text and 'policy = "fixed"' in text
-    exported = CliRunner().invoke(root, ["config", "export", "--config", str(file), "--to", "llama-server", "tuned"])
-    assert exported.exit_code == 0, exported.output
-    assert ".gguf" in exported.stdout and "draft = " in text
+    prompts = [each["name"] for each in found["prompts"]]
+    assert prompts == ["Hi", "Who are you?"] and found["sampling"]["seed"] == 3 and found["busy"] == ""
+    assert found["model"]["path"] == pair[1] and found["draft"]["path"] == pair[3]
+    assert found["settings"]["ctx_size"] == 256 and found["replies"] == len(found["trials"])
+    finals = {json.dumps(each["setting"]): each["ln_speed"] for each in found["finals"]}
+    assert len(finals) >= 3
+    for setting, logs in finals.items():
+        means = computed(found["trials"], json.loads(setting), prompts)
+        assert means[: len(logs)] == pytest.approx(logs)
+    best, plain = (finals[json.dumps(each)] for each in (found["best"], json.loads(json.dumps(PLAIN.__dict__))))
+    ratio = exp(fmean(a - b for a, b in zip(best, plain, strict=True)))
+    assert found["best_over_plain"]["value"] == pytest.approx(ratio)
+    passes = {each["rows"]: each["seconds"] for each in found["costs"]["passes"]}
+    text = " ".join(found["sentences"])
+    share = found["costs"]["draft_token_s"] / passes[1]
+    assert f"A drafted token takes {share:.0%} of a plain pass" in text, "both models are the same size"
+    assert f"{ratio:.2f}" in text and f"{exp(fmean(best)):.1f} tokens per second" in text

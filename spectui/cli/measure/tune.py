@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,8 +17,19 @@ from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 
+if TYPE_CHECKING:
+    from io import TextIOWrapper
+
+    from spectui.config import Configuration
+    from spectui.knobs import Setup
+    from spectui.measure.bench.prompt_files import Prompt
+    from spectui.measure.live.view import Winner
+
 _PROMPTS = "python,toaster,story"
 _PREDICT, _SEED = 96, 1
+
+_OF_THE_MEASUREMENT = ("seed", "predict")
+"""Flags that are the measured replies' own: in a profile they would cut every reply, and make all the same."""
 
 
 @click.command("tune", cls=Command)
@@ -26,7 +38,8 @@ _PREDICT, _SEED = 96, 1
 @click.option(
     "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="your prompts, one a line"
 )
-@click.option("--save", metavar="NAME", help="write the best fixed setting as a profile of the configuration file")
+@click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
+@click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
 @live_option
 @setting_options()
@@ -39,6 +52,7 @@ def command(
     names: str | None,
     prompt_file: Path | None,
     save: str | None,
+    replacing: bool,
     as_json: bool,
     live: bool,
     profile: str | None,
@@ -47,48 +61,48 @@ def command(
     hub_draft: str | None,
     **values: Any,
 ) -> None:
-    """Find the best fixed setting of a pair, say whether auto beats it, and what no setting gives."""
-    from io import TextIOWrapper
+    """Find the best fixed setting of a pair, say whether auto beats it, and what no setting gives.
 
+    Ctrl+C ends the search and prints what is known until then.
+    """
     from spectui import paths
     from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import EngineProcess, needs_process
     from spectui.engine.worker import Worker
     from spectui.gguf_files.check import check_file
-    from spectui.measure.bench import prompt_files
     from spectui.measure.bench.runner import EngineModels
     from spectui.measure.quiet import busy
-    from spectui.measure.report.views import Trial, tune_view
+    from spectui.measure.report.tune import json_object
+    from spectui.measure.report.views import tune_view
     from spectui.measure.tune.advice import flags, sentences
-    from spectui.measure.tune.search import AUTO, PLAIN, Reply, Search, candidates
+    from spectui.measure.tune.search import Reply, Search, candidates
     from spectui.profiles.file import ProfileFile
     from spectui.speculation.policies.cost_model import CostModel
     from spectui.speculation.records import StopReason
 
     settings = configuration(profile, config_path, values)
-    if prompt_file is not None and names is not None:
-        raise UsageError("Give the prompts with --prompts or with -f, not with both.")
     if sys.stdout is None:
         raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
-    cast(TextIOWrapper, sys.stdout).reconfigure(errors="replace")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    file = config_path or paths.config_file()
+    if save is not None:
+        save = save.strip()
+        ProfileFile(file).check(save, replace=replacing)
+    prompts = _prompts(names, prompt_file, settings.setup.system)
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")
-    chosen = (names or _PROMPTS).split(",")
-    prompts = (
-        prompt_files.built_in([name.strip() for name in chosen], setup.system)
-        if prompt_file is None
-        else prompt_files.read(prompt_file, setup.system)
-    )
     messages = {prompt.name: prompt.messages for prompt in prompts}
     temperature = settings.knobs.temperature if settings.origins["temperature"] != "default" else 0.0
-    base = replace(settings.knobs, seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED)
-    predict = base.predict if base.predict > 0 else _PREDICT
+    base = replace(
+        settings.knobs,
+        temperature=temperature,
+        seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED,
+        predict=settings.knobs.predict if settings.knobs.predict > 0 else _PREDICT,
+    )
     worker = EngineProcess(base, servers=setup.rpc) if needs_process(setup) else Worker(base)
     line = progress_line(live, 60 * minutes)
-    trials: list[Trial] = []
     stopped: list[int] = []
-    problems: list[SpectuiError] = []
     try:
         with stopping(worker.stop) as stopped:
             models = EngineModels(worker, setup, lambda event: None)
@@ -96,64 +110,86 @@ def command(
             if other := busy():
                 click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
 
-            def measure(setting: Any, prompt: str, tokens: int) -> Reply:
+            def measure(setting: Any, prompt: str, tokens: int) -> Reply | None:
                 began = perf_counter()
                 knobs = replace(setting, temperature=temperature).on(replace(base, predict=tokens))
-                try:
-                    finished = models.answer(setting, knobs, messages[prompt])
-                except SpectuiError as error:
-                    problems.append(error)
-                    return Reply(0.0, perf_counter() - began)
-                whole = finished.reason is not StopReason.CANCELLED
-                speed = (finished.statistics.tokens_per_s or 0.0) if whole else 0.0
-                if whole:
-                    trials.append(Trial(setting, prompt, tokens, speed))
-                    line.show(lambda: tune_view(trials))
-                return Reply(speed, perf_counter() - began)
+                finished = models.answer(setting, knobs, messages[prompt])
+                if finished.reason is StopReason.CANCELLED:
+                    return None
+                return Reply(finished.statistics.tokens_per_s or 0.0, perf_counter() - began)
 
-            search = Search(measure, list(messages), predict, 60 * minutes, perf_counter, line,
-                            lambda: bool(stopped or problems))  # fmt: skip
+            def tell(done: float, what: str) -> None:
+                line(done, what)
+                line.show(lambda: tune_view(search.trials))
+
+            search = Search(
+                measure, list(messages), base.predict, 60 * minutes, perf_counter, tell, lambda: bool(stopped)
+            )
             found = search.run(candidates(setup.draft is not None))
-    except SpectuiError as error:
+    except SpectuiError:
         if stopped:
-            ctx.exit(INTERRUPTED)
-        if not problems:
-            raise
-        if search.plain_and_auto:
-            plain, auto = search.plain_and_auto
-            click.echo(f"Until then plain decoding had {plain:.1f} tokens per second and auto {auto:.1f}.")
-        raise problems[0] from error
+            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
+        raise
     finally:
         worker.close()
         line.end()
-    costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
-    advice = list(sentences(found, costs))
+    advice = list(sentences(found, CostModel.of(loaded.costs) if loaded.costs is not None else None))
+    view = tune_view(found.trials, found, advice)
     if live:
-        line.show(lambda: tune_view(trials, found, advice))
+        line.show(lambda: view)
         line.end()
     elif as_json:
-        report = {
-            "schema": "spectui.tune/1",
-            "best": asdict(found.best),
-            "finals": [{"setting": asdict(each), "ln_speed": logs} for each, logs in found.finals.items()],
-            "best_over_plain": found.ratio(found.best, PLAIN)._asdict(),
-            "auto_over_best": found.ratio(AUTO, found.best)._asdict(),
-            "tried": found.tried,
-            "replies": found.replies,
-            "seconds": found.seconds,
-            "sentences": advice,
-        }
+        report = json_object(found, view.winner, loaded, replace(base, predict=search.predict), prompts, other, advice)
         click.echo(json.dumps(report, ensure_ascii=False, allow_nan=False))
     else:
         for sentence in advice:
             click.echo(sentence)
     if save is not None:
-        tuned = replace(found.best, temperature=settings.knobs.temperature).on(settings.knobs)
-        file = config_path or paths.config_file()
-        files = {"model": setup.model, "draft": setup.draft}  # what was found holds for this pair
-        ProfileFile(file).save(save, tuned, {key: str(Path(each).absolute()) for key, each in files.items() if each})
-        click.echo(f"spectui: Profile {save} in {file}: {flags(found.best)}.", err=True)
-    if problems and not stopped:
-        raise problems[0]
+        early = bool(stopped or search.problem) and not found.finished
+        if early or view.winner is None:
+            click.echo(f"spectui: Profile {save} was not saved: it ended before the finalists were repeated.", err=True)
+        else:
+            wanted = profile_settings(settings, setup, view.winner)
+            ProfileFile(file).write({save: wanted}, replace=replacing)
+            click.echo(f"spectui: Profile {save} in {file}: {view.winner.label}.", err=True)
+            if view.winner.knobs.get("policy") == "auto" and found.best is not None:
+                click.echo(
+                    "spectui: For programs that have no automatic length there is the best fixed setting: spectui config "
+                    f"export {shlex.quote(save)} --to llama-server {flags(found.best)}",
+                    err=True,
+                )
+    if search.problem is not None and not stopped:
+        raise search.problem
     if stopped:
         ctx.exit(INTERRUPTED)
+
+
+def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
+    from spectui.measure.bench import prompt_files
+
+    if file is None:
+        return prompt_files.built_in([name.strip() for name in (names or _PROMPTS).split(",")], system)
+    if names is not None:
+        raise UsageError("Give the prompts with --prompts or with -f, not with both.")
+    return prompt_files.read(file, system)
+
+
+def profile_settings(settings: Configuration, setup: Setup, winner: Winner) -> dict[str, Any]:
+    """The pair, its whole set-up and the sampling as the person gave them, and what won.
+
+    The seed and the length of the measured replies are left out where flags gave them.
+    """
+    from spectui.config import SETTINGS, rooted
+    from spectui.knobs import Knobs, Setup
+
+    holders: dict[type, Setup | Knobs] = {Setup: setup, Knobs: settings.knobs}
+    given: dict[str, Any] = {}
+    for key, row in SETTINGS.items():
+        holder = holders.get(row.owner)
+        origin = settings.origins[key]
+        if holder is None or (key in _OF_THE_MEASUREMENT and origin.startswith("flag ")):
+            continue
+        value = getattr(holder, key)
+        if value is not None and (origin != "default" or key in ("model", "draft")):
+            given[key] = rooted(row.spec, value, Path.cwd())
+    return {**given, **winner.knobs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from statistics import geometric_mean
-from typing import Any, NamedTuple
+from typing import Any
 
 from spectui.engine.events import Loaded
 from spectui.measure.bench.settings import Setting
@@ -18,7 +18,7 @@ from spectui.measure.report import costs as costed
 from spectui.measure.report.bench_chart import line_label, speed_chart
 from spectui.measure.report.chart import Chart, ChartLine
 from spectui.measure.report.tables import DASH, columns
-from spectui.measure.tune.search import AUTO, PLAIN, Tuned
+from spectui.measure.tune.search import AUTO, PLAIN, Trial, Tuned
 
 _BENCH_LAST = ("n_drafted", "n_accept")
 """Columns that a narrow window can do without."""
@@ -40,10 +40,9 @@ def bench_view(summary: Summary) -> View:
 
 
 def _winner(setting: Setting) -> Winner:
-    """A setting to be used. The temperature is a person's own."""
-    knobs: dict[str, Any] = {
-        key: value for key, value in asdict(setting).items() if key not in ("baseline", "temperature")
-    }
+    """A setting to be used. The temperature is a person's own, and so is p-min where it has no meaning."""
+    others = ("baseline", "temperature") if setting.policy == "fixed" else ("baseline", "temperature", "p_min")
+    knobs: dict[str, Any] = {key: value for key, value in asdict(setting).items() if key not in others}
     return Winner(setting.label, {"drafter": "off"} if setting.baseline else knobs)
 
 
@@ -91,15 +90,6 @@ def _costs_sentences(loaded: Loaded, found: Measurement) -> Iterable[str]:
     yield from costed.remarks(found)
 
 
-class Trial(NamedTuple):
-    """A reply of a search. `tokens`: its length at most."""
-
-    setting: Setting
-    prompt: str
-    tokens: int
-    speed: float
-
-
 def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Sequence[str] = ()) -> View:
     """The settings that were tried, each by its longest replies to all prompts, best first.
 
@@ -137,8 +127,13 @@ def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Se
     return View(("setting", "t/s", "of plain", "tokens", *prompts), rows, marked, chart, tuple(sentences), winner)
 
 
-def _best(found: Tuned) -> Setting:
-    """What to use: auto, if that is measurably faster than each fixed setting, or no draft, if nothing is."""
+def _best(found: Tuned) -> Setting | None:
+    """What to use: auto, if that is measurably faster than each fixed setting, or no draft, if nothing is.
+
+    None if the search ended too early to tell.
+    """
+    if found.best is None:
+        return None
     if found.ratio(found.best, PLAIN).value <= 1 and found.ratio(AUTO, PLAIN).value <= 1:
         return PLAIN
     auto = found.ratio(AUTO, found.best)

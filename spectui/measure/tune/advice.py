@@ -25,11 +25,45 @@ def flags(setting: Setting) -> str:
 
 def sentences(found: Tuned, costs: CostModel | None) -> Iterator[str]:
     """The best fixed setting, whether auto beats it, and advice. `costs`: those measured at load."""
-    best, plain, auto = found.best, found.ratio(found.best, PLAIN), found.ratio(AUTO, found.best)
+    if found.best is None:
+        yield from _so_far(found)
+    else:
+        yield from _ranking(found, found.best)
+    if costs is not None and costs.verify.known:
+        yield from _advice(costs)
+
+
+def _so_far(found: Tuned) -> Iterator[str]:
+    """What a search knows that ended before a fixed setting could be compared with plain decoding."""
+    if not found.trials:
+        yield "It ended before anything was measured."
+        return
+    yield f"It ended after {found.replies} replies, before a fixed setting could be compared with plain decoding."
+    if AUTO in found.finals:
+        tokens = next(each.tokens for each in found.trials if each.setting == AUTO)
+        yield (
+            f"Plain decoding had {found.speed(PLAIN):.1f} tokens per second and auto {found.speed(AUTO):.1f}, in replies of "
+            f"{tokens} tokens."
+        )
+    else:
+        replies = ", ".join(f"{each.setting.label} {each.speed:.1f} ({each.prompt})" for each in found.trials)
+        yield f"Tokens per second: {replies}."
+    if found.leaders:
+        first, *others = found.leaders
+        beside = "".join(f"; {each.setting.label}: {each.speed:.1f}" for each in others)
+        yield (
+            f"The fastest of {found.tried} fixed settings until then, in the first {first.tokens} tokens of the replies: "
+            f"{flags(first.setting)}: {first.speed:.1f}{beside}."
+        )
+
+
+def _ranking(found: Tuned, best: Setting) -> Iterator[str]:
+    plain, auto = found.ratio(best, PLAIN), found.ratio(AUTO, best)
     times = len(found.finals[best])
+    often = "once" if times == 1 else f"{times} times"
     yield (
         f"The best of {found.tried} fixed settings: {flags(best)}: {found.speed(best):.1f} tokens per second, {plain} of plain "
-        f"decoding's {found.speed(PLAIN):.1f} ({found.replies} replies in {found.seconds:.0f} s, the finalists {times} times)."
+        f"decoding's {found.speed(PLAIN):.1f} ({found.replies} replies in {found.seconds:.0f} s, the finalists {often})."
     )
     others = [each for each in found.finals if each not in (best, PLAIN, AUTO)]
     ties = [each for each in others if not found.ratio(best, each).significant]
@@ -41,10 +75,12 @@ def sentences(found: Tuned, costs: CostModel | None) -> Iterator[str]:
         yield f"Auto and the best fixed setting cannot be told apart: auto has {auto} of its speed."
     if plain.value <= 1 and found.ratio(AUTO, PLAIN).value <= 1:
         yield "No draft is best here: nothing was faster than the target alone (--drafter off, and no -md)."
-    if costs is None or not costs.verify.known:
-        return
+
+
+def _advice(costs: CostModel) -> Iterator[str]:
+    """What no setting gives."""
     one = costs.verify(1, 0)
-    share = costs.draft.next / one if costs.draft.next else 0.0
+    share = (costs.drafting(2) - costs.drafting(1)) / one if costs.draft.next else 0.0
     if share > _DEAR_DRAFT:
         yield (
             f"A drafted token takes {share:.0%} of a plain pass: try a smaller draft or a cheaper quantisation of it "

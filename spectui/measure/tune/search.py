@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log, sqrt
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from spectui.errors import SpectuiError
 from spectui.measure.bench.settings import Setting
@@ -37,8 +37,34 @@ class Reply(NamedTuple):
     seconds: float
 
 
-Measure = Callable[[Setting, str, int], Reply]
-"""A reply of this setting to the prompt of this name, of at most so many tokens. Raises SpectuiError."""
+Measure = Callable[[Setting, str, int], Reply | None]
+"""A reply of this setting to the prompt of this name, of at most so many tokens; None if it was stopped.
+
+Raises SpectuiError.
+"""
+
+
+Stage = Literal["start", "halving", "neighbours", "finals"]
+"""`start`: plain decoding and auto, once. `finals`: the repetitions of the finalists, of plain decoding and of auto."""
+
+
+class Trial(NamedTuple):
+    """A reply of a search. `tokens`: its length at most. `speed` in tokens per second; `seconds` it took with its prompt."""
+
+    setting: Setting
+    prompt: str
+    tokens: int
+    speed: float
+    seconds: float = 0.0
+    stage: Stage = "finals"
+
+
+class Leader(NamedTuple):
+    """A setting of the halving: the geometric mean of its tokens per second over replies of at most so many `tokens`."""
+
+    setting: Setting
+    speed: float
+    tokens: int
 
 
 class Ratio(NamedTuple):
@@ -60,15 +86,21 @@ class Ratio(NamedTuple):
 
 @dataclass
 class Tuned:
-    """What was found. `finals`: for each finalist, auto and plain, by repetition the mean over the prompts of ln(speed)."""
+    """What was found. `finals`: for each finalist, auto and plain, by repetition the mean over the prompts of ln(speed).
 
-    best: Setting
+    `best`: None if the search ended before a fixed setting had replies as long as plain decoding's.
+    """
+
+    best: Setting | None
     finals: dict[Setting, list[float]]
     tried: int
     replies: int
     seconds: float
     finished: bool = True
     """False: the time was up, or somebody stopped it, before the finalists were repeated."""
+    leaders: tuple[Leader, ...] = ()
+    """The fastest of the halving, the best first; only if there is no `best`."""
+    trials: Sequence[Trial] = ()
 
     def ratio(self, one: Setting, other: Setting) -> Ratio:
         """How many times as fast as `other` is `one`, over the repetitions that both have."""
@@ -120,47 +152,56 @@ class Search:
     clock: Callable[[], float]
     progress: Callable[[float, str], None] = lambda done, what: None
     stopped: Callable[[], bool] = lambda: False
-    replies: int = 0
-    plain_and_auto: tuple[float, float] | None = None
-    """Their tokens per second at the beginning."""
+    trials: list[Trial] = field(default_factory=list)
+    problem: SpectuiError | None = None
+    """What ended the search early."""
     _scores: dict[Setting, float] = field(default_factory=dict)
+    _rung: tuple[Leader, ...] = ()
+    _stage: Stage = "start"
 
     def run(self, settings: Sequence[Setting]) -> Tuned:
-        """Find the best of these settings and their neighbours. Raises SpectuiError where nothing could be measured."""
+        """Find the best of these settings and their neighbours; if it is stopped or a reply fails, what is known until then.
+
+        Raises SpectuiError if a reply is empty.
+        """
         self._begun = self.clock()
         self._fit()
-        finals: dict[Setting, list[float]] = {PLAIN: [], AUTO: []}
-        self._repeat([PLAIN, AUTO], finals, inf)
-        if not finals[AUTO]:
-            raise SpectuiError("The time was up before plain decoding and auto were measured: give more --minutes.")
-        plain, auto = exp(finals[PLAIN][0]), exp(finals[AUTO][0])
-        self.plain_and_auto = plain, auto
-        alive, tried = self._halve(list(settings), plain), set(settings)
-        tried |= self._climb(alive)
+        at_first: dict[Setting, list[float]] = {}
+        for setting in (PLAIN, AUTO):
+            if (score := self._score(setting, self.predict, inf)) is not None:
+                at_first[setting] = [score]
+        if AUTO not in at_first:
+            return self._found(None, at_first)
+        self._stage = "halving"
+        alive = self._halve(list(settings), exp(at_first[PLAIN][0]))
+        self._stage = "neighbours"
+        self._climb()
+        self._stage = "finals"
         order = sorted(self._scores, key=lambda each: -self._scores[each]) or alive
         finalists = order[:_FINALISTS]
-        finals |= {each: [] for each in finalists}
-        at_first = {PLAIN: finals[PLAIN], AUTO: finals[AUTO]}
-        finals[PLAIN], finals[AUTO] = [], []
+        finals: dict[Setting, list[float]] = {each: [] for each in (PLAIN, AUTO, *finalists)}
         first = True
         while self._repeat([PLAIN, AUTO, *finalists], finals, inf if first else 1.0):
             first = False
-        if not finals[AUTO] and self._scores:  # it was stopped: what was measured once is all there is
-            finals = {**at_first, **{each: [self._scores[each]] for each in finalists}}
-        complete = [each for each in finalists if finals[each]]
-        if not complete:
-            raise SpectuiError("The time was up before any setting was measured: give more --minutes.")
-        best = max(complete, key=lambda each: fmean(finals[each]))
+        if not finals[AUTO]:  # it was stopped: what was measured once is all there is
+            finals = {**at_first, **{each: [self._scores[each]] for each in finalists if each in self._scores}}
+        complete = [each for each in finalists if finals.get(each)]
+        return self._found(max(complete, key=lambda each: fmean(finals[each]), default=None), finals)
+
+    def _found(self, best: Setting | None, finals: dict[Setting, list[float]]) -> Tuned:
+        fixed = {trial.setting for trial in self.trials} - {PLAIN, AUTO}
+        finished = best is not None and len(finals[best]) > 1
         kept = {each: logs for each, logs in finals.items() if logs}
-        return Tuned(best, kept, len(tried), self.replies, self.clock() - self._begun, len(finals[best]) > 1)
+        return Tuned(best, kept, len(fixed), len(self.trials), self.clock() - self._begun, finished,
+                     self._rung if best is None else (), self.trials)  # fmt: skip
 
     def _fit(self) -> None:
         """Shorten the longest replies so that the finalists can be repeated at least once in the time left for them.
 
         One short reply tells how fast the target is; it is not counted, since the first one of all is also the slowest.
         """
-        first = self.measure(PLAIN, self.prompts[0], _FEWEST_TOKENS)
-        if first.speed > 0:
+        first = self._reply(PLAIN, self.prompts[0], _FEWEST_TOKENS)
+        if first is not None:
             prompt_s = max(0.0, first.seconds - _FEWEST_TOKENS / first.speed)
             reply_s = (1 - _STEPS) * self.budget_s / ((_FINALISTS + 2) * len(self.prompts))
             self.predict = min(self.predict, max(_FEWEST_TOKENS, int((reply_s - prompt_s) * first.speed)))
@@ -169,16 +210,27 @@ class Search:
     def _used(self) -> float:
         return (self.clock() - self._begun) / self.budget_s
 
+    def _reply(self, setting: Setting, prompt: str, tokens: int) -> Reply | None:
+        """None: it was stopped, or it failed, which ends the search. Raises SpectuiError if it is empty."""
+        if self.stopped() or self.problem is not None:
+            return None
+        try:
+            reply = self.measure(setting, prompt, tokens)
+        except SpectuiError as error:
+            self.problem = error
+            return None
+        if reply is not None and reply.speed <= 0:
+            raise SpectuiError(f"The reply to the prompt {prompt!r} is empty, so it has no speed: take other prompts.")
+        return reply
+
     def _score(self, setting: Setting, tokens: int, end: float) -> float | None:
         """Mean over the prompts of ln(speed); None when the share `end` of the time is used, or it was stopped."""
         logs = []
         for prompt in self.prompts:
-            if self.stopped() or self._used >= end:
+            reply = self._reply(setting, prompt, tokens) if self._used < end else None
+            if reply is None:
                 return None
-            reply = self.measure(setting, prompt, tokens)
-            self.replies += 1
-            if reply.speed <= 0:
-                return None
+            self.trials.append(Trial(setting, prompt, tokens, reply.speed, reply.seconds, self._stage))
             logs.append(log(reply.speed))
             self.progress(min(1.0, self._used), f"{setting.label}: {reply.speed:.1f} t/s")
         return fmean(logs)
@@ -211,6 +263,8 @@ class Search:
             if not scores:
                 return alive
             ranked = sorted(scores, key=lambda each: -scores[each])
+            if len(scores) == len(alive) or not self._rung:
+                self._rung = tuple(Leader(each, exp(scores[each]), tokens) for each in ranked[:_FINALISTS])
             if tokens == self.predict:
                 self._scores.update(scores)
             alive = ranked[: max(_FINALISTS, (len(alive) + 1) // 2)]
@@ -219,18 +273,15 @@ class Search:
                 self._scores[setting] = score
         return alive
 
-    def _climb(self, alive: Sequence[Setting]) -> set[Setting]:
-        """Measure the neighbours of the best until none is better. Returns those that were measured."""
-        seen: set[Setting] = set()
+    def _climb(self) -> None:
+        """Measure the neighbours of the best until none is better."""
         while self._scores:
             best = max(self._scores, key=lambda each: self._scores[each])
             fresh = [each for each in neighbours(best) if each not in self._scores]
             for setting in fresh:
                 score = self._score(setting, self.predict, _STEPS)
                 if score is None:
-                    return seen
+                    return
                 self._scores[setting] = score
-                seen.add(setting)
             if max(self._scores, key=lambda each: self._scores[each]) == best:
                 break
-        return seen

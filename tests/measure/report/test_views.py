@@ -10,8 +10,8 @@ import pytest
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import summarise
 from spectui.measure.live.view import Progress, View, line, parsed
-from spectui.measure.report.views import Trial, bench_view, tune_view
-from spectui.measure.tune.search import AUTO, PLAIN, Tuned
+from spectui.measure.report.views import bench_view, tune_view
+from spectui.measure.tune.search import AUTO, PLAIN, Trial, Tuned
 from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
 
 RUNS = [a_run(setting, speed, n) for setting, speed in ((TARGET, 10), (FAST, 18), (SLOW, 14)) for n in range(2)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from math import exp
 from random import Random
+from statistics import geometric_mean
 
 import pytest
 
@@ -72,18 +73,59 @@ def test_a_slow_target_has_shorter_replies_so_that_the_time_is_kept(repetitions)
     assert len(found.finals[found.best]) >= 1 and found.ratio(found.best, PLAIN).value > 1
 
 
-def test_a_stop_keeps_what_was_repeated_and_too_little_time_is_a_sentence():
-    with pytest.raises(SpectuiError, match="more --minutes"):
-        searching("AMX", 60.0, stopped=lambda: True).run(candidates(True))
+def stopping_after(replies: int, budget_s: float = 400.0) -> Tuned:
     asked = [0]
 
     def stopped() -> bool:
         asked[0] += 1
-        return asked[0] > 200
+        return asked[0] > replies + 1  # one more reply tells how fast the target is
 
-    found = searching("AMX", 400.0, stopped=stopped).run(candidates(True))
-    assert found.best.policy == "fixed" and found.replies == 200
-    assert not found.finished and set(found.finals) >= {found.best, AUTO, PLAIN}
+    return searching("AMX", budget_s, stopped=stopped).run(candidates(True))
+
+
+def test_a_stop_keeps_what_was_repeated():
+    found = stopping_after(200)
+    assert found.best.policy == "fixed" and found.replies == len(found.trials) == 200
+    assert not found.finished and set(found.finals) >= {found.best, AUTO, PLAIN} and not found.leaders
+
+
+def test_a_stop_in_the_halving_keeps_the_fastest_until_then():
+    found = stopping_after(6 + 3 * 10, 150.0)
+    assert found.best is None and not found.finished and set(found.finals) == {AUTO, PLAIN}
+    assert found.tried == 10 and len(found.leaders) == 3
+    first = found.leaders[0]
+    own = [each.speed for each in found.trials if each.setting == first.setting]
+    assert len(own) == 3 and first.speed == pytest.approx(geometric_mean(own)) and first.tokens < 48
+    assert first.speed == max(each.speed for each in found.leaders)
+    told = " ".join(sentences(found, None))
+    assert "It ended after 36 replies" in told and "The fastest of 10 fixed settings until then" in told
+    assert f"{first.speed:.1f}" in told and f"Plain decoding had {found.speed(PLAIN):.1f} tokens per second" in told
+
+
+def test_a_stop_at_the_beginning_keeps_the_replies():
+    found = stopping_after(4)
+    assert found.best is None and set(found.finals) == {PLAIN} and not found.leaders
+    assert "target alone" in " ".join(sentences(found, None))
+    nothing = " ".join(sentences(searching("AMX", 60.0, stopped=lambda: True).run(candidates(True)), None))
+    assert nothing == "It ended before anything was measured."
+
+
+def test_a_reply_that_fails_ends_the_search_and_an_empty_one_is_a_sentence():
+    search = searching("AMX", 60.0)
+    measure, asked = search.measure, list[Setting]()
+
+    def failing(setting: Setting, *arguments) -> Reply | None:
+        asked.append(setting)
+        if len(asked) == 9:
+            raise SpectuiError("gone")
+        return measure(setting, *arguments)
+
+    search.measure = failing
+    assert search.run(candidates(True)).replies == 7 and str(search.problem) == "gone" and len(asked) == 9
+    search = searching("AMX", 60.0)
+    search.measure = lambda *arguments: Reply(0.0, 0.1)
+    with pytest.raises(SpectuiError, match="The reply to the prompt 'python' is empty"):
+        search.run(candidates(True))
 
 
 def test_confidence_comes_from_repetitions_in_pairs():
