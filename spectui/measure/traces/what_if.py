@@ -172,10 +172,10 @@ class _Group:
 
     def decode(self, settings: Mapping[str, Any], seed: int) -> tuple[list[Round], int, int]:
         """The rounds of all replies, how many tokens the draft model drafted, and how many of them were recorded."""
-        chance = Random(seed)
+        random = Random(seed)
         found: list[Known] = [known(reply) for reply in self.replies]
         drawn = [
-            self.draws.draw(reply, each, chance) if self.has_draft and self.draws.size else None
+            self.draws.draw(reply, each, random) if self.has_draft and self.draws.size else None
             for reply, each in zip(self.replies, found, strict=True)
         ]
         recordings = [
@@ -186,7 +186,7 @@ class _Group:
         if self._strict:
             simulator.strategy.longest = max(each.pass_size for reply in self.replies for each in reply.rounds) - 1
         rounds: list[Round] = []
-        asked = known = 0
+        asked = recorded = 0
         opening = ""
         for reply, recording, each in zip(self.replies, recordings, drawn, strict=True):
             prompts = [message.content for message in reply.asked.messages if message.role == "user"]
@@ -200,8 +200,8 @@ class _Group:
                 for done in decoded:
                     models = [index for index, draft in enumerate(done.drafted) if draft.source == "model"]
                     asked += len(models)
-                    known += sum(index < each.recorded[done.position - recording.prompt] for index in models)
-        return rounds, asked, known
+                    recorded += sum(index < each.recorded[done.position - recording.prompt] for index in models)
+        return rounds, asked, recorded
 
 
 class _Turns:
@@ -230,15 +230,15 @@ def _estimate(groups: Sequence[_Group], settings: Mapping[str, Any]) -> Estimate
             (
                 Statistics.of(each for rounds, _, _ in decoded for each in rounds),
                 sum(asked for _, asked, _ in decoded),
-                sum(known for _, _, known in decoded),
+                sum(recorded for _, _, recorded in decoded),
                 _unseen(groups, [rounds for rounds, _, _ in decoded]),
             )
         )
     seconds = [statistics.decode_s for statistics, *_ in runs]
-    statistics, asked, known, unseen = min(runs, key=lambda run: abs(run[0].decode_s - median(seconds)))
+    statistics, asked, recorded, unseen = min(runs, key=lambda run: abs(run[0].decode_s - median(seconds)))
     return Estimate(
         dict(settings), statistics.emitted, statistics.decode_s, min(seconds), max(seconds), statistics.acceptance,
-        statistics.tokens_per_pass, ratio(known, asked), unseen,
+        statistics.tokens_per_pass, ratio(recorded, asked), unseen,
     )  # fmt: skip
 
 
