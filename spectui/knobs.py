@@ -222,6 +222,10 @@ class Setup:
             check(spec_field.name, getattr(self, spec_field.name), spec_of(Setup, spec_field.name))
         return self
 
+    def same_models(self, other: Setup) -> bool:
+        """Whether both name the same models and servers, so that one placement of them can replace the other if that fails."""
+        return (self.model, self.draft, self.rpc) == (other.model, other.draft, other.rpc)
+
 
 def specs(owner: type[Knobs] | type[Setup]) -> Iterator[tuple[str, Any, Spec]]:
     """(key, default, spec) of each setting of `Knobs` or `Setup`, in order."""

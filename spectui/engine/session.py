@@ -69,7 +69,7 @@ class Session:
         try:
             self.pair.load(setup)
         except SpectuiError as error:
-            if before is None or not _only_placed(before, setup) or isinstance(error, LoadCancelled | ServerError):
+            if before is None or not setup.same_models(before) or isinstance(error, LoadCancelled | ServerError):
                 raise
             try:
                 self.pair.load(before)
@@ -228,8 +228,3 @@ class Session:
         if self.pair is not None:
             self.pair.close()
             self.pair = self._loaded = None
-
-
-def _only_placed(before: Setup, setup: Setup) -> bool:
-    """Are the models the same, so that the old placement can replace one that fails?"""
-    return (before.model, before.draft, before.rpc) == (setup.model, setup.draft, setup.rpc)

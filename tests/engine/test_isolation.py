@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,7 @@ from spectui.llama.quantiser import quantise
 from spectui.speculation.records import StopReason
 from tests.engine.waiting import PATIENCE, Events
 from tests.llama.ggufs import write_model
+from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.rpc_server import LIBRARIES, Server, fake_server, free_address, hello, needs_server
 from tests.smollm2 import alone
 
@@ -234,16 +237,135 @@ def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pyte
     assert engine.process not in (None, process)
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_the_models_are_freed_and_loaded_again(
-    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, isolated: bool
+@pytest.fixture
+def isolated(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch) -> ChatEngine:
+    """The engine with the pair loaded in a process of its own."""
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: True)
+    engine.load(setup)
+    events_of(engine).wait(Loaded)
+    return engine
+
+
+def ends_at(engine: ChatEngine, *commands: Callable[[], None]) -> None:
+    """Give the commands and end the process while it has not yet obeyed the first one."""
+    process = engine.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    for command in commands:
+        command()
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def test_a_placement_that_ends_the_process_is_put_back(isolated: ChatEngine, setup: Setup):
+    events = events_of(isolated)
+    ends_at(isolated, lambda: isolated.load(replace(setup, ctx_size=128)))
+    assert events.wait(Loaded, 2).setup == setup
+    assert [event.message for event in events.of(Notice)][-1] == (
+        "The engine's process ended by signal SIGKILL: choose another device (-dev), or fewer layers on it (-ngl). "
+        "The models are loaded as before."
+    )
+    isolated.generate(QUESTION)
+    assert events.wait(Finished).statistics.emitted > 20
+    assert not events.of(LoadFailed)
+
+
+def test_what_is_put_back_and_ends_the_process_too_is_not_tried_again(
+    isolated: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: isolated)
+    events = events_of(isolated)
+
+    def at_notice(event: Event) -> None:
+        if isinstance(event, Notice) and "as before" in event.message:
+            monkeypatch.setenv("PYTHONHOME", str(tmp_path))  # ends the next process when it starts
+
+    events.hook = at_notice
+    ends_at(isolated, lambda: isolated.load(replace(setup, ctx_size=128)))
+    assert events.wait(LoadFailed).message == (
+        "The engine's process ended with code 1: choose another device (-dev), or fewer layers on it (-ngl)."
+    )
+    monkeypatch.delenv("PYTHONHOME")
+    isolated.load(setup)
+    assert events.wait(Loaded, 2).setup == setup
+
+
+def test_other_models_that_end_the_process_are_not_replaced_by_the_old_ones(isolated: ChatEngine, setup: Setup):
+    events = events_of(isolated)
+    ends_at(isolated, lambda: isolated.load(replace(setup, draft=None, split_mode="tensor")))
+    assert events.wait(LoadFailed).message.endswith(
+        "SIGKILL: choose -sm layer, which divides models among all kinds of devices."
+    )
+    assert len(events.of(Loaded)) == 1
+
+
+def test_what_has_not_begun_when_the_process_ends_is_done_by_the_next(isolated: ChatEngine, setup: Setup):
+    """A reply that ends, or a load that another one replaced, is no fault of the load that waits."""
+    events = events_of(isolated)
+    smaller, smallest = replace(setup, ctx_size=128), replace(setup, ctx_size=64)
+    ends_at(isolated, lambda: isolated.generate(QUESTION), lambda: isolated.load(smaller))
+    assert "what was written is kept" in events.wait(Failed).message
+    assert events.wait(Loaded, 2).setup == smaller
+    ends_at(
+        isolated, lambda: isolated.load(setup), lambda: isolated.load(smallest), lambda: isolated.generate(QUESTION)
+    )
+    assert events.wait(Loaded, 3).setup == smallest
+    assert len(events.of(LoadFailed)) == 1, "each command ends with an event"
+    assert "send the prompt again" in events.wait(Failed, 2).message
+
+
+def test_what_was_put_back_is_loaded_again(isolated: ChatEngine, setup: Setup):
+    """And not the placement that was asked for and failed."""
+    events = events_of(isolated)
+    isolated.load(replace(setup, device="CUDA9"))
+    assert events.wait(Loaded, 2).setup == setup
+    ends_at(isolated, lambda: isolated.generate(QUESTION))
+    assert events.wait(Loaded, 3).setup == setup
+    assert not events.of(LoadFailed)
+
+
+TENSOR = """
+import json, sys
+from dataclasses import replace
+from spectui.engine.events import Loaded, Message, Notice, Finished, LoadFailed
+from spectui.engine.isolation import engine
+from spectui.knobs import Knobs, Setup
+from tests.engine.waiting import Events
+
+engine.deque = Events
+chat = engine.ChatEngine(Knobs(predict=4, drafter="off"))
+setup = Setup(**json.loads(sys.argv[1]))
+chat.load(setup)
+chat.events.wait(Loaded)
+chat.load(replace(setup, split_mode="tensor"))
+loaded = chat.events.wait(Loaded, 2).setup == setup
+chat.generate([Message("user", "Hi")])
+finished = chat.events.wait(Finished).reason
+chat.close()
+told = [event.message for event in chat.events if isinstance(event, Notice | LoadFailed)]
+print(json.dumps([loaded, finished, told]))
+"""
+
+
+@needs_vulkan
+def test_a_split_mode_that_ends_llama_cpp_is_refused_before_anything_is_freed(tmp_path: Path):
+    setup = {"model": str(write_model(tmp_path / "model.gguf")), "ctx_size": 256, "ubatch": 32, "no_profile": "on"}
+    loaded, finished, told = on_the_device(TENSOR, json.dumps(setup))
+    assert loaded and finished == "limit"
+    assert told[-1] == (
+        "llama.cpp cannot place the models so (GGML_ASSERT(reg) failed): choose -sm layer, which divides models among "
+        "all kinds of devices. The models are loaded as before."
+    )
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_models_are_freed_and_loaded_again(
+    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, own: bool
+):
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: own)
     events = events_of(engine)
     engine.load(setup)
     events.wait(Loaded)
     process = engine.process
-    assert (process is not None) == isolated
+    assert (process is not None) == own
     engine.generate(QUESTION)
     events.wait(RoundDone)
     engine.unload()
@@ -257,7 +379,7 @@ def test_the_models_are_freed_and_loaded_again(
     events.wait(Loaded, 2)
     engine.knobs = replace(KNOBS, predict=4)
     engine.generate(QUESTION)
-    assert events.wait(Finished, 1 if isolated else 2).reason is StopReason.LIMIT
+    assert events.wait(Finished, 1 if own else 2).reason is StopReason.LIMIT
 
 
 def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):

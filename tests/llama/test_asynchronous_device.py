@@ -16,9 +16,10 @@ from tests.llama.ggufs import write_model
 
 LIBRARIES = Path(os.environ.get("SPECTUI_VULKAN_LIB") or Path.home() / ".cache" / "spectui-peers" / "bin-vulkan")
 
-pytestmark = pytest.mark.skipif(
+needs_vulkan = pytest.mark.skipif(
     not (LIBRARIES / "libggml-vulkan.so").exists(), reason=f"llama.cpp is not built for Vulkan ({LIBRARIES})"
 )
+pytestmark = needs_vulkan
 
 REPLY = """
 import json, sys

@@ -1,6 +1,7 @@
 """The engine of the chat: in this process, or in one of its own where a device can end it: a GPU's driver, or an RPC server.
 
-When such a process ends, the reply ends with a sentence, and the models are loaded again, without the servers.
+When such a process ends, the reply ends with a sentence, and the models are loaded again, without the servers. When it ends
+while it loads another placement of the models, they are loaded as before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
 from spectui.engine.isolation.process import EngineProcess, needs_process
+from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import Watch, Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.rpc import without_servers
@@ -115,18 +117,40 @@ class ChatEngine:
         self.events.append(event)
 
     def _end(self, process: EngineProcess, reason: str, pending: Sequence[str]) -> None:
-        """The process has ended by itself, with these commands."""
+        """The process has ended by itself, while it obeyed the first of these commands."""
         with self._switching:
             if process is not self.process:
                 return
             self.process = None
-            servers = bool(self._setup.rpc)
-            if "load" in pending:
-                self._emit(LoadFailed(f"{reason}.", without_servers=servers))
+            loads = pending.count("load")
+            if loads and pending[0] == "load":
+                self._end_loading(process, reason, loads)
+                if "generate" in pending:
+                    self._emit(Failed(f"{reason}: send the prompt again."))
                 return
+            # With a load in the queue its set-up is loaded; otherwise what was loaded, which need not be what was asked for.
+            setup = self._setup if loads else process.loaded or self._setup
+            servers = bool(setup.rpc)
             after = "the models are loaded on this machine alone" if servers else "the models are loaded again"
             if "generate" in pending:
                 self._emit(Failed(f"{reason}: what was written is kept, and {after}."))
             else:
                 self._emit(Notice(f"{reason}: {after}."))
-            self._load(without_servers(self._setup) if servers else self._setup)
+            self._load(without_servers(setup) if servers else setup)
+
+    def _end_loading(self, process: EngineProcess, reason: str, loads: int) -> None:
+        """It has ended while it loaded: what was loaded before is put back where only the placement differs."""
+        failed, before = self._setup, process.loaded
+        if failed.rpc:
+            self._emit(LoadFailed(f"{reason}.", without_servers=True))
+            return
+        sentence = f"{reason}: {way_out(failed)}."
+        for _ in range(loads - 1):  # each command ends with an event
+            self._emit(LoadFailed(sentence))
+        if loads > 1:  # the last one has not begun
+            self._load(failed)
+        elif before is not None and failed.same_models(before):
+            self._emit(Notice(f"{sentence} The models are loaded as before."))
+            self._load(before)
+        else:
+            self._emit(LoadFailed(sentence))

@@ -48,6 +48,8 @@ class EngineProcess:
         self.on_end: Callable[[str, Sequence[str]], None] = self._fail
         """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
         self._servers = servers
+        self.loaded: Setup | None = None
+        """The set-up that is loaded, or was until the load in progress; None if nothing was, or loading failed."""
         self._commands: SimpleQueue[tuple[str, tuple[Any, ...]] | None] = SimpleQueue()
         self._pending: deque[str] = deque()
         self._futures: dict[int, Future[Any]] = {}
@@ -186,6 +188,8 @@ class EngineProcess:
         if self._pending and isinstance(message, _ENDS.get(self._pending[0], ())):
             self._stopped_s = None
             self._pending.popleft()
+        if isinstance(message, Loaded | LoadFailed | Unloaded):
+            self.loaded = message.setup if isinstance(message, Loaded) else None
         self._emit(message)
 
     def _emit(self, event: Event) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.engine import placement
 from spectui.engine.events import Event, Loading, Notice
-from spectui.engine.loading.plan import make_plan, on_servers
+from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -33,7 +33,7 @@ class AutomaticPlacement:
 
         Without GPUs there is nothing to choose. A server of llama.cpp answers one process at a time: while models are loaded
         on servers no other process can plan, and what was chosen for the first ones stays. Raises UsageError for a placement
-        that cannot be.
+        that cannot be, and PlacementError for one that would end the process.
         """
         placement.target_devices(setup)
         if setup.draft is not None:
@@ -55,6 +55,8 @@ class AutomaticPlacement:
             self._emit(Loading("plan", 0.0))
             try:
                 made = make_plan(setup, extra_buffers, loaded)
+            except PlacementError:
+                raise
             except SpectuiError as error:
                 _log.warning("no plan: %s", error)
                 return setup

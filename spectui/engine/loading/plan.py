@@ -10,17 +10,23 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.errors import SpectuiError
+from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices.records import Device, MemoryUse, added
 
 _BOUND_S = 120
 """Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""
 
+_COMMAND = [sys.executable, "-m", "spectui.engine.loading.simulation"]
+
 _MIB = 2**20
 
 PlanInWords = Callable[[Setup, Sequence[MemoryUse]], str]
 """What a set-up would take in place of what is loaded, in a line."""
+
+
+class PlacementError(SpectuiError):
+    """llama.cpp ends its process at an assertion when the models are placed so."""
 
 
 class Plan(NamedTuple):
@@ -104,6 +110,13 @@ def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, 
     return {name: bytes - free[name] for name, bytes in taken.items() if name in free and bytes > free[name]}
 
 
+def way_out(setup: Setup) -> str:
+    """What to do where llama.cpp ends its process when it loads this set-up: the end of a sentence."""
+    if setup.split_mode in ("row", "tensor"):
+        return "choose -sm layer, which divides models among all kinds of devices"
+    return "choose another device (-dev), or fewer layers on it (-ngl)"
+
+
 def on_servers(uses: Iterable[MemoryUse]) -> bool:
     """Whether some of it is on an RPC server, which then answers no other process."""
     return any(use.device.startswith("RPC") for use in uses)
@@ -113,17 +126,25 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
     """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
 
     `extra_buffers`: as in `Model`; None: as the self-test found. `freed`: what is loaded now and will be freed before.
-    `suggest`: if it does not fit, look for what would. Raises SpectuiError.
+    `suggest`: if it does not fit, look for what would. Raises SpectuiError, UsageError for settings that cannot be, and
+    PlacementError.
     """
     asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
-    command = [sys.executable, "-m", "spectui.engine.loading.simulation"]
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_BOUND_S)
+        done = subprocess.run(_COMMAND, input=asked, capture_output=True, text=True, timeout=_BOUND_S)
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
-    if isinstance(answer, str):
-        raise SpectuiError(answer)
+    if isinstance(answer, dict):
+        if "usage" in answer:
+            raise UsageError(answer["usage"])
+        if "error" in answer:
+            raise SpectuiError(answer["error"])
+        words = answer["aborted"]
+        # A driver that fails while the loaded models fill its card says something else, and may not fail without them.
+        if words.startswith("GGML_ASSERT"):
+            raise PlacementError(f"llama.cpp cannot place the models so ({words}): {way_out(setup)}.")
+        raise SpectuiError(f"What this would take cannot be told: llama.cpp ended while it was asked ({words}).")
     fields, devices, target, draft, layers, layers_draft, suggestions = answer
     return Plan(
         Setup(**fields),

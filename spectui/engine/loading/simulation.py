@@ -21,6 +21,7 @@ from spectui.llama.devices import rpc
 from spectui.llama.devices.listing import list_devices
 from spectui.llama.devices.records import Device, MemoryUse
 from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import on_abort
 from spectui.llama.model import Model
 
 AUTO, ALL = -1, -2
@@ -197,7 +198,7 @@ def suggestions(setup: Setup, made: Plan, simulation: Simulation) -> tuple[str, 
 
 
 def answer(question: str) -> object:
-    """The answer to `make_plan`'s question: the plan, or the sentence that says why there is none."""
+    """The answer to `make_plan`'s question: the plan, or {"usage" or "error": the sentence that says why there is none}."""
     fields, extra_buffers, freed, suggest = json.loads(question)
     setup = Setup(**fields)
     if extra_buffers is None:
@@ -207,15 +208,28 @@ def answer(question: str) -> object:
         rpc.add_servers(setup.rpc)
         made = plan(setup, simulation)
     except SpectuiError as error:
-        return str(error)
+        return {"usage" if isinstance(error, UsageError) else "error": str(error)}
     if suggest and made.missing:
         made = made._replace(suggestions=suggestions(setup, made, simulation))
     return made._replace(setup=asdict(made.setup))  # type: ignore[arg-type]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer the question on standard input; where ggml ends the process, {"aborted": what it said}."""
     # Drivers may write to standard output.
     out, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)
-    json.dump(answer(sys.stdin.read()), out)
-    out.flush()
+
+    def report_abort(words: str) -> None:
+        if not out.closed:
+            json.dump({"aborted": words}, out)
+            out.flush()
+
+    on_abort(report_abort)
+    found = answer(sys.stdin.read())
+    with out:
+        json.dump(found, out)
+
+
+if __name__ == "__main__":
+    main()

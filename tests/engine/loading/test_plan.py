@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +11,15 @@ import pytest
 
 from spectui.engine import placement
 from spectui.engine.loading import models, simulation
-from spectui.engine.loading.plan import Plan, make_plan, shortage
+from spectui.engine.loading.plan import PlacementError, Plan, make_plan, shortage
 from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse
 from spectui.llama.interrupt import Interrupt
-from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
-from tests.rpc_server import LIBRARIES as RPC_LIBRARIES
-from tests.rpc_server import Server, needs_server
+from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
+from tests.rpc_server import LIBRARIES, Server, needs_server
 from tests.smollm2 import alone, setup
 
 MIB, GIB = 2**20, 2**30
@@ -45,9 +45,7 @@ def test_the_plan_is_what_llama_cpp_logs_after_loading():
     assert made.sentence() == "It fits."
 
 
-@pytest.mark.skipif(
-    not (LIBRARIES / "libggml-vulkan.so").exists(), reason=f"llama.cpp is not built for Vulkan ({LIBRARIES})"
-)
+@needs_vulkan
 def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
     """With all, some and no layers on it."""
     program = (
@@ -73,16 +71,45 @@ def test_a_context_that_does_not_fit_is_told_with_what_would():
 
 
 def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
-    with pytest.raises(SpectuiError, match="There is no device 'CUDA9'"):
+    with pytest.raises(UsageError, match="There is no device 'CUDA9'"):
         make_plan(replace(alone(), device="CUDA9"), True)
     with pytest.raises(SpectuiError, match="There is no target model"):
         make_plan(Setup(model=str(tmp_path / "none.gguf")), True)
 
 
+ABORT = """
+import ctypes
+from spectui.engine.loading import simulation
+from spectui.llama.library import symbol
+
+abort = symbol("ggml_abort", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)
+simulation.answer = lambda question: abort(b"ggml.c", 1, {words})
+simulation.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "sentence"),
+    [
+        (b"GGML_ASSERT(reg) failed", PlacementError, "cannot place the models so (GGML_ASSERT(reg) failed): choose -sm layer"),
+        (b"CUDA error", SpectuiError, "cannot be told: llama.cpp ended while it was asked (CUDA error)."),
+    ],
+)  # fmt: skip
+def test_an_assertion_refuses_a_placement_and_a_driver_that_fails_does_not(
+    monkeypatch: pytest.MonkeyPatch, words: bytes, kind: type[SpectuiError], sentence: str
+):
+    """A card that is full now may have room when the models are freed."""
+    monkeypatch.setattr("spectui.engine.loading.plan._COMMAND", [sys.executable, "-c", ABORT.format(words=words)])
+    with pytest.raises(SpectuiError) as caught:
+        make_plan(replace(alone(), split_mode="tensor"), True)
+    assert type(caught.value) is kind
+    assert sentence in str(caught.value)
+
+
 @needs_server
 def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(RPC_LIBRARIES))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(RPC_LIBRARIES))
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
     server = Server()
     try:
         asked = replace(alone(), rpc=server.address)

@@ -10,12 +10,12 @@ import pytest
 
 from spectui.engine.events import Event, Loaded, Notice
 from spectui.engine.loading import automatic
-from spectui.engine.loading.plan import Plan, plan_in_words
+from spectui.engine.loading.plan import PlacementError, Plan, plan_in_words
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import Device, MemoryUse
-from tests.llama.test_asynchronous_device import LIBRARIES, on_the_device
+from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.smollm2 import alone, ask
 
 GREEDY = Knobs(temperature=0, predict=8, drafter="off")
@@ -61,6 +61,22 @@ def test_devices_that_do_not_exist_free_nothing(session: Session, events: list[E
     session.load(replace(alone(), **wrong))
     assert pair.target is target
     assert any(isinstance(event, Notice) for event in events)
+
+
+def test_a_placement_that_would_end_the_process_frees_nothing(
+    session: Session, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make_plan(*_: object) -> Plan:
+        raise PlacementError("llama.cpp cannot place the models so.")
+
+    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: setup.split_mode != "tensor")
+    assert session.pair is not None
+    target = session.pair.target
+    loaded = session.load(replace(alone(), split_mode="tensor"))
+    assert loaded.setup == alone() and session.pair.target is target
+    (notice,) = (event.message for event in events if isinstance(event, Notice))
+    assert notice == "llama.cpp cannot place the models so. The models are loaded as before."
 
 
 def test_the_real_figures_are_told_by_device(session: Session, events: list[Event]) -> None:
@@ -127,9 +143,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif(
-    not (LIBRARIES / "libggml-vulkan.so").exists(), reason=f"llama.cpp is not built for Vulkan ({LIBRARIES})"
-)
+@needs_vulkan
 def test_auto_fills_a_gpu_up_to_the_margin() -> None:
     """Its cells take 1.5 of the card's 2 GiB, and one shall stay free."""
     setup = {"model": alone().model, "ctx_size": 65536, "ubatch": 32, "no_profile": "on"}
