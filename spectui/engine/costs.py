@@ -38,6 +38,10 @@ EQUAL_SIZES = (2, 4, 6, 8, 16)
 _SINGLES = 8
 """Passes over one token. The first rows of larger passes are compared with them: the time is better spent on further sizes."""
 
+_BEHIND = 600
+"""Tokens of context behind which logits are compared once more for --strict: kernels may divide a long context among threads
+or cores, ggml's on the CPU from 257 tokens on. Fewer where the context is smaller, or takes more than BOUND_S to read."""
+
 _LOOK_BACK = 16, 48
 """Size of the passes that tell what attention costs, and the context that they have."""
 
@@ -61,6 +65,8 @@ class TargetCosts:
     """The largest size tried whose logits equal those of single passes, with all smaller ones."""
     tried: int = 1
     """The largest size whose logits were compared."""
+    behind: int | None = None
+    """Tokens of context behind which all rows of the passes were compared too; None: only with an empty context."""
     noisy: bool = False
     """Something else used the machine during the measurement, so the table is not kept."""
     drift: float | None = 1.0
@@ -107,29 +113,39 @@ Cancelled = Callable[[], bool]
 
 
 def target_costs(
-    target: Context, key: Key, progress: Callable[[float], None], cancelled: Cancelled, must: bool = False
+    target: Context, key: Key, progress: Callable[[float], None], cancelled: Cancelled, strict: bool = False
 ) -> TargetCosts:
     """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
 
-    `must`: measure all the same; the conversation is then evaluated anew. Raises Interrupted.
+    `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
+    which is then evaluated anew. Raises Interrupted.
     """
     file = state_file("target-costs", key)
-    try:
-        stored = _read(file)
-        found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
-        if found.sound:
-            return replace(found, drift=_drift(target, found.verify[1], cancelled))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass  # there is none, or it is damaged
-    if target.tokens and not must:
+    found = _stored_target(file)
+    if found is not None and (found.behind is not None or not strict):
+        return replace(found, drift=_drift(target, found.verify[1], cancelled))
+    if target.tokens and not strict:
         return TargetCosts()  # to measure would discard the conversation's cells; the rounds measure instead
     try:
-        found = _measure_target(target, progress, cancelled)
+        if found is None:
+            found = _measure_target(target, progress, cancelled)
+        if strict:
+            _compare_behind(target, found, cancelled)
     finally:
         target.truncate(0)  # also what an interrupted pass left
     if not cancelled() and not found.noisy:
         _store(file, found)
     return found
+
+
+def _stored_target(file: Path) -> TargetCosts | None:
+    """The costs in the file; None if there are none, or it is damaged."""
+    try:
+        stored = _read(file)
+        found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
+        return found if found.sound else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def draft_costs(draft: Context, key: Key, cancelled: Cancelled) -> DraftCosts:
@@ -269,3 +285,42 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):
             found.equal_up_to = n
     return found
+
+
+def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -> None:
+    """Lower `found.equal_up_to` to the size up to which all rows behind a long context are equal too.
+
+    At most BOUND_S to read the context, and BOUND_S to compare: sizes that there is no time for count as unequal.
+    """
+    sizes = [n for n in EQUAL_SIZES if n <= found.equal_up_to]
+    longest, most = max(sizes, default=0), max(map(max, SIZES))  # a pass over so many takes a known time
+    text = [(7 * n + 5) % target.n_vocab for n in range(_BEHIND + longest)]
+
+    def read(context: int) -> None:
+        """Also what a memory that cannot be truncated has lost."""
+        begun = perf_counter()
+        while len(target.tokens) < context and perf_counter() - begun < BOUND_S and not cancelled():
+            start = len(target.tokens)
+            target.evaluate(text[start : min(context, start + most)], 0)
+
+    target.truncate(0)
+    read(min(_BEHIND, target.n_ctx - longest) if sizes else 0)
+    found.behind = context = len(target.tokens)
+    begun = perf_counter()
+    together: dict[int, np.ndarray[Any, Any]] = {}
+    for n in sizes:
+        if cancelled() or perf_counter() - begun > BOUND_S / 2:
+            break
+        together[n] = target.evaluate(text[context : context + n], n).copy()
+        target.truncate(context)
+        read(context)
+    singles = 0
+    while singles < longest and not cancelled() and perf_counter() - begun <= BOUND_S:
+        single = target.evaluate(text[context + singles : context + singles + 1], 1)[0]
+        together = {n: rows for n, rows in together.items() if singles >= n or np.array_equal(rows[singles], single)}
+        singles += 1
+    found.equal_up_to = 1
+    for n in sizes:
+        if n not in together or n > singles:
+            break
+        found.equal_up_to = n

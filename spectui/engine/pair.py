@@ -125,9 +125,7 @@ class Pair:
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             long = placement.target_flash(setup, long=True)
-            remarks = [
-                _rounds_alike(found, strict, "except behind a long text" if short != long else "in an empty context")
-            ]
+            remarks = [_rounds_alike(found, strict, only_short=short != long)]
             if short != long:
                 remarks.append(_attends_dearly(found))
             self.remarks["target"] = "; ".join(filter(None, remarks))
@@ -345,8 +343,10 @@ class Pair:
         self._loaded.pop("draft", None)
 
 
-def _rounds_alike(found: TargetCosts, strict: bool, where: str) -> str:
+def _rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
     """Up to which size of pass the logits were found equal, and where."""
+    where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
+    where = "except behind a long text" if only_short else where
     if found.tried < 2:
         return ""
     if found.equal_up_to < 2:

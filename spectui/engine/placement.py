@@ -42,8 +42,12 @@ def value_type(setup: Setup) -> str:
     ggml's CPU attention divides the cells of a single row among the threads only where K and V are of one type. With cells of
     two types prompts are read up to four times as slowly (`python -m tests.benchmarks.exactness`); CUDA has no such kernel.
     """
-    divides = setup.cache_type_k == setup.cache_type_v == "f16" and not reference_path.available()
-    return "bf16" if setup.strict == "on" and divides and target_on_cpu(setup) else setup.cache_type_v
+    return "bf16" if setup.strict == "on" and _divides(setup) and target_on_cpu(setup) else setup.cache_type_v
+
+
+def _divides(setup: Setup) -> bool:
+    """Whether ggml's CPU attention divides the cells of a single row of the target among the threads."""
+    return reference_path.divides(setup.cache_type_k, setup.cache_type_v) and not reference_path.available()
 
 
 def target_on_cpu(setup: Setup) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
+from spectui.llama import reference_path
 from spectui.llama.devices import context_memory, memory_use, rpc
 from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.interrupt import Interrupt
@@ -104,7 +105,7 @@ class Context:
         self.memory = added((*model.memory, *memory_use.logged(log)))
         """What the model and this context take on each device."""
         self._memory = llama.llama_get_memory(self.handle)
-        divides = type_k == type_v and type_k in ("f16", "f32")
+        divides = reference_path.divides(type_k, type_v)
         self._reference = ReferencePath(self.handle) if equal_rows and divides else None
         self._ubatch = params.n_ubatch
         # Chunks of n_ubatch tokens: on a GPU a pass cannot be interrupted.

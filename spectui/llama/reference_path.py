@@ -1,6 +1,6 @@
 """ggml's reference kernels on the CPU, which round a single row as they round several.
 
-With flash attention, and K and V cells both f16 or both f32, ggml's CPU attention divides the cells of a single row among
+With flash attention, and K and V cells in f16 or f32, ggml's CPU attention divides the cells of a single row among
 the threads from 512 cells on. llama.cpp pads the cells to multiples of 256, so that is from 257 tokens of context on. The sum
 of the parts rounds differently from the sums of 2 to 63 rows, which are not divided (ggml-cpu/ops.cpp, use_split_kv_path).
 `ggml_backend_cpu_set_use_ref` turns the division off. It also leaves RMS_NORM and MUL unfused, which changes no bit, and
@@ -22,6 +22,11 @@ SPLIT_FROM = 256
 
 _GET_SCHED = "_ZNK13llama_context9get_schedEv"
 _SET_USE_REF = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_bool)
+
+
+def divides(type_k: str, type_v: str) -> bool:
+    """Whether ggml's CPU attention divides a single row over cells of these types. llama.cpp makes f16 of f32 before it."""
+    return {type_k, type_v} <= {"f16", "f32"}
 
 
 def available() -> bool:

@@ -91,7 +91,7 @@ def test_on_a_gpu_it_is_left_to_llama_cpp(monkeypatch: pytest.MonkeyPatch):
     assert placement.target_flash(Setup(model="m", device="none"), long=True) == "off"
 
 
-def test_cells_of_two_types_are_for_strict_on_a_cpu_without_a_choice_of_kernels(monkeypatch: pytest.MonkeyPatch):
+def test_cells_of_another_type_are_for_strict_on_a_cpu_without_a_choice_of_kernels(monkeypatch: pytest.MonkeyPatch):
     strict = Setup(model="m", strict="on")
     gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
     assert placement.value_type(strict) == "f16", "this build chooses the kernels instead"
@@ -99,6 +99,7 @@ def test_cells_of_two_types_are_for_strict_on_a_cpu_without_a_choice_of_kernels(
     assert placement.value_type(strict) == "bf16"
     assert placement.value_type(Setup(model="m")) == "f16"
     assert placement.value_type(replace(strict, cache_type_v="q8_0")) == "q8_0"
+    assert placement.value_type(replace(strict, cache_type_k="f32", cache_type_v="f32")) == "bf16"
     monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
     assert placement.value_type(strict) == "f16", "CUDA has no attention over cells of two types"
     assert placement.value_type(replace(strict, gpu_layers=0)) == "bf16"
