@@ -27,6 +27,7 @@ from spectui.profiles.command_line import (
 
 ENVIRONMENT = "Set these variables where you start spectui"
 NO_FLAG = "These words belong to no flag"
+NO_VALUE = "These flags lack their value"
 STARTED_BY = "It was started by"
 UNKNOWN = "Neither spectui nor its llama.cpp has these flags"
 
@@ -181,10 +182,10 @@ def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[
             left_out.append(LeftOut(NO_FLAG, flag))
         elif shape.bare and (not rest or rest[-1].startswith("-")):
             yield flag, config.SETTINGS[shape.name].spec.bare
-        elif rest:
+        elif rest and rest[-1] not in SHAPES:
             yield flag, rest.pop()
         else:
-            left_out.append(LeftOut("", f"{flag} is left out: it needs a value."))
+            left_out.append(LeftOut(NO_VALUE, flag))
 
 
 def _take(settings: dict[str, Any], flag: str, value: str, left_out: list[LeftOut]) -> None:

@@ -164,3 +164,13 @@ def test_an_existing_file_is_not_replaced_unasked(directory: Path) -> None:
     assert (directory / "out.ini").read_text() == "mine"
     assert spectui(*arguments, "--replace").exit_code == 0
     assert (directory / "out.ini").read_text().startswith("version = 1\n")
+
+
+@pytest.mark.parametrize("rest", ["", " -ngl 99"])
+def test_a_flag_without_its_value_is_named(directory: Path, rest: str) -> None:
+    (directory / "start.sh").write_text(f"llama-server -m{rest}\n")
+    result = spectui("import", "start.sh")
+    assert (result.exit_code, result.stderr) == (2, "spectui: start.sh gives -m no value: add it.\n")
+    result = spectui("import", "start.sh", "--as", "mine")
+    assert "These flags lack their value: -m." in result.stdout.splitlines()
+    assert settings("mine").setup.model is None and settings("mine").setup.gpu_layers == (99 if rest else -1)

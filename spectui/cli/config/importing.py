@@ -15,7 +15,7 @@ from spectui.config import LARGEST_FILE, nearest
 from spectui.errors import UsageError
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS, detect
-from spectui.profiles.imported import ImportedFile, ImportedProfile
+from spectui.profiles.imported import NO_VALUE, ImportedFile, ImportedProfile
 from spectui.text import one_line
 from spectui.text_file import read_text
 
@@ -55,7 +55,12 @@ def import_command(
     chosen = [each._replace(name=name or each.name) for each in _chosen(found, models, every, where)]
     if name and len(chosen) > 1:
         raise UsageError(f"--as names one profile, and {len(chosen)} models were chosen: import them one by one.")
-    if not all(each.name for each in chosen):
+    for each in chosen:
+        if each.name:
+            continue
+        lacking = [what for reason, what in each.left_out if reason == NO_VALUE]
+        if lacking:
+            raise UsageError(f"{where} gives {lacking[0]} no value: add it.")
         raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")
     target = config_path or paths.config_file()
     ProfileFile(target).write({each.name: each.settings for each in chosen}, replace=replace)
