@@ -93,12 +93,21 @@ class Passes:
         return steps(medians, {n: (self.spread(n) or 0.0) * medians[n] for n in medians})
 
 
+class LeftOut(NamedTuple):
+    """A cell that was not measured, because the model's context holds only `n_ctx` tokens."""
+
+    model: Role
+    context: int
+    n_ctx: int
+
+
 @dataclass
 class Measurement:
     """What was measured, as far as it came; every cell has passes over one token. `stopped`: before all repetitions."""
 
     cells: list[Passes] = field(default_factory=list)
     stopped: bool = False
+    left_out: list[LeftOut] = field(default_factory=list)
 
     def of(self, model: Role, context: int | None = None) -> Passes | None:
         """The passes of a model at this context length, or at the shortest that was measured."""
@@ -132,7 +141,8 @@ def measure(
 ) -> Measurement:
     """Measure the loaded pair for at most so many seconds. `session.stop` ends it; what was measured until then is returned.
 
-    Contexts that do not fit are left out. Behind a long text the target has the attention that a chat with such a text has.
+    Contexts that do not fit are left out, and noted. Behind a long text the target has the attention that a chat with such a
+    text has.
     `found` is filled and returned.
     """
     found = Measurement() if found is None else found
@@ -147,6 +157,7 @@ def measure(
                 assert draft is not None
                 context = draft
             if length + SIZES[-1] > context.n_ctx:
+                found.left_out.append(LeftOut(role, length, context.n_ctx))
                 continue
             cell = Passes(role, length)
             found.cells.append(cell)

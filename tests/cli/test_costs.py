@@ -158,6 +158,21 @@ def test_every_figure_can_be_computed_from_the_json(pair: list[str]) -> None:
     assert found["draft_cost"]["next_s"] == found["passes"][1]["sizes"][0]["median_s"]
 
 
+def test_a_context_that_does_not_fit_is_left_out_in_a_sentence(pair: list[str]) -> None:
+    arguments = (*pair, "-cd", "512", "--contexts", "0,256,512", "--repetitions", "1")
+    done = invoke(*arguments)
+    assert done.exit_code == 0, done.output
+    told = [line for line in done.stdout.splitlines() if line.startswith("Behind ")]
+    assert told == [
+        "Behind 256 and 512 tokens the target was not measured: passes need 32 tokens more, and its context holds 256 (-c).",
+        "Behind 512 tokens the draft was not measured: passes need 32 tokens more, and its context holds 512 (-cd).",
+    ]
+    alone = invoke(*pair, "--contexts", "4096", "--repetitions", "1")
+    assert alone.stdout.startswith("Nothing was measured.\nBehind 4096 tokens the target was not measured: ")
+    found = json.loads(invoke(*arguments, "--json").stdout)
+    assert found["left_out"][0] == {"model": "target", "context": 256, "n_ctx": 256} and len(found["left_out"]) == 3
+
+
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_the_plot_is_drawn(pair: list[str], tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")

@@ -56,6 +56,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
     target = found.of("target")
     if target is None:
         yield "Nothing was measured."
+        yield from remarks(found)
         return
     costs = found.costs(loaded.costs)
     yield from model_lines(loaded, costs)
@@ -86,6 +87,16 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
 
 def remarks(found: Measurement) -> Iterator[str]:
     """What limits the figures."""
+    for model, flag in (("target", "-c"), ("draft", "-cd")):
+        cells = [each for each in found.left_out if each.model == model]
+        if cells:
+            contexts = " and ".join(str(each.context) for each in cells)
+            yield (
+                f"Behind {contexts} tokens the {model} was not measured: passes need {SIZES[-1]} tokens more, and its context "
+                f"holds {cells[0].n_ctx} ({flag})."
+            )
+    if not found.cells:
+        return
     if found.stopped:
         yield "Stopped before all repetitions: these are the medians of what was measured."
     spreads = [cell.typical_spread for cell in found.cells if cell.typical_spread is not None]
@@ -200,6 +211,7 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "stolen": stolen,
             "complete": not found.stopped,
             "passes": [_cell(cell) for cell in found.cells],
+            "left_out": [each._asdict() for each in found.left_out],
             "draft_cost": {"first_s": costs.draft.first or None, "next_s": costs.draft.next or None},
             "batch_speeds": batch_speeds(target) if target is not None else None,
             "advice": advise(costs, target.steps)._asdict() if target is not None else None,

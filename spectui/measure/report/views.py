@@ -49,7 +49,7 @@ def _winner(setting: Setting) -> Winner:
 def costs_view(loaded: Loaded, found: Measurement) -> View:
     """T(n) of both models at each context length, in milliseconds and plain passes; steps are marked by a star."""
     cells = [cell for cell in found.cells if cell.seconds.get(1)]
-    found = Measurement(cells, found.stopped)  # one cell may be empty yet
+    found = Measurement(cells, found.stopped, found.left_out)  # one cell may be empty yet
     medians = [(cell.medians, set(cell.steps)) for cell in cells]
     rows = []
     for n in SIZES:
@@ -83,6 +83,7 @@ def _passes(cell: Passes) -> str:
 def _costs_sentences(loaded: Loaded, found: Measurement) -> Iterable[str]:
     target, costs = found.of("target"), found.costs(loaded.costs)
     if target is None:
+        yield from costed.remarks(found)
         return
     yield from costed.model_lines(loaded, costs)
     if loaded.draft is None or costs.draft.next:
