@@ -50,7 +50,7 @@ class Decoder:
         self._emitted = 0
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
-        """Bring the prompt into the memories, but for its last token, which the first round evaluates."""
+        """Evaluate the prompt in both contexts, but for its last token, which the first round evaluates."""
         self.tokens = list(tokens)
         if len(tokens) > self.target.n_ctx:
             self.reason = StopReason.CONTEXT
@@ -97,8 +97,8 @@ class Decoder:
         ids = [candidate.id for candidate in drafted[:sent]]
         batch = pending + ids
         self.strategy.go_on(self.tokens + ids, knobs)
-        unread = self.strategy.unread_rows(len(batch), position, self.target.n_ctx - position - sent)
-        rows = evaluate_rows(self.target, batch + batch[-1:] * unread, sent + 1 + unread, knobs)
+        padding = self.strategy.padding_rows(len(batch), position, self.target.n_ctx - position - sent)
+        rows = evaluate_rows(self.target, batch + batch[-1:] * padding, sent + 1 + padding, knobs)
         rows = rows.first(sent + 1) if isinstance(rows, Candidates) else rows[: sent + 1]
         verified_at = self._clock()
 
@@ -119,7 +119,7 @@ class Decoder:
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
             seconds=self._clock() - started,
-            pass_size=len(batch) + unread,
+            pass_size=len(batch) + padding,
             reason=reason,
             likeliest=self._likeliest(choices),
             plain_s=verify(1, position) if verify.known else None,

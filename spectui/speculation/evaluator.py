@@ -1,4 +1,4 @@
-"""What the algorithm needs of a model: a memory of tokens that can be extended and cut back, and logits."""
+"""What the algorithm needs of a model: a KV cache that can be extended and cut back, and logits."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ Cancelled = Callable[[], bool]
 
 
 class Interrupted(Exception):
-    """A pass was given up because a person stopped the reply; the memory holds what it held before."""
+    """A pass was given up because a person stopped the reply; the KV cache is as before."""
 
 
 class Evaluator(Protocol):
-    """A model with its memory. `llama.context.Context` is the real one; the tests have toys.
+    """A model with its KV cache. `llama.context.Context` is the real one; the tests have toys.
 
     One whose device can look for the likeliest tokens has a method `evaluate_likeliest` too (see `choice.evaluate_rows`).
     """
 
     n_vocab: int
     n_ctx: int
-    """Most tokens that the memory holds."""
+    """Most tokens that the KV cache holds."""
     chunk: int
     """Most tokens to evaluate at once: between two chunks of a prompt the caller asks whether to continue."""
     tokens: list[int]
-    """The tokens in memory, in order. Read it; only `evaluate` and `truncate` change it."""
+    """The tokens in the KV cache, in order. Read it; only `evaluate` and `truncate` change it."""
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
-        """Append the tokens to the memory and return the logits after each of the last `rows` of them.
+        """Append the tokens to the KV cache and return the logits after each of the last `rows` of them.
 
-        float32 [rows, n_vocab], a view that the next call makes invalid. Raises SpectuiError; the memory then holds what
-        it held before.
+        float32 [rows, n_vocab], a view that the next call makes invalid. Raises SpectuiError; the KV cache is then as before.
         """
 
     def truncate(self, length: int) -> None:
-        """Drop what lies behind the first `length` tokens; memories that cannot may keep fewer (see `tokens`)."""
+        """Keep the first `length` tokens; recurrent models, which cannot drop single tokens, may keep fewer (see `tokens`)."""
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
@@ -55,9 +54,9 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
 def feed(
     model: Evaluator, tokens: Sequence[int], cancelled: Cancelled, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Bring these tokens into the memory, reusing what it begins with already. Returns early when cancelled.
+    """Evaluate these tokens, keeping the common prefix in the KV cache. Returns early when cancelled.
 
-    `progress` is told the length of the memory after each chunk.
+    `progress` gets the length of the KV cache after each chunk.
     """
     model.truncate(common_prefix(model.tokens, tokens))
     while len(model.tokens) < len(tokens) and not cancelled():

@@ -35,7 +35,7 @@ class Strategy:
         self.longest: int | None = None
         """Most tokens that may be drafted whatever the knobs say (--strict); None for no bound."""
         self.fills = True
-        """May a pass be filled with rows that nobody reads? Not where the target's memory cannot drop them."""
+        """May a pass be padded with rows that nobody reads? Not if the target's KV cache cannot drop them."""
         self.auto = AutoPolicy(costs)
         self.prefill = DraftPrefill(costs, self.auto.acceptance)
         self.model = model
@@ -88,7 +88,7 @@ class Strategy:
         if self._drafts and isinstance(self._model, AheadDrafter):
             self._model.go_on(tokens, knobs, knobs.draft_max + 1)
 
-    def unread_rows(self, rows: int, context: int, room: int) -> int:
+    def padding_rows(self, rows: int, context: int, room: int) -> int:
         """How many rows, at most `room`, to add to a pass over `rows`: kernels may take less time for a larger pass."""
         verify = self.costs.verify
         if not self.fills or not verify.known:

@@ -216,7 +216,7 @@ def passes(strategy: Strategy, knobs: Knobs = FIXED, n_ctx: int = 96) -> tuple[l
     return sizes, rounds
 
 
-def test_passes_are_filled_with_unread_rows_where_that_is_cheaper_and_the_text_stays():
+def test_passes_are_padded_where_that_is_cheaper_and_the_text_stays():
     filled, rounds = passes(frozen(STEPS, toy_drafter(1, 0.5, ends=False)))
     assert set(filled[:-1]) == {4} and all(round.count("accepted") <= 1 for round in rounds)
     unfilled, others = passes(frozen({1: 1.0, 2: 1.2, 4: 1.5}, toy_drafter(1, 0.5, ends=False)))
@@ -246,7 +246,7 @@ def test_never_more_rows_than_the_context_has_room_for():
 
 
 def test_before_anything_is_known_no_rows_are_added():
-    assert Strategy(None, CostModel()).unread_rows(2, 10, 50) == 0
+    assert Strategy(None, CostModel()).padding_rows(2, 10, 50) == 0
 
 
 def test_auto_counts_on_the_cheaper_pass():

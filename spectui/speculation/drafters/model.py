@@ -34,14 +34,14 @@ class DraftModel(Drafter, Protocol):
     def model(self) -> Evaluator: ...
 
     def lag(self, tokens: Sequence[int]) -> int:
-        """How many tokens of this text, in the model's own, its memory lacks."""
+        """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""
 
 
 class ModelDrafter:
     """A draft model that chooses as the target does: same rule, same noise, same positions.
 
-    Its memory keeps the cells of accepted tokens; in each round it lacks only the one or two tokens that the target added
-    and evaluates those in one pass.
+    Its KV cache keeps the accepted tokens. In each round it lacks only the one or two tokens that the target added, and
+    evaluates those in one pass.
     """
 
     upcoming = "model"
@@ -65,7 +65,7 @@ class ModelDrafter:
         return self.model.evaluate(tokens[len(self.model.tokens) :], rows=1)[0, : self._n_vocab]
 
     def _row_after(self, pending: Sequence[int], knobs: Knobs) -> Row | Candidates:
-        """What choosing after these tokens, which the memory lacks, needs of the logits."""
+        """The logits after these tokens, which the KV cache lacks: whole rows, or their likeliest tokens if that is enough."""
         if self._n_vocab < self.model.n_vocab:  # whole rows, because padding tokens could be among the likeliest
             return self.model.evaluate(pending, rows=1)[0, : self._n_vocab]
         rows = evaluate_rows(self.model, pending, 1, knobs)
@@ -74,7 +74,7 @@ class ModelDrafter:
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         model = self.model
         history = list(tokens)
-        # The last token is evaluated again even where it is in memory: its logits are needed.
+        # The last token is evaluated again even if the KV cache has it: its logits are needed.
         model.truncate(min(common_prefix(model.tokens, history), len(history) - 1))
         pending = history[len(model.tokens) :]
         while len(model.tokens) + len(pending) <= model.n_ctx:
