@@ -35,7 +35,7 @@ class DraftValue:
         self._costs, self._acceptance, self._context = costs, acceptance, context
         self._survival = [1.0]
         self._tokens = [1.0]
-        self._models = [0]
+        self._paid = [0]
 
     @cached_property
     def passes(self) -> list[float]:
@@ -68,7 +68,7 @@ class DraftValue:
     @property
     def paid(self) -> int:
         """For how many of the drafted tokens the round waited."""
-        return self._models[-1]
+        return self._paid[-1]
 
     def chance(self, candidate: Candidate) -> float:
         """P(accepted | all before it were). 0..1"""
@@ -79,7 +79,7 @@ class DraftValue:
         for candidate in drafted[len(self._survival) - 1 : self.limit]:
             self._survival.append(self._survival[-1] * self.chance(candidate))
             self._tokens.append(self._tokens[-1] + self._survival[-1])
-            self._models.append(self._models[-1] + candidate.paid)
+            self._paid.append(self._paid[-1] + candidate.paid)
             if candidate.source == "suffix":
                 # What is cut off a repetition can be drafted again in the next round: its own rate is the one to beat.
                 self._raise(self._tokens[-1] / self.time(len(self._survival) - 1))
@@ -94,14 +94,14 @@ class DraftValue:
     def after(self, more: Sequence[Candidate]) -> DraftValue:
         """The value if these were drafted too; this one stays as it is."""
         other = copy(self)
-        other._survival, other._tokens, other._models = self._survival[:], self._tokens[:], self._models[:]
+        other._survival, other._tokens, other._paid = self._survival[:], self._tokens[:], self._paid[:]
         other.__dict__.pop("_stops", None)
         length = len(self._survival) - 1
         return other.follow([*[more[0]] * length, *more]) if more else other
 
     def time(self, length: int) -> float:
         """How long a round takes that sends `length` tokens of the draft, in plain passes."""
-        return self.passes[length] + self.drafting[self._models[length]]
+        return self.passes[length] + self.drafting[self._paid[length]]
 
     def stop(self, most: int, least: int = 0) -> Stop:
         """The best length to send: 0 (a plain pass), or from `least` to `most`. The time of drafting does not count."""
@@ -117,7 +117,7 @@ class DraftValue:
 
     def extends(self, enough: float, rate: float | None = None) -> bool:
         """Would more tokens of the model raise the value above `enough`, at this rate or at the going one?"""
-        begun, models = len(self._survival) - 1, self._models[-1]
+        begun, models = len(self._survival) - 1, self._paid[-1]
         if rate is None or rate == self.rate:
             rate, sent = self.rate, self.stop(begun).value
         else:
