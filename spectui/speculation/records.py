@@ -46,24 +46,25 @@ class Reason(NamedTuple):
     strict: not even a pass over two rows is bit-equal to plain decoding's. drafter off: the knob says so.
     budget: the loss budget does not allow another draft to fail.
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
-    uncertain: something was drafted, and not sent: its first token was accepted with `chance` only.
-    unlikely: the model was not asked, because `chance`, its expected acceptance, is below what is needed:
+    uncertain: the draft was not sent, because its first token's `expected_acceptance` was too low.
+    unlikely: the model was not asked, because its `expected_acceptance` is below what is needed:
     `expectations.needed_acceptance(passes, drafting, rate)`, where `passes` and `drafting` are the times of the target's pass
     and of the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
-    p-min: the next token's confidence `chance` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
+    p-min: the next token's `confidence` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
     """
 
     kind: ReasonKind
     kept: int = 0
     limit: int = 0
     gain: float | None = None
-    chance: float | None = None
+    expected_acceptance: float | None = None
     rate: float | None = None
     passes: tuple[float, ...] = ()
     drafting: tuple[float, ...] = ()
     seconds: float | None = None
     drafted: int = 0
+    confidence: float | None = None
 
 
 class Candidate(NamedTuple):

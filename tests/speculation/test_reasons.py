@@ -144,17 +144,17 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_ev
         auto.keep(())
         reason = auto.reason()
         assert reason.kind == "unlikely" and reason.rate == rate and reason.limit == limit
-        assert reason.chance == pytest.approx(percent / 100, abs=0.01)
+        assert reason.expected_acceptance == pytest.approx(percent / 100, abs=0.01)
         assert reason.drafting == pytest.approx([0.18 * length for length in range(limit + 1)])
         assert reason.passes == pytest.approx(
             [auto.costs.verify.least(length + 1, 0) / 0.01 for length in range(limit + 1)]
         )
         needs = needed_acceptance(reason.passes, reason.drafting, rate)
-        assert needs is None or reason.chance < needs + 0.001
+        assert needs is None or reason.expected_acceptance < needs + 0.001
         said = cause(reason, KNOBS)
         assert said.startswith("the draft costs 0.18 of a target pass, ")
         if needs is not None:
-            assert said.endswith(f"needs {needs:.2f} accepted, expects {reason.chance:.2f}")
+            assert said.endswith(f"needs {needs:.2f} accepted, expects {reason.expected_acceptance:.2f}")
         else:
             cannot = needed_acceptance(reason.passes, reason.drafting, 1.0) is None
             assert said.endswith("cannot pay at any acceptance" if cannot else "too much for the speed reached lately")
@@ -183,10 +183,13 @@ def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_n
     assert said
     for round in said:
         assert round.drafted and round.pass_size == 1 and round.reason is not None
-        assert round.reason.chance is not None and round.reason.chance < 0.7
+        assert round.reason.expected_acceptance is not None and round.reason.expected_acceptance < 0.7
     reason = said[0].reason
     assert reason is not None
-    assert cause(reason, KNOBS) == f"the next token is too uncertain, {reason.chance:.2f} likely to be accepted"
+    assert (
+        cause(reason, KNOBS)
+        == f"the next token is too uncertain, {reason.expected_acceptance:.2f} likely to be accepted"
+    )
 
 
 def test_unread_is_where_the_model_does_not_read_the_text():
@@ -225,11 +228,11 @@ def test_p_min_names_the_confidence_that_was_under_it():
     refused = [reason for reason in reasons(rounds) if reason.kind == "p-min"]
     assert refused
     for reason in refused:
-        assert reason.chance is not None and reason.chance < 0.6
-        assert cause(reason, knobs) == f"the next token is at {reason.chance:.2f}, under p-min 0.60"
+        assert reason.confidence is not None and reason.confidence < 0.6
+        assert cause(reason, knobs) == f"the next token is at {reason.confidence:.2f}, under p-min 0.60"
     shorter = [reason for reason in reasons(rounds) if reason.kind == "draft" and reason.kept < reason.limit]
-    assert shorter and all(reason.chance is not None and reason.chance < 0.6 for reason in shorter)
-    assert worded(shorter[0], knobs).endswith(f"the next is at {shorter[0].chance:.2f}, under p-min 0.60")
+    assert shorter and all(reason.confidence is not None and reason.confidence < 0.6 for reason in shorter)
+    assert worded(shorter[0], knobs).endswith(f"the next is at {shorter[0].confidence:.2f}, under p-min 0.60")
 
 
 def test_draft_min_names_how_many_were_drafted():

@@ -277,7 +277,7 @@ def test_the_cause_of_no_drafts_is_named(knobs: Knobs, figures: dict[str, object
 def test_drafts_under_draft_min_and_the_policys_own_words_are_causes_too() -> None:
     ignored = rounds_of(lambda e: e.emit_round(plain="a", ignored=["x"]), knobs=Knobs(policy="fixed", draft_min=3))
     assert "shorter than draft-min 3" in why_no_drafts(figures_of(ignored, has_draft=True))
-    dear = Reason("unlikely", 0, 16, chance=0.61, rate=1.0, passes=(1.0, 1.51), drafting=(0.0, 0.45))
+    dear = Reason("unlikely", 0, 16, expected_acceptance=0.61, rate=1.0, passes=(1.0, 1.51), drafting=(0.0, 0.45))
     words = rounds_of(lambda e: e.emit_round(plain="a", reason=dear), knobs=Knobs())
     assert why_no_drafts(figures_of(words, has_draft=True)).startswith("draft costs 0.45 of a target pass")
     assert why_no_drafts(figures_of(rounds_of(plain, accepted(2)))) == ""

@@ -12,8 +12,8 @@ def worded(reason: Reason, knobs: Knobs) -> str:
     """One clause, such as "drafting 4 of 16: pays 1.7x". `knobs`: those of the round."""
     if reason.kind == "draft":
         end = f": pays {reason.gain:.1f}x" if reason.gain is not None else ""
-        if reason.chance is not None:
-            end = f": the next is at {_number(reason.chance)}, under p-min {knobs.p_min:.2f}"
+        if reason.confidence is not None:
+            end = f": the next is at {_number(reason.confidence)}, under p-min {knobs.p_min:.2f}"
         return f"drafting {reason.kept} of {reason.limit}{end}"
     if reason.kind == "profile":
         return f"drafting {reason.kept} of {reason.limit}: expected value {_number(reason.gain, 0)} t/s"
@@ -29,9 +29,9 @@ def cause(reason: Reason, knobs: Knobs) -> str:
     if reason.kind == "unread":
         return f"the draft needs {_number(reason.seconds, 1)} s to read this text, more than it would save"
     if reason.kind == "uncertain":
-        return f"the next token is too uncertain, {_number(reason.chance)} likely to be accepted"
+        return f"the next token is too uncertain, {_number(reason.expected_acceptance)} likely to be accepted"
     if reason.kind == "p-min":
-        return f"the next token is at {_number(reason.chance)}, under p-min {knobs.p_min:.2f}"
+        return f"the next token is at {_number(reason.confidence)}, under p-min {knobs.p_min:.2f}"
     if reason.kind == "draft-min":
         return f"{reason.drafted} drafted, under draft-min {knobs.draft_min}"
     return {
@@ -49,7 +49,7 @@ def _unlikely(reason: Reason) -> str:
     dear = f"the draft costs {reason.drafting[-1] / (len(reason.drafting) - 1):.2f} of a target pass"
     needed = needed_acceptance(reason.passes, reason.drafting, reason.rate or 1.0)
     if needed is not None:
-        return f"{dear}, needs {needed:.2f} accepted, expects {_number(reason.chance)}"
+        return f"{dear}, needs {needed:.2f} accepted, expects {_number(reason.expected_acceptance)}"
     if needed_acceptance(reason.passes, reason.drafting, 1.0) is not None:
         return f"{dear}, too much for the speed reached lately"
     return f"{dear}, cannot pay at any acceptance"

@@ -126,10 +126,10 @@ def refused_by_model(each: Round, next_s: float) -> float | None:
 
     `next_s`: seconds that the model takes for a token. A repetition that is refused takes nearly none.
     """
-    if each.knobs.policy != "fixed" or each.reason is None or each.reason.chance is None:
+    if each.knobs.policy != "fixed" or each.reason is None or each.reason.confidence is None:
         return None
     asked = each.knobs.drafter == "model" or each.draft_s > (by_model(each.drafted) + 0.5) * next_s > 0
-    return each.reason.chance if asked else None
+    return each.reason.confidence if asked else None
 
 
 def seen_sizes(replies: Iterable[RecordedReply]) -> set[int]:

@@ -108,7 +108,7 @@ class AutoPolicy:
         if self._over_budget or len(drafted) > most:
             return Reason("budget")
         if drafted:
-            return Reason("uncertain", chance=self.acceptance.chance(drafted[0]))
+            return Reason("uncertain", expected_acceptance=self.acceptance.chance(drafted[0]))
         if self._asked:
             return Reason("no match", limit=self._limit)
         passes, drafting = tuple(value.passes), tuple(value.drafting)

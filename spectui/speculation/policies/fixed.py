@@ -57,11 +57,11 @@ class FixedPolicy:
     def keep(self, drafted: Sequence[Candidate]) -> int:
         length = len(drafted) if len(drafted) >= self._knobs.draft_min else 0
         if length:
-            self._reason = Reason("draft", length, self._limit, chance=self._refused)
+            self._reason = Reason("draft", length, self._limit, confidence=self._refused)
         elif drafted:
             self._reason = Reason("draft-min", limit=self._knobs.draft_min, drafted=len(drafted))
         elif self._refused is not None:
-            self._reason = Reason("p-min", limit=self._limit, chance=self._refused)
+            self._reason = Reason("p-min", limit=self._limit, confidence=self._refused)
         else:
             self._reason = Reason("no match", limit=self._limit)
         return length

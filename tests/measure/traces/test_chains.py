@@ -22,7 +22,7 @@ def reply(*rounds: tuple[Draft, list[int]], source: str = "model", refused: floa
         made.append(
             Round.of(
                 index, position, FIXED, candidates, len(candidates), [(token, "", 0.9) for token in emitted], str,
-                draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0, reason=Reason("draft", chance=refused),
+                draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0, reason=Reason("draft", confidence=refused),
             )
         )  # fmt: skip
         position += len(emitted)
