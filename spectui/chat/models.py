@@ -1,15 +1,18 @@
-"""Which models the engine has, or is loading."""
+"""Which models the engine has, or is loading, and the ways to load others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Literal
 
+from spectui.chat.device_choice import Role, pick
+from spectui.chat.user_knobs import UserKnobs
+from spectui.engine import demo
 from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo, Unloaded
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
-from spectui.store.crash import Crash
+from spectui.store.crash import Crash, safe_setup
 
 
 class LoadedModels:
@@ -19,8 +22,9 @@ class LoadedModels:
     the same way.
     """
 
-    def __init__(self, engine: Engine, setup: Setup, crash: Crash | None = None) -> None:
+    def __init__(self, engine: Engine, setup: Setup, knobs: UserKnobs, crash: Crash | None = None) -> None:
         self._engine = engine
+        self._knobs = knobs
         self.setup = setup
         """What was asked for last; once loaded, what was really loaded. Its system prompt is the conversation's."""
         self.state: Literal["no model", "loading", "ready", "measuring", "failed"] = (
@@ -45,11 +49,16 @@ class LoadedModels:
         self._loads = 0  # asked for and not ended
 
     def load(self, setup: Setup) -> bool:
-        """Load these in place of what is loaded, stopping a reply. False: they are held back until the next call."""
+        """Load these in place of what is loaded, stopping a reply. False: they are held back until the next call.
+
+        What the demo pair needed of the knobs goes with it.
+        """
         self.requested = True
         if self.held:
             self.held, self.state = False, "failed"
             return False
+        if demo.is_demo(self.setup) and not demo.is_demo(setup):
+            self._knobs.now = demo.without_demo_knobs(self._knobs.now)
         if setup.model != self.setup.model:
             self.draft_problem = ""
         self.setup, self.state, self.unloaded = setup, "loading", False
@@ -57,6 +66,32 @@ class LoadedModels:
         self.without_draft = self.stopped = False
         self._engine.load(setup)
         return True
+
+    def load_again(self) -> bool:
+        """Load the same models once more."""
+        return self.load(self.setup)
+
+    def load_others(self, target: str | None, draft: str | None) -> bool:
+        """Load these files; the other settings stay."""
+        return self.load(replace(self.setup, model=target, draft=draft))
+
+    def load_without_draft(self) -> bool:
+        """Load the target alone."""
+        return self.load_others(self.setup.model, None)
+
+    def load_safely(self) -> bool:
+        """Load the models so that they are likelier to work than when they ended spectui."""
+        self.crash, self.held = None, False
+        return self.load(safe_setup(self.setup))
+
+    def pick_device(self, role: Role, device: str) -> bool:
+        """Load the models with this device picked for one of them. False too where that changes nothing."""
+        setup = pick(self.setup, role, device, self.devices)
+        return setup != self.setup and self.load(setup)
+
+    def split(self, tensor_split: str) -> bool:
+        """Load the models with these shares of the target. False too where that changes nothing."""
+        return tensor_split != self.setup.tensor_split and self.load(replace(self.setup, tensor_split=tensor_split))
 
     def unload(self) -> None:
         """Free the models, to measure them in another process. `load` brings them back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,11 @@ OTHERWISE = (
 def short_name(path: str | None) -> str:
     """A model file's name as a person says it, safe to show."""
     return printable(Path(path).name.removesuffix(".gguf")) if path else ""
+
+
+def saved_profile(name: str) -> str:
+    """What is said when the knobs were kept under this name."""
+    return f"Saved: spectui chat -P {shlex.quote(name)} starts with it."
 
 
 def busy_reason(state: State) -> str:

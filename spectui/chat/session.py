@@ -13,6 +13,7 @@ from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ChatFigures, LastReply, ReplyWriter
 from spectui.chat.sentences import State
+from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
@@ -50,7 +51,8 @@ class ChatSession:
     ) -> None:
         self.engine = engine
         self.journal = journal or Journal(None)
-        self.models = LoadedModels(engine, setup, crash)
+        self.user_knobs = UserKnobs(engine)
+        self.models = LoadedModels(engine, setup, self.user_knobs, crash)
         self.offer = offer
         self.usual_system = setup.system
         """The system prompt that a new chat begins with."""
@@ -58,7 +60,6 @@ class ChatSession:
         """Prompts that are sent, one after the other, as soon as the engine is free."""
         self._writer: ReplyWriter | None = None
         self._dropping = False  # a reply of an earlier conversation has not ended yet
-        self._user_knobs: Knobs | None = None  # while the engine has those of a comparison
         self._begin_conversation()
 
     def _begin_conversation(self) -> None:
@@ -146,15 +147,12 @@ class ChatSession:
 
     @property
     def knobs(self) -> Knobs:
-        """The knobs as a person has them. Those of a comparison hide them from the engine while it runs."""
-        return self.engine.knobs if self._user_knobs is None else self._user_knobs
+        """The knobs as a person has them."""
+        return self.user_knobs.now
 
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
-        if self._user_knobs is None:
-            self.engine.knobs = knobs
-        else:
-            self._user_knobs = knobs
+        self.user_knobs.now = knobs
 
     def set_system(self, text: str) -> None:
         """Give this conversation another system prompt, from the next reply on."""
@@ -221,7 +219,7 @@ class ChatSession:
         # A load that is under way has stopped the reply already, and to stop once more would end the load.
         if self.state in ("reading", "writing", "comparing"):
             self.engine.stop()
-        self._return_knobs()
+        self.user_knobs.restore()
         self._dropping = self.replying
         self._writer = None
         self.journal.clear()
@@ -289,13 +287,8 @@ class ChatSession:
         """
         comparison.strict = self.setup.strict == "on"
         self.comparison = comparison
-        self._user_knobs = self.knobs
-        self.engine.knobs = comparison.knobs
+        self.user_knobs.override(comparison.knobs)
         self.engine.generate(self._conversation()[:-1])
-
-    def _return_knobs(self) -> None:
-        if self._user_knobs is not None:
-            self.engine.knobs, self._user_knobs = self._user_knobs, None
 
     # Events of the engine
 
@@ -310,7 +303,7 @@ class ChatSession:
         """Bring the session up to date with an event. Returns it as it is to be shown, or None where nobody waits for it."""
         if self.comparison is not None and self.comparison.take(event):
             if not self.comparison.running:
-                self._return_knobs()
+                self.user_knobs.restore()
             return OfComparison(event)
         if self._dropping and isinstance(event, Prompt | RoundDone | Finished | Failed):
             self._dropping = not isinstance(event, Finished | Failed)

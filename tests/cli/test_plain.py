@@ -17,6 +17,7 @@ import pytest
 
 from spectui.chat.session import ChatSession
 from spectui.cli.plain.chat import PlainChat
+from spectui.engine import demo
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -44,8 +45,8 @@ HEADERS = (
 class AnsweringEngine(FakeEngine):
     """Answers at once. What a prompt says shall happen. `turned` has the knobs of each reply."""
 
-    def __init__(self, devices: tuple[Device, ...] = (CPU,)) -> None:
-        super().__init__(devices=devices)
+    def __init__(self, devices: tuple[Device, ...] = (CPU,), knobs: Knobs | None = None) -> None:
+        super().__init__(knobs, devices=devices)
         self.turned: list[Knobs] = []
 
     def load(self, setup: Setup) -> None:
@@ -125,8 +126,9 @@ class Chat:
         devices: tuple[Device, ...] = (CPU,),
         here: Path | None = None,
         catalogue: ModelCatalogue | None = None,
+        knobs: Knobs | None = None,
     ) -> None:
-        self.engine = AnsweringEngine(devices)
+        self.engine = AnsweringEngine(devices, knobs)
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),
@@ -251,6 +253,14 @@ def test_the_target_goes_on_alone_where_the_draft_fails():
     assert "Another vocabulary. /load tries again, /load TARGET DRAFT loads others. /nodraft goes on" in chat.aside
     assert chat.engine.loads[-1] == replace(PAIR, draft=None)
     assert chat.asked == ["hello"]
+
+
+@pytest.mark.parametrize("line", ["/load a.gguf b.gguf", "/nodraft"])
+def test_the_demo_pairs_knobs_go_with_it(line: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf"))
+    pair, knobs = demo.default_setup(Setup()), demo.demo_knobs(Knobs(), ())
+    chat = Chat("/set temperature 0.1", "one", line, "two", setup=pair, knobs=knobs)
+    assert chat.engine.turned == [demo.demo_knobs(Knobs(temperature=0.1), ()), Knobs(temperature=0.1)]
 
 
 def test_ctrl_c_stops_the_reply_and_not_the_chat():

@@ -26,7 +26,7 @@ from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
 from tests.measure.models import tiny_setup
 from tests.ui import test_disk
 from tests.ui.catalogues import HEADERS, Known
-from tests.ui.pilot_helpers import PAIR, Window, ask, paste, wait_until
+from tests.ui.pilot_helpers import PAIR, Window, ask, notified, paste, wait_until
 from tests.ui.screen_text import one_line
 
 BENCH = bench_view(summarise([a_run(TARGET, 10), a_run(FAST, 18), a_run(SLOW, 14)]))
@@ -205,9 +205,10 @@ async def test_the_window_reads_and_writes_no_file_while_another_process_measure
         await wait_until(pilot, lambda: "Fastest:" in one_line(app))
         await pilot.press("alt+s")
         await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
-        await paste(pilot, "tuned")
+        await paste(pilot, "my tuned")
         await pilot.press("enter")
         await wait_until(pilot, lambda: config.stat().st_size > before and app.screen is page)
         test_disk.listeners.clear()
-    assert profiles.names() == ["tuned"]
+        await wait_until(pilot, lambda: "Saved: spectui chat -P 'my tuned' starts with it." in notified(app))
+    assert profiles.names() == ["my tuned"]
     assert [name for name in noted if Path(name).suffix in (".txt", ".jsonl", ".toml", ".gguf", ".json")] == []

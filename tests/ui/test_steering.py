@@ -74,11 +74,12 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
         saved = engine.knobs
         await pilot.press("alt+6", "alt+s")
         await wait_until(pilot, lambda: app.screen.query(Input))
-        await paste(pilot, "quick")
+        await paste(pilot, "my quick")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: ProfileFile(tmp_path / "config.toml").names() == ["quick"])
+        await wait_until(pilot, lambda: ProfileFile(tmp_path / "config.toml").names() == ["my quick"])
+        assert "Saved: spectui chat -P 'my quick' starts with it." in notified(app)
         profile = app.screen.query_one("#profile", ChoiceRow)
-        assert profile.value == "quick"
+        assert profile.value == "my quick"
         await pilot.press("alt+0")
         await wait_until(pilot, lambda: engine.knobs == Knobs())
         assert profile.value == "–", "the knobs are not the profile's any more"

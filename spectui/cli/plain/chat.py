@@ -78,7 +78,7 @@ class PlainChat:
                 if conversation is not None:
                     self.resume(OpenedConversation.of(conversation))
                 self._tell_crash()
-                self.load(self.session.setup)
+                self.load(self.session.models.load_again)
                 while not self._quit and (line := self._line()) is not None:
                     self._obey(line)
             finally:
@@ -161,10 +161,10 @@ class PlainChat:
         finally:
             self._busy = False
 
-    def load(self, setup: Setup) -> None:
-        """Load these models, and wait until they are there or cannot be."""
+    def load(self, ask: Callable[[], object]) -> None:
+        """Ask the session to load models, and wait until they are there or cannot be."""
         self._loading = ""
-        self.wait_for(lambda: self.session.models.load(setup))
+        self.wait_for(ask)
 
     def must_be_ready(self) -> None:
         """Raise UsageError where there is no model to answer."""

@@ -18,6 +18,7 @@ from textual.widgets import Input, Label
 from textual.worker import get_current_worker
 
 from spectui.chat.models import LoadedModels
+from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import drafts_for, match
@@ -330,7 +331,7 @@ class MeasureScreen(ModalScreen[str | None]):
             name = await self.app.push_screen_wait(SaveScreen("", await asyncio.to_thread(profiles.names)))
             if name:
                 await asyncio.to_thread(profiles.save, name, replace(self._knobs(), **winner.knobs))
-                self.notify(f"Saved: spectui chat -P {name} starts with it.", markup=False)
+                self.notify(saved_profile(name), markup=False)
         except SpectuiError as error:
             self._complain(error)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spectui.chat.device_choice import Role, pick
-from spectui.engine import demo
+from spectui.chat.device_choice import Role
+from spectui.chat.models import LoadedModels
+from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
-from spectui.store.crash import safe_setup
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.loading import LoadingLine
@@ -28,6 +28,10 @@ class Controls:
         self._profile_knobs: Knobs | None = None  # as the profile that is shown has set them
 
     @property
+    def _models(self) -> LoadedModels:
+        return self._screen.session.models
+
+    @property
     def knobs(self) -> Knobs:
         """The knobs as a person has them."""
         return self._screen.session.knobs
@@ -35,8 +39,11 @@ class Controls:
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
         self._screen.session.knobs = knobs
-        self._screen.panel.show_knobs(knobs)
-        if knobs != self._profile_knobs:
+        self._show_knobs()
+
+    def _show_knobs(self) -> None:
+        self._screen.panel.show_knobs(self.knobs)
+        if self.knobs != self._profile_knobs:
             self._screen.panel.profile.value = NO_PROFILE
 
     def turn(self, key: str, value: float | str) -> None:
@@ -74,11 +81,12 @@ class Controls:
         if self._screen.profiles is None or name == NO_PROFILE:
             return False
         try:
-            self.knobs = replace(self.knobs, **self._screen.profiles.load(name)).checked()
+            self._screen.session.user_knobs.use_profile(self._screen.profiles, name)
         except SpectuiError as error:
             self._screen.panel.profile.value = NO_PROFILE  # a person may have turned it on already
             self._screen.complain(error)
             return False
+        self._show_knobs()
         self._show_profile(name)
         return True
 
@@ -111,7 +119,7 @@ class Controls:
             self._screen.complain(error)
         else:
             self._show_profile(name)
-            self._screen.notify(f"Saved: spectui chat -P {name} starts with it.", markup=False)
+            self._screen.notify(saved_profile(name), markup=False)
 
     def _show_profile(self, name: str) -> None:
         self._screen.panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
@@ -120,10 +128,15 @@ class Controls:
     # Devices and models
 
     def load(self, setup: Setup) -> None:
-        """Ask for these models, in place of what is loaded."""
-        loading = self._screen.query_one(LoadingLine)
-        if self._screen.session.models.load(setup):
-            loading.begin("the draft" if setup.draft else "")
+        """Load the models of this set-up."""
+        self._show_loading(self._models.load(setup))
+
+    def _show_loading(self, loads: bool) -> None:
+        """Show what became of the wish for other models: whether they are being loaded."""
+        loading, session = self._screen.query_one(LoadingLine), self._screen.session
+        if loads:
+            loading.begin("the draft" if session.setup.draft else "")
+            self._show_knobs()
             self._screen.show_models()
         else:
             loading.end()
@@ -132,18 +145,15 @@ class Controls:
 
     def pick_device(self, role: Role, device: str) -> None:
         """Load the models again with this device picked for one of them."""
-        session, devices = self._screen.session, self._screen.session.models.devices
-        setup = pick(session.setup, role, device, devices)
-        if setup != session.setup:
-            self.load(setup)
-            self._screen.panel.update_devices(devices, setup)
+        if self._models.pick_device(role, device):
+            self._show_loading(True)
+            self._screen.panel.update_devices(self._models.devices, self._models.setup)
 
     def split(self, tensor_split: str) -> None:
         """Load the models again with these shares of the target."""
-        setup = replace(self._screen.session.setup, tensor_split=tensor_split)
-        if setup != self._screen.session.setup:
-            self.load(setup)
-            self._screen.panel.update_devices(self._screen.session.models.devices, setup)
+        if self._models.split(tensor_split):
+            self._show_loading(True)
+            self._screen.panel.update_devices(self._models.devices, self._models.setup)
 
     def choose_models(self) -> None:
         """Choose other models out of those that this machine has."""
@@ -154,7 +164,7 @@ class Controls:
             if setup is not None:
                 self.use_models(setup)
 
-        models = self._screen.session.models
+        models = self._models
         memory = [use for each in (models.target, models.draft) if each is not None for use in each.memory]
         screen = ModelsScreen(self._screen.catalogue, self._screen.session.setup, self._screen.plan, memory)
         self._screen.app.push_screen(screen, chosen)
@@ -167,7 +177,7 @@ class Controls:
             if draft is not None:
                 self.use_models(replace(session.setup, draft=draft))
             elif session.models.state == "measuring":
-                self.load(session.setup)
+                self.load_again()
 
         session = self._screen.session
         if self._screen.replies.is_free():
@@ -185,22 +195,17 @@ class Controls:
         self.knobs = knobs
 
     def use_models(self, setup: Setup) -> None:
-        """Load this set-up's target and draft. What the demo pair needed of the knobs goes with it."""
-        now = self._screen.session.setup
-        if demo.is_demo(now) and not demo.is_demo(setup):
-            self.knobs = demo.without_demo_knobs(self.knobs)
-        self.load(replace(now, model=setup.model, draft=setup.draft))
+        """Load this set-up's target and draft; the other settings stay."""
+        self._show_loading(self._models.load_others(setup.model, setup.draft))
 
     def load_again(self) -> None:
-        """Try the same models once more."""
-        self.load(self._screen.session.setup)
+        """Load the same models once more."""
+        self._show_loading(self._models.load_again())
 
     def load_without_draft(self) -> None:
         """Load the target alone."""
-        self.load(replace(self._screen.session.setup, draft=None))
+        self._show_loading(self._models.load_without_draft())
 
     def load_safely(self) -> None:
         """Load the models so that they are likelier to work than when they ended spectui."""
-        models = self._screen.session.models
-        models.crash, models.held = None, False
-        self.load(safe_setup(models.setup))
+        self._show_loading(self._models.load_safely())

@@ -7,15 +7,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.chat.device_choice import Role, chosen, pick, selectable, sharing
+from spectui.chat.device_choice import Role, chosen, selectable, sharing
 from spectui.chat.figures.format import size
+from spectui.chat.sentences import saved_profile
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.cli.plain.text_report import model_line
 from spectui.config import convert, nearest
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
-from spectui.store.crash import safe_setup
 
 if TYPE_CHECKING:
     from spectui.cli.plain.chat import PlainChat
@@ -37,7 +37,7 @@ def _set(chat: PlainChat, rest: str) -> None:
 
 def _profile(chat: PlainChat, rest: str) -> None:
     if rest:
-        chat.session.knobs = replace(chat.session.knobs, **chat.profiles.load(rest)).checked()
+        chat.session.user_knobs.use_profile(chat.profiles, rest)
         chat.say(f"Profile {rest}.")
     else:
         chat.tell(f"Profiles: {', '.join(chat.profiles.names()) or 'none'}.")
@@ -45,7 +45,7 @@ def _profile(chat: PlainChat, rest: str) -> None:
 
 def _save(chat: PlainChat, rest: str) -> None:
     chat.profiles.save(rest, chat.session.knobs)
-    chat.say(f"Saved: spectui chat -P {shlex.quote(rest)} starts with it.")
+    chat.say(saved_profile(rest))
 
 
 def _reset(chat: PlainChat, rest: str) -> None:
@@ -82,16 +82,18 @@ def _load(chat: PlainChat, rest: str) -> None:
         raise UsageError("/load takes one or two files; one with spaces in its name stands in quotes.")
     # A model by its path, or by its number in the list that was shown.
     named = [numbered(chat.listed, word, "model", "models").path if word.isdecimal() else word for word in words]
-    setup = chat.session.setup
-    chat.load(replace(setup, model=named[0], draft=named[1] if len(named) > 1 else None) if named else setup)
+    models = chat.session.models
+    chat.load(
+        lambda: models.load_others(named[0], named[1] if len(named) > 1 else None) if named else models.load_again()
+    )
 
 
 def _without_draft(chat: PlainChat, rest: str) -> None:
-    chat.load(replace(chat.session.setup, draft=None))
+    chat.load(chat.session.models.load_without_draft)
 
 
 def _safe_way(chat: PlainChat, rest: str) -> None:
-    chat.load(safe_setup(chat.session.setup))
+    chat.load(chat.session.models.load_safely)
 
 
 def _devices(chat: PlainChat, rest: str) -> None:
@@ -107,9 +109,7 @@ def _devices(chat: PlainChat, rest: str) -> None:
             raise UsageError(
                 "/devices takes target or draft and a device of the list, or split and shares such as 3,1."
             )
-        setup = pick(session.setup, _ROLES[word], names[name.strip().casefold()], session.models.devices)
-        if setup != session.setup:
-            chat.load(setup)
+        chat.load(lambda: session.models.pick_device(_ROLES[word], names[name.strip().casefold()]))
     for each in devices:
         loaded = dict(zip(_ROLES, (session.models.target, session.models.draft), strict=True))
         has = [
@@ -132,8 +132,7 @@ def _split(chat: PlainChat, text: str) -> None:
         raise UsageError(
             f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; alone it lets llama.cpp choose."
         )
-    if text != setup.tensor_split:
-        chat.load(replace(setup, tensor_split=text))
+    chat.load(lambda: chat.session.models.split(text))
 
 
 COMMANDS = {

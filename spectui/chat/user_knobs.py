@@ -1,0 +1,43 @@
+"""The knobs as a person has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spectui.engine.protocol import Engine
+from spectui.knobs import Knobs
+from spectui.profiles.file import ProfileFile
+
+
+class UserKnobs:
+    """The engine's knobs. While a comparison runs, the engine has the comparison's, and a person's act afterwards."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._aside: Knobs | None = None  # a person's, while the engine has those of a comparison
+
+    @property
+    def now(self) -> Knobs:
+        """The knobs as a person has them."""
+        return self._engine.knobs if self._aside is None else self._aside
+
+    @now.setter
+    def now(self, knobs: Knobs) -> None:
+        if self._aside is None:
+            self._engine.knobs = knobs
+        else:
+            self._aside = knobs
+
+    def override(self, knobs: Knobs) -> None:
+        """Give the engine other knobs until `restore`."""
+        self._aside = self.now
+        self._engine.knobs = knobs
+
+    def restore(self) -> None:
+        """Give the engine a person's knobs again."""
+        if self._aside is not None:
+            self._engine.knobs, self._aside = self._aside, None
+
+    def use_profile(self, profiles: ProfileFile, name: str) -> None:
+        """Turn the knobs that a profile sets. Raises UsageError."""
+        self.now = replace(self.now, **profiles.load(name)).checked()
