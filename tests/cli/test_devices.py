@@ -23,6 +23,7 @@ def test_the_devices_are_listed() -> None:
     found = said()
     assert found.exit_code == 0
     assert found.output.startswith("CPU: ") and " MiB free)" in found.output
+    assert " (CPU, " in found.output, "its kind"
 
 
 def test_the_plan_names_models_devices_and_whether_they_fit() -> None:
@@ -59,4 +60,4 @@ def test_the_devices_of_a_server_are_listed():
         done = subprocess.run(command, env={**os.environ, **libraries}, capture_output=True, text=True, check=False)
     finally:
         server.kill()
-    assert f"RPC0: {server.address} (" in done.stdout, done.stderr
+    assert f"RPC0: {server.address} (GPU, " in done.stdout, done.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import ThreadsInUse
-from spectui.llama.devices.records import MemoryUse, ModelInfo
+from spectui.llama.devices.records import Device, MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
@@ -58,6 +58,29 @@ async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost(
         panel.update_telemetry(Snapshot(Host(), (Gpu(0, "RTX", "0000:c1:00.0", lost=True),)))
         await wait_until(pilot, lambda: screen_text(app).count("lost") == 2)  # on the page and in the list of devices
         assert "J a token" not in " ".join(text for line in panel.machine.build_lines() for text, _ in line)
+
+
+async def test_every_device_has_its_kind_and_a_dash_for_what_its_driver_does_not_give(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    app = make_app()
+    integrated = GPU._replace(name="Vulkan0", description="Iris", kind="igpu", id="0000:00:02.0")
+    engine.devices = (CPU, GPU, integrated, Device("BLAS", "OpenBLAS", "accel", 0, 0))
+    async with app.run_test(size=(120, 50)) as pilot:
+        panel = await streaming(pilot, engine)
+        panel.show_page("machine")
+        panel.update_telemetry(Snapshot(Host(), (Gpu(0, pci=GPU.id), Gpu(1, pci=integrated.id, temperature=48.0))))
+        await wait_until(pilot, lambda: "accelerator, OpenBLAS" in one_line(app))
+        page = [" ".join("".join(text for text, _ in line).split()) for line in panel.machine.build_lines()]
+        for title, figures in (("CUDA0 GPU, NVIDIA GeF", " – °C – W"), ("Vulkan0 integrated GPU, Iri", " 48 °C – W")):
+            start = next(row for row, line in enumerate(page) if line.startswith(title) and line.endswith(figures))
+            memory, owners, use = page[start + 1 : start + 4]
+            assert memory.endswith("1.2 GB of 24.0 GB"), "what ggml says"
+            assert owners == "spectui –, others –"
+            assert use.startswith("use") and use.endswith("–")
+        blas = page.index("BLAS accelerator, OpenBLAS")
+        assert page[blas + 1].startswith("memory") and page[blas + 1].endswith("–")
+        assert any(line.startswith("host CPU, AMD EPYC") for line in page)
 
 
 def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:

@@ -16,10 +16,11 @@ MIB = 1024 * 1024
 @setting_options()
 @click.option("--plan", is_flag=True, help="say what the models would take on each device, without loading them")
 def command(profile: str | None, config_path: Path | None, plan: bool, **values: Any) -> None:
-    """List the devices for models, with their memory; --plan: what -m and -md would take on each.
+    """List the devices for models, with their kind and memory; --plan: what -m and -md would take on each.
 
     Exit code 1 if they do not fit.
     """
+    from spectui.chat.figures.format import UNKNOWN
     from spectui.errors import UsageError
     from spectui.llama.devices.listing import list_devices
     from spectui.llama.devices.rpc import add_servers
@@ -28,9 +29,9 @@ def command(profile: str | None, config_path: Path | None, plan: bool, **values:
     if not plan:
         add_servers(setup.rpc)
         for device in list_devices():
-            click.echo(
-                f"{device.name}: {device.description} ({device.total // MIB} MiB, {device.free // MIB} MiB free)"
-            )
+            known = device.total > 0  # accelerators such as BLAS have no memory of their own
+            memory = f"{device.total // MIB} MiB, {device.free // MIB} MiB free" if known else f"memory {UNKNOWN}"
+            click.echo(f"{device.name}: {device.description} ({device.kind_name}, {memory})")
         return
     if setup.model is None:
         raise UsageError("--plan needs a target model: name one with -m.")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+_KINDS = {"cpu": "CPU", "gpu": "GPU", "igpu": "integrated GPU", "accel": "accelerator"}
+
 
 class Device(NamedTuple):
     """A ggml device. Sizes in bytes. `kind` is cpu, gpu, igpu or accel; `id` is the PCI address where there is one."""
@@ -17,6 +19,11 @@ class Device(NamedTuple):
     free: int
     total: int
     id: str | None = None
+
+    @property
+    def kind_name(self) -> str:
+        """Its kind, as a person calls it."""
+        return _KINDS[self.kind]
 
     @property
     def unified(self) -> bool:

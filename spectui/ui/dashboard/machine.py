@@ -20,6 +20,9 @@ MINUTES = 2
 BRIEF = -1
 """Rows of history of a GPU that is shown in one line."""
 
+_GPUS = ("gpu", "igpu")
+"""Kinds of devices that the monitor may have figures of."""
+
 
 class MachinePage(Page):
     """For each GPU and the host: memory and use, with their history."""
@@ -70,20 +73,26 @@ devices: **{devices}**, arrows and Space move a model to another one.
     def build_lines(self) -> list[Line]:
         """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each."""
         models, room = self._model_lines(self.size.width), self.size.height
-        for rows, most in ((2, room - len(models)), (1, room - len(models)), (1, room), (0, room), (BRIEF, room)):
-            lines = self._seen(self.size.width, rows)
+        beside = room - len(models)
+        for rows, owners, most in (
+            (2, True, beside), (1, True, beside), (1, True, room), (1, False, room),
+            (0, True, room), (0, False, room), (BRIEF, False, room),
+        ):  # fmt: skip
+            lines = self._device_lines(self.size.width, rows, owners)
             if len(lines) <= most:
                 break
         return [*lines, *models]
 
-    def _seen(self, width: int, rows: int) -> list[Line]:
-        """The monitor's figures, each with `rows` of history."""
+    def _device_lines(self, width: int, rows: int, owners: bool) -> list[Line]:
+        """Every device with its figures, each with `rows` of history; with the owners of a GPU's memory, or without."""
         lines: list[Line] = []
-        for device in self._devices:
-            if device.kind in ("gpu", "igpu"):
-                lines += [*self._gpu(device, width, rows), *([[]] if rows > 0 else [])]
-        if not lines and self._past and self._past[-1].gpu_reason:
+        if not any(device.kind in _GPUS for device in self._devices) and self._past and self._past[-1].gpu_reason:
             lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
+        for device in self._devices:
+            if device.kind != "cpu":
+                gpu = device.kind in _GPUS
+                lines += self._gpu(device, width, rows, owners) if gpu else _accelerator(device, width, rows)
+                lines += [[]] if rows > 0 else []
         return [*lines, *self._host(width, rows)]
 
     def _model_lines(self, width: int) -> list[Line]:
@@ -109,32 +118,26 @@ devices: **{devices}**, arrows and Space move a model to another one.
         if not self._past or not self.figures.live:
             return None
         names = {use.device for model in self._models for use in model.memory}
-        on = [device for device in self._devices if device.name in names and device.kind in ("gpu", "igpu")]
+        on = [device for device in self._devices if device.name in names and device.kind in _GPUS]
         return joules_per_token((find_gpu(self._past[-1].gpus, device.id) for device in on), self.figures.speed)
 
-    def _gpu(self, device: Device, width: int, rows: int) -> list[Line]:
+    def _gpu(self, device: Device, width: int, rows: int, owners: bool) -> list[Line]:
         gpus = [find_gpu(each.gpus, device.id) for each in self._past]
         now = gpus[-1] if gpus else None
+        name = _title(device)
         if now is not None and now.lost:
-            return [
-                [
-                    (printable(f"{device.name}  {device.description}").replace("\n", " ")[: width - 8], "value"),
-                    ("  lost", "rejected"),
-                ]
-            ]
+            return [[(name[: width - 8], "value"), ("  lost", "rejected")]]
         used = now.memory_used if now and now.memory_used is not None else device.total - device.free
         total = now.memory_total if now and now.memory_total else device.total
-        warm = [f"{now.temperature:.0f} °C" if now and now.temperature is not None else "",
-                f"{now.power:.0f} W" if now and now.power is not None else ""]  # fmt: skip
         if rows == BRIEF:
             (memory,) = _measured(printable(device.name)[: LABEL - 1], used, total, [], width - 6, 0)
             return [[*memory, (f"{percent(now.utilisation if now else None):>6}", "value")]]
+        temperature, power = _whole(now.temperature if now else None), _whole(now.power if now else None)
         past = _shares((gpu.memory_used, gpu.memory_total) if gpu else (None, None) for gpu in gpus)
-        name = printable(f"{device.name}  {device.description}").replace("\n", " ")
         return [
-            [(name[: width - 14], "value"), ("  " + " ".join(filter(None, warm)), "label")],
+            [(name[: width - 14], "value"), (f"  {temperature} °C {power} W", "label")],
             *_measured("shared" if device.unified else "VRAM", used, total, past, width, rows),
-            *_owners(now),
+            *([_owners(now)] if owners else []),
             *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
         ]  # fmt: skip
 
@@ -147,7 +150,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
     def _host(self, width: int, rows: int) -> list[Line]:
         hosts = [each.host for each in self._past]
         cpu = next((device for device in self._devices if device.kind == "cpu"), None)
-        name = printable(f"host  {cpu.description}" if cpu else "host").replace("\n", " ")
+        name = printable(f"host  {cpu.kind_name}, {cpu.description}" if cpu else "host").replace("\n", " ")
         if not hosts:
             return [[(name[:width], "value")], labelled("memory", (UNKNOWN, "label"))]
         now = hosts[-1]
@@ -161,11 +164,28 @@ devices: **{devices}**, arrows and Space move a model to another one.
         ]  # fmt: skip
 
 
-def _owners(gpu: Gpu | None) -> list[Line]:
-    """Whose memory it is, if the driver says it."""
-    if gpu is None or gpu.own is None:
-        return []
-    return [labelled("", (f"spectui {_gigabytes(gpu.own)}, others {_gigabytes(gpu.others)}", "label"))]
+def _accelerator(device: Device, width: int, rows: int) -> list[Line]:
+    """A device such as BLAS, which the monitor has no figures of. Most have no memory of their own."""
+    if rows == BRIEF:
+        return _measured(printable(device.name)[: LABEL - 1], device.total - device.free, device.total, [], width, 0)
+    return [
+        [(_title(device)[:width], "value")],
+        *_measured("memory", device.total - device.free, device.total, [], width, 0),
+    ]
+
+
+def _title(device: Device) -> str:
+    return printable(f"{device.name}  {device.kind_name}, {device.description}").replace("\n", " ")
+
+
+def _whole(number: float | None) -> str:
+    return UNKNOWN if number is None else f"{number:.0f}"
+
+
+def _owners(gpu: Gpu | None) -> Line:
+    """Whose memory it is. Drivers may not say it, in containers above all."""
+    own, others = (gpu.own, gpu.others) if gpu else (None, None)
+    return labelled("", (f"spectui {_gigabytes(own)}, others {_gigabytes(others)}", "label"))
 
 
 def _measured(
@@ -183,7 +203,7 @@ def _used(name: str, part: float | None, past: list[float | None], width: int, r
 def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
     """A bar with its figure, and below it the history as columns."""
     lines = [labelled(name, *bar_of(part, width - 12 - 20), (f"{figure:>20}", "value"))]
-    if rows and any(share is not None for share in past):
+    if rows > 0 and any(share is not None for share in past):
         latest = past[-(width - 12) :]
         lines += [labelled("", (text, "accepted")) for text in columns(latest, rows)]
     return lines
