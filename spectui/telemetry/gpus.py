@@ -21,7 +21,7 @@ class Gpu:
     """What the driver reports of a GPU now. Memory in bytes, utilisation in 0..1, degrees Celsius, watts; None is unknown.
 
     `own` and `others`: memory of the processes of this program, and of all others. `lost`: it was there and has disappeared;
-    its figures are unknown.
+    its figures are unknown. `maker`: NVIDIA, AMD or Intel.
     """
 
     index: int
@@ -35,6 +35,7 @@ class Gpu:
     own: int | None = None
     others: int | None = None
     lost: bool = False
+    maker: str | None = None
 
 
 def normal_pci(address: str | None) -> str | None:
@@ -108,6 +109,7 @@ class Nvml:
             power=self._ask("nvmlDeviceGetPowerUsage", handle, then=lambda milliwatts: milliwatts / 1000),
             own=own,
             others=others,
+            maker="NVIDIA",
         )
 
     def _memory_of_processes(self, handle: Any) -> tuple[int | None, int | None]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from spectui.telemetry.gpus import Gpu, normal_pci
 
 _NVIDIA = "0x10de"
-_NAMES = {"0x1002": "AMD", "0x8086": "Intel"}
+_MAKERS = {"0x1002": "AMD", "0x8086": "Intel"}
 _UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20}
 
 
@@ -67,7 +67,8 @@ def _read_one(index: int, device: Path) -> Gpu | None:
     power = _number(*device.glob("hwmon/hwmon*/power1_average"), *device.glob("hwmon/hwmon*/power1_input"))
     return Gpu(
         index,
-        name=_text(device / "product_name").strip() or _NAMES.get(vendor, "GPU"),
+        name=_text(device / "product_name").strip() or f"{_MAKERS.get(vendor, '')} GPU".strip(),
+        maker=_MAKERS.get(vendor),
         pci=pci,
         memory_used=_number(device / "mem_info_vram_used"),
         memory_total=_number(device / "mem_info_vram_total"),

@@ -36,13 +36,13 @@ def machine(tmp_path: Path) -> SysfsGpus:
 
 def test_every_figure_is_read_in_its_unit(machine: SysfsGpus) -> None:
     (gpu,) = machine.read()
-    assert gpu == Gpu(0, "Radeon RX 7900 XTX", "0000:03:00.0", 3 << 30, 24 << 30, 0.37, 61.0, 312.5)
+    assert gpu == Gpu(0, "Radeon RX 7900 XTX", "0000:03:00.0", 3 << 30, 24 << 30, 0.37, 61.0, 312.5, maker="AMD")
     assert find_gpu([gpu], "0000:03:00.0") is gpu
 
 
 def test_what_a_driver_has_no_file_for_is_unknown(tmp_path: Path) -> None:
     make_card(tmp_path, "card0", {"vendor": "0x8086", "uevent": "PCI_SLOT_NAME=0000:00:02.0", "gpu_busy_percent": "?"})
-    assert SysfsGpus(tmp_path).read() == (Gpu(0, "Intel", "0000:00:02.0"),)
+    assert SysfsGpus(tmp_path).read() == (Gpu(0, "Intel GPU", "0000:00:02.0", maker="Intel"),)
 
 
 def test_newer_cards_name_their_power_otherwise(tmp_path: Path) -> None:

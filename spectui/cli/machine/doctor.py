@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 
 import click
@@ -18,21 +19,25 @@ def command(ctx: click.Context) -> None:
 
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """
-    from spectui.cli.machine.findings import cpu_flags, features_of, findings
+    from spectui.cli.machine.findings import advice, cpu_flags, features_of, findings
     from spectui.llama import library, selftest
+    from spectui.llama.devices.listing import list_devices
     from spectui.telemetry.gpus import Nvml
+    from spectui.telemetry.sysfs import SysfsGpus
 
     system_info = library.llama.llama_print_system_info().decode("utf-8", "replace").strip(" |\n")
     nvml = Nvml()
-    cards = [gpu.name or "an NVIDIA GPU" for gpu in nvml.read()]
+    gpus = (*nvml.read(), *SysfsGpus().read())
     nvml.close()
+    backends, devices = library.backends(), list_devices()
     facts = {
         "spectui": f"{spectui.__version__} (Python {platform.python_version()})",
         "llama-cpp-python": importlib.metadata.version("llama-cpp-python"),
         "CPU": library.cpu_name(),
-        "NVIDIA GPUs": ", ".join(cards) or "none",
+        "GPUs": ", ".join(gpu.name or "unknown" for gpu in gpus if gpu.maker) or "none found",
         "llama.cpp": system_info,
-        "backends": ", ".join(library.backends()),
+        "backends": ", ".join(backends),
+        "devices": ", ".join(device.name for device in devices),
     }
     for name, fact in facts.items():
         click.echo(f"{name:<17} {fact}")
@@ -43,18 +48,13 @@ def command(ctx: click.Context) -> None:
     if not verdict.ok:
         click.echo(verdict.advice)
         ctx.exit(1)
+    flags = cpu_flags()
     found = list(
         findings(
-            features_of(system_info), library.backends(), cpu_flags(), cards, verdict.extra_buffers,
-            selftest.rebuild_command(), selftest.rebuild_command("CUDA"),
+            features_of(system_info), backends, flags, gpus, verdict.extra_buffers, selftest.rebuild_command, devices,
+            os.environ, library.first_error(),
         )
     )  # fmt: skip
-    commands = list(dict.fromkeys(finding.command for finding in found))
-    for number, finding in enumerate(found, 1):
-        click.echo(f"{number}. {finding.sentence}")
-    for mending in commands:
-        numbers = ", ".join(str(number) for number, finding in enumerate(found, 1) if finding.command == mending)
-        click.echo(f"\nThis mends {numbers}:\n{mending}")
-    if not found:
-        click.echo("Nothing to do: this build uses what the machine has, and its fast kernels work.")
+    for line in advice(found, known=bool(flags)):
+        click.echo(line)
     ctx.exit(1 if found else 0)
