@@ -238,3 +238,11 @@ def test_every_field_of_the_json_is_in_scripting() -> None:
     names = {*made, *made["model"], *made["stats"], *made["tokens"][0]}
     assert names <= fields
     assert {reason.value for reason in StopReason} <= fields
+
+
+def test_the_readme_says_what_was_not_tried() -> None:
+    """The page about devices says it too, in its words; who removes a thing from one has to look at the other."""
+    readme, devices = (ROOT / "README.md").read_text(), (ROOT / "docs" / "devices.md").read_text()
+    (never,) = re.findall(r"Not tried are ([^;]+);", " ".join(readme.split()))
+    (there,) = re.findall(r"^Never tried: ([^.]+)\.", devices, re.MULTILINE)
+    assert set(re.split(r",? and |, ", never)) == set(there.split(", "))
