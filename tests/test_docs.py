@@ -20,6 +20,7 @@ from spectui.cli.report import report
 from spectui.config import convert
 from spectui.profiles import llama_flags
 from spectui.speculation.records import StopReason
+from spectui.ui.dashboard.panel import PAGES as PAGES_OF_THE_PANEL
 from tests import docs
 from tests.cli.test_report import LOADED, a_round, finished
 from tests.docs import PAGES, ROOT
@@ -238,6 +239,27 @@ def test_every_field_of_the_json_is_in_scripting() -> None:
     names = {*made, *made["model"], *made["stats"], *made["tokens"][0]}
     assert names <= fields
     assert {reason.value for reason in StopReason} <= fields
+
+
+def test_the_window_page_knows_every_page_of_the_panel() -> None:
+    text = (ROOT / "docs" / "window.md").read_text()
+    table = text.split("| page | what it shows |")[1].split("\n\n")[0]
+    assert re.findall(r"^\| (\S+) \|", table, re.MULTILINE)[1:] == list(PAGES_OF_THE_PANEL)
+    assert f"Alt+1 to Alt+{len(PAGES_OF_THE_PANEL)} open its pages" in text
+
+
+def test_no_two_keys_are_explained_alike() -> None:
+    """A list of keys with the same words at each tells nobody which to press."""
+    panel = (ROOT / "docs" / "window.md").read_text().split("### Panel\n")[1].split("###")[0]
+    told = re.findall(r"^\| `[^|]+ \| ([^|]+) \| `", panel, re.MULTILINE)
+    assert len(told) > 10
+    assert len(set(told)) == len(told)
+
+
+def test_no_page_is_listed_twice_in_the_readme() -> None:
+    more = (ROOT / "README.md").read_text().split("\n## More\n")[1].split("\n## ")[0]
+    pages = LINK.findall(more)
+    assert len(pages) == len(set(pages)) > 10
 
 
 def test_the_readme_says_what_was_not_tried() -> None:

@@ -21,7 +21,7 @@ PANEL: list[BindingType] = [
     _key("f10,ctrl+t", "page(1)", "Page", "page", "See the panel's next page"),
     *(
         _key(f"alt+{number}", f"show_page('{page}')", f"Page: {page}", f"page.{page.replace('/', '')}",
-             "See this page of the panel", show=False)
+             f"See the panel's page: {page}", show=False)
         for number, page in enumerate(PAGES, 1)
     ),
     _key("alt+p", "next_profile", "Next profile", "profile", "Turn the knobs to the next profile of the configuration",
