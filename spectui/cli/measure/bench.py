@@ -121,7 +121,7 @@ def command(
         seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED,
         predict=settings.knobs.predict if settings.knobs.predict > 0 else _PREDICT,
     )
-    chosen = _settings(lists, settings, setup.draft is not None, form == "seed")
+    chosen = _settings(lists, settings, setup.draft is not None, form == "seed", len(prompts) * runs)
     from spectui.measure.bench.settings import baselines
 
     alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
@@ -176,9 +176,14 @@ def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
     return prompt_files.built_in(chosen, system)
 
 
-def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: bool, seed: bool) -> list[Setting]:
-    """The settings to compare. What is swept without a policy is swept under the policy fixed. Raises UsageError."""
-    from spectui.measure.bench.settings import sweep, usual, values
+def _settings(
+    lists: Mapping[str, str | None], settings: Configuration, drafts: bool, seed: bool, replies: int
+) -> list[Setting]:
+    """The settings to compare, each by so many replies. What is swept without a policy is swept under the policy fixed.
+
+    Raises UsageError.
+    """
+    from spectui.measure.bench.settings import check_size, sweep, usual, values
     from spectui.measure.report.tables import SEED_SETTINGS
 
     spelled = click.get_current_context().meta[SPELLED]
@@ -195,7 +200,9 @@ def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: 
         given.setdefault("drafter", ["model" if drafts else "suffix"])
     knobs = settings.knobs
     given.setdefault("temperature", temperature)
-    chosen, dropped = sweep({key: given.get(key, [getattr(knobs, key)]) for key in SWEPT})
+    swept = {key: given.get(key, [getattr(knobs, key)]) for key in SWEPT}
+    check_size(swept, replies)
+    chosen, dropped = sweep(swept)
     if not chosen:
         raise UsageError("In every combination draft-min is above draft-max: lower draft-min or raise draft-max.")
     if dropped:

@@ -163,13 +163,15 @@ def expected_s(first: Run, cells: Sequence[Cell], costs: CostSnapshot | None) ->
     """Seconds that the cells will take after a run of the target alone. Fixed drafts change them as the `costs` of the pair
     say, which may be None.
     """
-    model = CostModel.of(costs) if costs is not None and costs.verify and costs.next > 0 else None
+    speed_ups = [1.0] * (_DRAFTED + 1)
+    if costs is not None and costs.verify and costs.next > 0:
+        speed_ups = expected_speed_ups(CostModel.of(costs), _ACCEPTANCE)
     decode_s = first.statistics.decode_s
-    return sum(first.wall_s + decode_s * (_expected_slowdown(cell.setting, model) - 1) for cell in cells)
+    return sum(first.wall_s + decode_s * (_expected_slowdown(cell.setting, speed_ups) - 1) for cell in cells)
 
 
-def _expected_slowdown(setting: Setting, costs: CostModel | None) -> float:
-    """Time of a token, in plain passes; 1 where nobody can know, and for the automatic length, which is not slower."""
-    if costs is None or setting.policy != "fixed" or setting.drafter not in ("model", "auto"):
+def _expected_slowdown(setting: Setting, speed_ups: Sequence[float]) -> float:
+    """Time of a token, in plain passes; 1 for the automatic length, which is not slower. `speed_ups`: by length of draft."""
+    if setting.policy != "fixed" or setting.drafter not in ("model", "auto"):
         return 1.0
-    return 1 / expected_speed_ups(costs, _ACCEPTANCE)[min(setting.draft_max, _DRAFTED)]
+    return 1 / speed_ups[min(setting.draft_max, _DRAFTED)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
+from math import prod
 from typing import Any, Literal
 
 from spectui.config import SETTINGS, convert
@@ -15,6 +16,9 @@ Baseline = Literal["", "target", "draft"]
 
 MOST_VALUES = 200
 """Values in one list or range."""
+
+MOST_RUNS = 100_000
+"""Runs of one sweep: they take days, and their plan under a second."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,16 @@ def _number(text: str, part: str, origin: str) -> float:
     if not abs(number) < 1e9:
         raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
     return number
+
+
+def check_size(lists: Mapping[str, Sequence[Any]], replies: int) -> None:
+    """Raise UsageError if the combinations of these lists, with `replies` runs of each, are too many to be made."""
+    combinations = prod(len(each) for each in lists.values())
+    if combinations * replies > MOST_RUNS:
+        raise UsageError(
+            f"These lists mean {combinations:,} combinations, {combinations * replies:,} runs, and a bench makes at most "
+            f"{MOST_RUNS:,}: write shorter lists or larger steps."
+        )
 
 
 def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:

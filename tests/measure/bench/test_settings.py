@@ -6,7 +6,7 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs
-from spectui.measure.bench.settings import Setting, baselines, sweep, usual, values
+from spectui.measure.bench.settings import Setting, baselines, check_size, sweep, usual, values
 
 ONE = {
     "drafter": ["model"],
@@ -49,6 +49,12 @@ def test_a_senseless_list_is_a_sentence_that_names_the_flag(key, text):
 def test_a_sweep_has_every_combination():
     settings, dropped = sweep(ONE | {"draft_max": [4, 8], "p_min": [0.1, 0.4]})
     assert len(settings) == 4 and dropped == 0
+
+
+def test_a_sweep_that_nobody_can_wait_for_is_refused_before_it_is_built():
+    check_size(ONE | {"draft_max": range(10), "p_min": range(1000)}, 10)
+    with pytest.raises(UsageError, match="10,000 combinations, 110,000 runs"):
+        check_size(ONE | {"draft_max": range(10), "p_min": range(1000)}, 11)
 
 
 def test_what_means_nothing_to_a_policy_makes_no_settings_of_its_own():
