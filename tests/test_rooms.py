@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import tomli
+
+import spectui
+
+PACKAGE = Path(spectui.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -15,6 +21,7 @@ import pytest
         ("spectui.engine.worker", ["llama_cpp", "textual"]),
         ("spectui.engine.events", ["llama_cpp", "textual"]),
         ("spectui.store.journal", ["llama_cpp", "textual"]),
+        ("spectui.chat.session", ["llama_cpp", "textual", "spectui.ui", "spectui.measure", "spectui.cli"]),
         ("spectui.cli", ["llama_cpp", "textual", "numpy"]),
     ],
 )
@@ -22,3 +29,16 @@ def test_importing_a_room_loads_no_heavy_one(room, unwanted):
     program = f"import sys, {room}; print([name for name in {unwanted!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_contracts_name_every_room():
+    rooms = {
+        f"spectui.{path.stem}" for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    rooms -= {"spectui.__init__", "spectui.__main__"}
+    layers, llama, window, textual = tomli.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"][
+        "importlinter"
+    ]["contracts"]
+    assert set(layers["layers"]) == rooms
+    assert set(llama["source_modules"]) == rooms - {"spectui.llama"}
+    assert set(textual["source_modules"]) | set(window["source_modules"]) == rooms - {"spectui.ui"}
