@@ -38,7 +38,7 @@ likeliest = st.lists(st.tuples(whole, st.floats(0, 1, width=32), texts), max_siz
 )  # fmt: skip
 reasons = st.builds(
     Reason, st.sampled_from(get_args(ReasonKind)), whole, whole, *[st.none() | seconds] * 3,
-    *[st.lists(seconds, max_size=17).map(tuple)] * 2, st.none() | seconds, whole,
+    *[st.lists(seconds, max_size=17).map(tuple)] * 2, st.none() | seconds, whole, st.none() | shares,
 )  # fmt: skip
 
 
