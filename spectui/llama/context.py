@@ -225,9 +225,7 @@ class Context:
             raise Interrupted
         if code == 1:
             raise EvaluationError("The context is full: start a new chat, or load the model with a larger -c.")
-        raise EvaluationError(
-            f"llama.cpp could not evaluate {n} tokens (code {code}{': ' + first_error() if first_error() else ''})."
-        )
+        raise EvaluationError(context_memory.failure(n, code, first_error()))
 
     def truncate(self, length: int) -> None:
         """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""

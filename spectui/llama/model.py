@@ -232,4 +232,6 @@ def _sentence(path: str, role: str, error: str) -> str:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
     if "allocate" in error or "memory" in error:
         return f"The {role} model {path!r} does not fit into memory: lower -ngl, or choose a smaller quantisation."
+    if "split buffers" in error or "SPLIT_MODE" in error:
+        return f"The {role} model {path!r} cannot be divided so ({error}): choose -sm layer."
     return f"The {role} model {path!r} could not be loaded: {error or 'llama.cpp does not say why'}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectui.cli import root
+from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.rpc_server import LIBRARIES, Server, needs_server
 from tests.smollm2 import setup
 
@@ -49,6 +51,36 @@ def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:
 def test_bad_input_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
     found = said("--plan", *arguments)
     assert message in str(found.exception) + found.output
+
+
+@pytest.mark.parametrize("wrong", [("-dev", "CUDA9"), ("-ts", "nan,1"), ("-devd", "CUDA9")])
+def test_the_plan_refuses_the_settings_that_a_chat_refuses_with_the_same_exit_code(wrong: tuple[str, str]) -> None:
+    pair = ("-m", setup().model or "", "-md", setup().draft or "", *wrong)
+    planned, run = (
+        CliRunner().invoke(root, each) for each in (["devices", "--plan", *pair], ["run", *pair, "-p", "Hi"])
+    )
+    assert planned.exit_code == run.exit_code == 2
+    assert planned.stderr == run.stderr != ""
+
+
+ROW = """
+import json, sys
+from spectui.engine.loading.plan import make_plan
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+
+try:
+    make_plan(Setup(**json.loads(sys.argv[1]), split_mode="row"), True)
+except SpectuiError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@needs_vulkan
+def test_a_split_mode_that_the_backend_has_not_names_one_that_it_has() -> None:
+    assert on_the_device(ROW, json.dumps({"model": setup().model})).endswith(
+        " cannot be divided so (error loading model: device Vulkan0 does not support split buffers): choose -sm layer."
+    )
 
 
 @needs_server

@@ -128,9 +128,12 @@ def goes_on(chat: Chat, expected: str, monkeypatch: pytest.MonkeyPatch) -> Finis
     [
         (1, "The context is full"),
         (-1, r"could not evaluate \d+ tokens \(code -1"),
-        (-2, r"could not evaluate \d+ tokens \(code -2"),
+        (
+            -2,
+            r"could not evaluate \d+ tokens \(code -2.*\): there is too little memory, so load the models with a smaller -c",
+        ),
         (-42, r"could not evaluate \d+ tokens \(code -42"),
-        (3, r"could not evaluate \d+ tokens \(code 3"),
+        (3, r"could not evaluate \d+ tokens \(code 3.*\): send the prompt again"),
     ],
 )
 def test_the_targets_pass_fails(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch,

@@ -50,6 +50,12 @@ def test_the_sentence_on_a_machine_without_gpus_says_what_to_leave_out():
     assert str(caught.value) == ("There is no device 'CUDA1', only CPU: leave --device-draft out to go on without it.")
 
 
+@pytest.mark.parametrize("names", ["CUDA0,CUDA0", "CUDA1,CUDA0,cuda1", "none,none"])
+def test_a_device_is_named_once(names: str):
+    with pytest.raises(UsageError, match=f"--device names {names.split(',')[0]} twice: name each device once."):
+        selected(names, ALL)
+
+
 @pytest.mark.parametrize("names", ["CUDA0,CPU", "none,CUDA0", "cpu,none"])
 def test_no_offload_goes_with_no_other_device(names: str):
     with pytest.raises(UsageError, match="stands alone among devices"):

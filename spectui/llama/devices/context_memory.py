@@ -98,3 +98,12 @@ def refusal(n_ctx: int, reason: str) -> str:
     else:
         advice = "choose another model, or change the settings that this reason names"
     return f"A context of {n_ctx} tokens could not be made ({reason or 'llama.cpp does not say why'}): {advice}."
+
+
+def failure(n_tokens: int, code: int, reason: str) -> str:
+    """The sentence for tokens that llama_decode did not evaluate, from its code and first error line ("" if it logged none)."""
+    if code == -2:  # an allocation failed (llama-context.cpp)
+        advice = "there is too little memory, so load the models with a smaller -c, or with fewer layers on GPUs (-ngl)"
+    else:
+        advice = "send the prompt again, and if that fails too load the models on another device (-dev)"
+    return f"llama.cpp could not evaluate {n_tokens} tokens (code {code}{f', {reason}' if reason else ''}): {advice}."

@@ -167,6 +167,8 @@ def selected(names: str, devices: Sequence[Device], flag: str = "--device") -> l
         return []
     by_name = {device.name.lower(): device for device in devices if device.kind != "cpu"}
     for name in wanted:
+        if sum(name.lower() == other.lower() for other in wanted) > 1:
+            raise UsageError(f"{flag} names {name} twice: name each device once.")
         if name.lower() in ("none", "cpu"):
             raise UsageError(f"{name} stands alone among devices: name GPUs, or {name} without them, not {names!r}.")
         if name.lower() not in by_name:
