@@ -98,7 +98,7 @@ def test_a_round_without_a_reason_is_read() -> None:
 @pytest.mark.parametrize(
     "reason",
     [
-        {}, [], "budget", 7, {"kind": "mood"}, {"kind": "budget", "chance": "x"}, {"kind": "budget", "kept": None},
+        {}, [], "budget", 7, {"kind": "mood"}, {"kind": "budget", "confidence": "x"}, {"kind": "budget", "kept": None},
         {"kind": "budget", "passes": 3}, {"kind": "budget", "passes": ["x"]}, {"kind": "budget", "passes": [-1.0]},
         {"kind": "budget", "passes": [float("inf")]}, {"kind": "budget", "passes": [float("nan")]},
         {"kind": "budget", "passes": [1.0] * 1000}, {"kind": "budget", "seconds": 10**300},
