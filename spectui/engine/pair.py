@@ -11,8 +11,9 @@ from typing import Any
 from spectui.engine import draft_copy, placement
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
-from spectui.engine.loading import models
+from spectui.engine.loading import models, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
+from spectui.engine.loading.cores import allowed_cpus
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import SpectuiError, UsageError
@@ -37,14 +38,6 @@ from spectui.speculation.strategy import Strategy
 
 _MOST_SCORES = 256 * 2**20
 """Most bytes of attention scores for a context without flash attention."""
-
-_BEHIND = 1000
-"""Tokens of context for which it is told what attention costs."""
-
-_ROUNDING = (
-    "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "
-    "decoding's; --strict keeps it the same."
-)
 
 
 class DraftError(SpectuiError):
@@ -96,21 +89,40 @@ class Pair:
         if setup.draft is not None:
             self._load_draft(setup, extra_buffers)
         self._plan(setup, extra_buffers)
-        # A number that a person has named stays.
-        self._threads = ThreadCount(placement.threads(0)) if setup.threads <= 0 and setup.threads_draft <= 0 else None
+        self._choose_threads(setup)
 
     def adapt_threads(self) -> None:
         """Between two passes: compute with as many threads as other processes leave cores."""
         if self._threads is not None and self._threads.update():
-            for context in filter(None, (self.context, self.draft_context)):
-                context.use_threads(self._threads.now)
+            self._use_threads(self._threads)
             self._emit(ThreadsInUse(self._threads.now, self._threads.most))
+
+    def _choose_threads(self, setup: Setup) -> None:
+        """Let the number of threads follow the load of the cores, unless a person named it or the text depends on it."""
+        if setup.threads > 0 or setup.threads_draft > 0 or self._rounds_by_threads(setup):
+            if self._threads is not None:
+                self._emit(ThreadsInUse(self._threads.most, self._threads.most))
+            self._threads = None
+            return
+        self._threads = self._threads or ThreadCount(placement.threads(0), len(allowed_cpus()))
+        self._use_threads(self._threads)
+
+    def _rounds_by_threads(self, setup: Setup) -> bool:
+        assert self.target is not None  # its output is the last of it to go to a GPU
+        return placement.rounds_by_threads(setup) and not self.target.output_on_gpu
+
+    def _use_threads(self, count: ThreadCount) -> None:
+        """Compute with so many, in contexts that were created with all of them too."""
+        assert self.context is not None
+        self.context.use_threads(count.now)
+        if self.draft_context is not None and not isinstance(self.drafter, AheadDrafter):
+            self.draft_context.use_threads(count.now)
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
         """Measure what passes cost, and create the strategy."""
         assert self.target is not None and self.context is not None
         found, drafting = TargetCosts(), DraftCosts()
-        self.remarks["target"] = ""
+        found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(setup) else []
         strict = setup.strict == "on"
         short = placement.target_flash(setup, long=False)
         # Costs are measured with the context for short texts.
@@ -125,12 +137,12 @@ class Pair:
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             long = placement.target_flash(setup, long=True)
-            remarks = [_rounds_alike(found, strict, only_short=short != long)]
+            found_out.append(remarks.rounds_alike(found, strict, only_short=short != long))
             if short != long:
-                remarks.append(_attends_dearly(found))
-            self.remarks["target"] = "; ".join(filter(None, remarks))
+                found_out.append(remarks.attends_dearly(found))
             if found.equal_up_to < found.tried and not strict:
-                self._emit(Notice(_ROUNDING.format(n=found.equal_up_to)))
+                self._emit(Notice(remarks.ROUNDING.format(n=found.equal_up_to)))
+        self.remarks["target"] = "; ".join(filter(None, found_out))
         one_device = models.slow_down_together(setup)
         verify, draft = found.model(), drafting.model(found.drift if one_device else 1.0)
         self._other_kappa = 0.0
@@ -203,6 +215,8 @@ class Pair:
         flash_attn = placement.target_flash(self._setup, long)
         if flash_attn != self._flash_attn:
             self._make_context(flash_attn)
+            if self._threads is not None:
+                self._use_threads(self._threads)
             verify = self.strategy.costs.verify
             verify.per_row, self._other_kappa = self._other_kappa, verify.per_row
 
@@ -341,30 +355,6 @@ class Pair:
             self.draft.close()
         self.draft = self.draft_context = self.drafter = self.strategy = None  # the strategy uses the drafter
         self._loaded.pop("draft", None)
-
-
-def _rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
-    """Up to which size of pass the logits were found equal, and where."""
-    where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
-    where = "except behind a long text" if only_short else where
-    if found.tried < 2:
-        return ""
-    if found.equal_up_to < 2:
-        return "passes of several tokens round differently from single ones"
-    found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, {where}"
-    return f"{found_so}; strict makes none longer" if strict else found_so
-
-
-def _attends_dearly(found: TargetCosts) -> str:
-    """What a short conversation pays for flash attention; "" where that is little."""
-    single = found.verify.get(1, 0.0)
-    times = 1 + found.kappa * _BEHIND / single if single else 1.0
-    if times < 2:
-        return ""
-    return (
-        f"behind {_BEHIND:,} tokens a pass over one takes {times:.1f} times as long: -fa off may be faster, but there passes "
-        "of several tokens round differently"
-    )
 
 
 def _info(model: Model, context: Context, remark: str) -> ModelInfo:

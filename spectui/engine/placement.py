@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spectui.engine.events import Message
-from spectui.engine.loading.cores import performance_cores
+from spectui.engine.loading.cores import allowed_cpus, performance_cores
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Setup
@@ -43,6 +43,11 @@ def value_type(setup: Setup) -> str:
     two types prompts are read up to four times as slowly (`python -m tests.benchmarks.exactness`); CUDA has no such kernel.
     """
     return "bf16" if setup.strict == "on" and _divides(setup) and target_on_cpu(setup) else setup.cache_type_v
+
+
+def rounds_by_threads(setup: Setup) -> bool:
+    """Whether the target's logits depend on the number of threads: ggml divides the cells of a single row among them."""
+    return setup.flash_attn != "off" and value_type(setup) == setup.cache_type_v and _divides(setup)
 
 
 def _divides(setup: Setup) -> bool:
@@ -186,6 +191,6 @@ def threads(wanted: int) -> int:
         return wanted
     import psutil
 
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    allowed = allowed_cpus()
     cores = performance_cores(allowed) or psutil.cpu_count(logical=False) or len(allowed)
     return max(1, min(cores, len(allowed)))

@@ -13,6 +13,8 @@ from math import ceil
 from time import monotonic
 from typing import NamedTuple
 
+from spectui.engine.loading.cores import allowed_cpus
+
 _INTERVAL_S = 0.3
 """How long others' use of the cores is averaged; reading it takes 0.1 ms."""
 
@@ -34,11 +36,11 @@ def read_cpu_seconds() -> CpuSeconds:
     """The CPU time until now. What a hypervisor gave to others counts as used by others."""
     import psutil
 
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    allowed = allowed_cpus()
     cores = psutil.cpu_times(percpu=True)
     used = 0.0
     for number, core in enumerate(cores):
-        if allowed is None or len(allowed) == len(cores) or number in allowed:
+        if len(allowed) == len(cores) or number in allowed:
             used += sum(core) - core.idle - getattr(core, "iowait", 0.0)
             used -= getattr(core, "guest", 0.0) + getattr(core, "guest_nice", 0.0)  # user and nice have them too
     own = os.times()
@@ -51,13 +53,13 @@ class ThreadCount:
     def __init__(
         self,
         most: int,
-        cores: int | None = None,
+        cores: int,
         read: Callable[[], CpuSeconds] = read_cpu_seconds,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`cores`: those that this process may use; by default as many as `most`. `clock`: seconds."""
+        """`cores`: logical CPUs that this process may use. `clock`: seconds."""
         self.most = self.now = most
-        self._cores = most if cores is None else max(most, cores)
+        self._cores = max(most, cores)
         self._read, self._clock = read, clock
         self._since = clock()
         self._before = read()

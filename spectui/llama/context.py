@@ -117,7 +117,8 @@ class Context:
             self._keeps = False
 
     def use_threads(self, number: int) -> None:
-        """Compute with so many threads from the next pass on. The logits do not depend on it."""
+        """Compute with so many threads from the next pass on. The logits depend on it where ggml divides a single row, and
+        the reference kernels are not used for it (see `reference_path`)."""
         llama.llama_set_n_threads(self.handle, number, number)
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:

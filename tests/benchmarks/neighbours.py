@@ -1,17 +1,21 @@
 """Speed beside busy processes: with each fixed number of threads, and with spectui's own choice.
 
-    python -m tests.benchmarks.neighbours -m TARGET [--predict 48] [--runs 2]
+    python -m tests.benchmarks.neighbours -m TARGET [--predict 48] [--runs 2] [--nice 5]
 
 For no neighbour, one, and as many as there are cores, each a process that computes without end. Plain decoding, greedy.
-A share is that of the best fixed number of threads beside the same neighbours.
+A share is that of the best fixed number of threads beside the same neighbours. `--nice`: the nice value of the threads that
+compute, which `spectui chat` raises by 5; the neighbours have that of this process (Linux).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from statistics import median
 
@@ -41,7 +45,9 @@ def main() -> None:
     parser.add_argument("-m", "--model", required=True)
     parser.add_argument("--predict", type=int, default=48)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--nice", type=int, default=0, help="added to the nice value of the threads that compute")
     args = parser.parse_args()
+    prompt = [Message("user", "Write a story about a lighthouse.")]
     most = cores(0)
     used: list[int] = []
 
@@ -49,6 +55,13 @@ def main() -> None:
         if isinstance(event, ThreadsInUse):
             used.append(event.now)
 
+    def give_way() -> None:
+        if args.nice:
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + args.nice)
+
+    # Its OpenMP threads inherit the nice value. The neighbours are started by this thread, which keeps its own.
+    engine = ThreadPoolExecutor(1, initializer=give_way)
     session = Session(note)
     session.knobs = Knobs(drafter="off", temperature=0.0, predict=args.predict)
     print("neighbours  " + "".join(f"{number} threads  " for number in range(1, most + 1)) + "spectui  share  changes")
@@ -57,15 +70,16 @@ def main() -> None:
         used.clear()
         for _ in range(args.runs):
             for threads in (0, *range(1, most + 1)):  # 0: spectui's own choice
-                session.load(Setup(model=args.model, ctx_size=1024, threads=threads, no_profile="on"))
+                setup = Setup(model=args.model, ctx_size=1024, threads=threads, no_profile="on")
+                engine.submit(session.load, setup).result()
                 with neighbours(number):
-                    statistics = session.generate([Message("user", "Write a story about a lighthouse.")]).statistics
+                    statistics = engine.submit(session.generate, prompt).result().statistics
                 speeds.setdefault(threads, []).append(statistics.tokens_per_s or 0.0)
         found = {threads: median(values) for threads, values in speeds.items()}
         best = max(speed for threads, speed in found.items() if threads)
         fixed = "".join(f"{found[threads]:9.1f}  " for threads in range(1, most + 1))
         print(f"{number:10}  {fixed}{found[0]:7.1f}  {found[0] / best:5.2f}  {used}", flush=True)
-    session.close()
+    engine.submit(session.close).result()
 
 
 if __name__ == "__main__":

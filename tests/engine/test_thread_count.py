@@ -6,15 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from spectui.engine import placement
 from spectui.engine.events import Event, Message, ThreadsInUse
+from spectui.engine.pair import Pair
 from spectui.engine.session import Session
 from spectui.engine.thread_count import CpuSeconds, ThreadCount, read_cpu_seconds
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
+from spectui.llama import reference_path
 from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import llama
 from spectui.llama.model import Model
+from spectui.speculation.drafters.ahead import AheadDrafter
 from tests import smollm2
+from tests.toys import toy_drafter
 
 
 class Machine:
@@ -29,7 +36,7 @@ class Machine:
         self.others += others * seconds
         self.own += own * seconds
 
-    def count(self, most: int, cores: int | None = None) -> ThreadCount:
+    def count(self, most: int, cores: int = 2) -> ThreadCount:
         read = lambda: CpuSeconds(self.others + self.own, self.own)  # noqa: E731
         return ThreadCount(most, cores, read, lambda: self.now)
 
@@ -74,29 +81,112 @@ def test_own_time_is_part_of_all():
     assert after.all - before.all > 0.5 * (after.own - before.own)
 
 
-def test_logits_do_not_depend_on_the_number_of_threads():
-    """Also behind 512 tokens, where ggml divides the cells of a single row among the threads."""
+@pytest.mark.parametrize("kernels", [True, False])
+def test_logits_do_not_depend_on_the_number_of_threads_where_the_kernels_can_be_chosen(
+    kernels: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Also behind 256 tokens, where ggml divides the cells of a single row among the threads, and of a prompt that is read."""
+    monkeypatch.setattr(reference_path, "available", lambda: kernels)
     model = Model(smollm2.setup().model or "")
-    context = Context(model, Interrupt(), n_ctx=1024, rows=8, equal_rows=True)
-    tokens = [int(token) for token in np.random.default_rng(0).integers(100, 20000, 608)]
-    context.evaluate(tokens[:600], 0)
-    found = []
-    for number in (1, 2):
+    context = Context(model, Interrupt(), n_ctx=512, rows=8, ubatch=128, equal_rows=True)
+    tokens = [int(token) for token in np.random.default_rng(0).integers(100, 20000, 264)]
+    found: dict[int, list[NDArray[np.float32]]] = {1: [], 2: []}
+    for number, rows in found.items():
         context.use_threads(number)
-        for rows in (1, 4):
-            found.append(context.evaluate(tokens[600 : 600 + rows], rows).copy())
-            context.truncate(600)
+        context.truncate(0)
+        for start in (0, 128):
+            context.evaluate(tokens[start : start + 128], 0)
+        for size in (4, 1):
+            rows.append(context.evaluate(tokens[256 : 256 + size], size).copy())
+            context.truncate(256)
     context.close()
     model.close()
-    for one, other in zip(found[2:], found, strict=False):
-        assert np.array_equal(one, other)
+    assert [np.array_equal(one, other) for one, other in zip(found[1], found[2], strict=True)] == [True, kernels]
+
+
+@pytest.mark.parametrize(
+    ("changed", "kernels", "stays"),
+    [
+        ({}, True, False),
+        ({}, False, True),
+        ({"cache_type_k": "f32"}, False, True),
+        ({"cache_type_v": "q8_0"}, False, False),
+        ({"flash_attn": "off"}, False, False),
+        ({"strict": "on"}, False, False),  # with V cells that are not divided
+    ],
+)
+def test_the_number_stays_where_the_text_depends_on_it(
+    changed: dict[str, str], kernels: bool, stays: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reference_path, "available", lambda: kernels)
+    assert placement.rounds_by_threads(replace(Setup(model="m"), **changed)) == stays  # type: ignore[arg-type]
+
+
+def test_it_is_said_that_the_number_stays(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reference_path, "available", lambda: False)
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", None)
+    session, _ = smollm2.opened(replace(smollm2.alone(), threads=0))
+    remark = session.pair.target_info().remark
+    session.close()
+    assert remark.startswith("the number of threads stays when other processes are busy")
+
+
+def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pytest.MonkeyPatch):
+    machine, counts = Machine(), []
+    monkeypatch.setattr("spectui.engine.pair.allowed_cpus", lambda: set(range(24)))
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda *of: (counts.append(of), machine.count(*of))[1])
+    session, _ = smollm2.opened(replace(smollm2.alone(), threads=0))
+    session.close()
+    assert counts == [(placement.threads(0), 24)]
+
+
+def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(monkeypatch: pytest.MonkeyPatch):
+    machine = Machine()
+    monkeypatch.setattr(placement, "_PASTED", 20)
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+    session, events = smollm2.opened(replace(smollm2.setup(), threads=0))
+    pair = session.pair
+    used = lambda: [llama.llama_n_threads(each.handle) for each in (pair.context, pair.draft_context)]  # noqa: E731
+    machine.run(1.0, 1.0)
+    pair.adapt_threads()
+    assert used() == [1, 1]
+    before = pair.context
+    pair.select_attention([Message("user", "a long text, " * 20)])
+    assert pair.context is not before and used() == [1, 1]
+    session.load(replace(smollm2.setup(), threads=0, ctx_size=512))
+    assert used() == [1, 1]
+    session.load(replace(smollm2.setup(), threads=2))
+    assert used() == [2, 2]
+    assert [event for event in events if isinstance(event, ThreadsInUse)] == [ThreadsInUse(1, 2), ThreadsInUse(2, 2)]
+    session.close()
+
+
+class Computes:
+    """Stands for a context."""
+
+    threads = 0
+
+    def use_threads(self, number: int) -> None:
+        self.threads = number
+
+
+def test_a_draft_that_computes_beside_the_target_keeps_its_one_thread():
+    """Two threads that compute with OpenMP would slow each other down."""
+    machine, pair = Machine(), Pair(lambda _: None, Interrupt())
+    target, draft = Computes(), Computes()
+    pair.context, pair.draft_context, pair._threads = target, draft, machine.count(2)  # type: ignore[assignment]
+    pair.drafter = AheadDrafter(toy_drafter(1, 0.0))
+    machine.run(1.0, 1.0)
+    pair.adapt_threads()
+    assert (target.threads, draft.threads) == (1, 0)
+    pair.drafter.close()
 
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: int, monkeypatch: pytest.MonkeyPatch):
     """The text is the one of a quiet machine."""
     machine, events = Machine(), list[Event]()
-    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most: machine.count(2))
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
     session = Session(events.append)
     session.load(replace(smollm2.setup(), threads=threads, no_profile="on"))
     session.knobs = Knobs(temperature=0, predict=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,11 @@ from pathlib import Path
 
 _SLOW = 0.5
 """Share of the fastest core's capacity below which a core is an efficiency core: ARM's LITTLE ones have 0.2 to 0.4."""
+
+
+def allowed_cpus() -> set[int]:
+    """The logical CPUs that this process may use."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def performance_cores(allowed: Set[int], root: Path = Path("/sys/devices")) -> int | None:

@@ -1,0 +1,39 @@
+"""What loading found out about a model, in words."""
+
+from __future__ import annotations
+
+from spectui.engine.costs import TargetCosts
+
+ROUNDING = (
+    "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "
+    "decoding's; --strict keeps it the same."
+)
+
+SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"
+
+_BEHIND = 1000
+"""Tokens of context for which it is told what attention costs."""
+
+
+def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
+    """Up to which size of pass the logits were found equal, and where."""
+    where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
+    where = "except behind a long text" if only_short else where
+    if found.tried < 2:
+        return ""
+    if found.equal_up_to < 2:
+        return "passes of several tokens round differently from single ones"
+    found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, {where}"
+    return f"{found_so}; strict makes none longer" if strict else found_so
+
+
+def attends_dearly(found: TargetCosts) -> str:
+    """What a short conversation pays for flash attention; "" where that is little."""
+    single = found.verify.get(1, 0.0)
+    times = 1 + found.kappa * _BEHIND / single if single else 1.0
+    if times < 2:
+        return ""
+    return (
+        f"behind {_BEHIND:,} tokens a pass over one takes {times:.1f} times as long: -fa off may be faster, but there passes "
+        "of several tokens round differently"
+    )
