@@ -237,11 +237,10 @@ def _measure(
             models = runner.EngineModels(worker, setup, lambda event: None)
             todo = runner.left(cells, done)
             loaded = models.load(setup)
-            other = busy()
-            if other:
+            if other := busy():
                 click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
             made: list[Run] = []
-            for run in runner.measure(models, todo, knobs, conditions(setup, knobs), lambda: other):
+            for run in runner.measure(models, todo, knobs, conditions(setup, knobs)):
                 made.append(run)
                 found.append(run)
                 out.append(run)

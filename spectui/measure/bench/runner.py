@@ -18,7 +18,7 @@ from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import Setting
 from spectui.measure.compare import expected_speed_ups
-from spectui.measure.quiet import Stolen
+from spectui.measure.quiet import Others, Stolen
 from spectui.speculation.policies.cost_model import CostModel, CostSnapshot
 from spectui.speculation.records import StopReason
 
@@ -128,15 +128,15 @@ def left(cells: Sequence[Cell], done: Sequence[Run]) -> list[Cell]:
 
 
 def measure(
-    models: Models, cells: Sequence[Cell], knobs: Knobs, shared: Conditions, busy: Callable[[], str] = lambda: ""
+    models: Models, cells: Sequence[Cell], knobs: Knobs, shared: Conditions, watch: Callable[[], object] = Others
 ) -> Iterator[Run]:
-    """Make the runs. `knobs` says what no setting does, and `shared` is kept in each. `busy` names another process that uses
-    the machine, or nothing.
+    """Make the runs. `knobs` says what no setting does, and `shared` is kept in each. `watch` begins to watch other
+    processes: what it returns says, as a string, which one used the machine since, or nothing.
 
     A reply that was stopped ends it, and gives no run. Raises SpectuiError.
     """
     for cell in cells:
-        other, stolen, began = busy(), Stolen(), perf_counter()
+        others, stolen, began = watch(), Stolen(), perf_counter()
         finished = models.answer(cell.setting, cell.setting.on(knobs), cell.prompt.messages)
         if finished.reason is StopReason.CANCELLED:
             return
@@ -154,7 +154,7 @@ def measure(
             statistics=finished.statistics,
             wall_s=perf_counter() - began,
             stolen=stolen.share,
-            busy=other,
+            busy=str(others),
             when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
 

@@ -27,13 +27,13 @@ def test_repetitions_are_interleaved_and_the_draft_alone_is_last():
 
 
 def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
-    models = ToyModels()
-    runs = list(measure(models, CELLS, KNOBS, SHARED, lambda: "make uses 90 % of a core"))
+    models, watched = ToyModels(), iter(["make uses 90 % of a core", *[""] * (len(CELLS) - 1)])
+    runs = list(measure(models, CELLS, KNOBS, SHARED, lambda: next(watched)))
     assert [(run.setting, run.repetition) for run in runs] == [(cell.setting, cell.repetition) for cell in CELLS]
     setting, knobs, asked = models.asked[1]
     assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
     assert asked == PROMPTS[0].messages[-1].content
-    assert {run.busy for run in runs} == {"make uses 90 % of a core"}
+    assert [run.busy for run in runs] == ["make uses 90 % of a core", *[""] * (len(CELLS) - 1)]
 
 
 def test_what_is_done_is_not_done_again():
