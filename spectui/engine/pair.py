@@ -231,7 +231,7 @@ class Pair:
                     "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
                     "a draft without recurrent layers."
                 )
-            ahead = models.drafts_ahead(setup, self.draft)
+            ahead = models.drafts_ahead(setup, self.target.layers, self.draft.layers)
             if setup.async_draft == "on" and not ahead:
                 self._emit(Notice(models.NOT_AHEAD))
             self.draft_context = models.draft_context(setup, self.draft, self._interrupt, self.context.n_ctx, ahead)

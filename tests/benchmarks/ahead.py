@@ -45,8 +45,8 @@ def main(target: str, draft: str, server: str) -> None:
     from spectui.speculation.policies.cost_model import CostModel
     from spectui.speculation.strategy import Strategy
 
-    setup = Setup(model=target, draft=draft, rpc=server, device="none", device_draft="RPC0", threads=1, ctx_size=1024,
-                  no_profile="on")  # fmt: skip
+    setup = Setup(model=target, draft=draft, rpc=server, device="none", device_draft="RPC0", async_draft="on", threads=1,
+                  ctx_size=1024, no_profile="on")  # fmt: skip
     session = Session(lambda event: None)
     session.load(setup)
     pair: Any = session.pair

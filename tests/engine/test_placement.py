@@ -133,6 +133,40 @@ def test_models_on_one_device_slow_down_together(
     assert loading.slow_down_together(asked) == together
 
 
+SERVERS = (
+    Device("RPC0", "127.0.0.1:1", "gpu", 1, 1),
+    Device("RPC1", "localhost:2", "gpu", 1, 1),
+    Device("RPC2", "192.0.2.1:1", "gpu", 1, 1),  # of a network that is for documentation
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "layers", "auto"),
+    [
+        ("none", "RPC0", -2, False),
+        ("none", "RPC1", -2, False),
+        ("none", "RPC2", -2, True),
+        ("CUDA0", "RPC0", -2, True),
+        ("CUDA0", "RPC0", 99, True),
+        ("CUDA0", "RPC0", 12, False),  # the other layers are on the CPU
+        ("CUDA0", "RPC2", 12, True),
+        ("CUDA0", "RPC0", 0, False),
+        ("RPC1", "RPC0", -2, False),
+        ("RPC2", "RPC0", -2, True),
+        ("none", "CUDA0", -2, True),
+    ],
+)
+def test_a_server_on_this_machine_has_no_device_of_its_own_beside_a_target_on_the_cpu(
+    target: str, draft: str, layers: int, auto: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "list_devices", lambda: (CARD, *SERVERS))
+    asked = Setup(model="m", draft="d", device=target, device_draft=draft, gpu_layers=layers)
+    assert loading.drafts_ahead(asked, 29, 25) is auto
+    assert loading.drafts_ahead(replace(asked, async_draft="on"), 29, 25)
+    assert not loading.drafts_ahead(replace(asked, async_draft="off"), 29, 25)
+    assert not loading.drafts_ahead(replace(asked, async_draft="on", gpu_layers_draft=24), 29, 25)
+
+
 def test_costs_of_other_kernels_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without tiles passes of other sizes round alike, which --strict must not believe with them."""
     usual = library.build_key()

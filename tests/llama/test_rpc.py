@@ -10,7 +10,15 @@ import pytest
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
-from spectui.llama.devices.rpc import PROTOCOL, ServerError, add_servers, addresses, problems, without_servers
+from spectui.llama.devices.rpc import (
+    PROTOCOL,
+    ServerError,
+    add_servers,
+    addresses,
+    on_this_machine,
+    problems,
+    without_servers,
+)
 from spectui.llama.library import backends
 from tests.rpc_server import Server, fake_server, free_address, hello, needs_server
 
@@ -102,3 +110,11 @@ def test_a_set_up_without_the_servers():
     setup = Setup(model="m", rpc="a:1", device="CUDA0,RPC0", device_draft="rpc1", tensor_split="3,1")
     assert without_servers(setup) == Setup(model="m", device="CUDA0")
     assert without_servers(Setup(rpc="a:1", device="CUDA0,CUDA1", tensor_split="3,1")).tensor_split == "3,1"
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [("127.0.0.1:1", True), ("localhost:1", True), ("192.0.2.1:1", False), ("no.such.invalid:1", False)],
+)
+def test_which_servers_are_on_this_machine(address: str, here: bool) -> None:
+    assert on_this_machine(address) is here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from spectui.engine import placement
@@ -12,6 +12,7 @@ from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
 from spectui.llama.devices.records import Device
+from spectui.llama.devices.rpc import on_this_machine
 from spectui.llama.drafting import has_own_devices
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
@@ -106,16 +107,24 @@ NOT_AHEAD = (
 )
 
 
-def drafts_ahead(setup: Setup, draft: Model) -> bool:
-    """Whether the draft goes on while the target computes: where each has devices of its own.
+def drafts_ahead(setup: Setup, layers: int, layers_draft: int) -> bool:
+    """Whether the draft goes on while the target computes: where each has devices of its own. `layers`: that can be on GPUs.
 
-    Never on the CPU: the threads of two passes wait for each other's there.
+    Never on the CPU: the threads of two passes wait for each other's there. An RPC server on this machine may compute on the
+    CPU too, so that with "auto" it is not the draft's own device where the target computes on this CPU.
     """
-    layers = int(draft.metadata(f"{draft.metadata('general.architecture')}.block_count") or 0)
-    on_cpu = 0 <= setup.gpu_layers_draft <= layers  # llama.cpp counts the output as a layer
-    if setup.async_draft == "off" or on_cpu:
+    if setup.async_draft == "off" or 0 <= setup.gpu_layers_draft < layers_draft:
         return False
-    return has_own_devices(_target_devices(setup), placement.draft_devices(setup))
+    target, draft = _target_devices(setup), placement.draft_devices(setup)
+    target_here = not target or 0 <= setup.gpu_layers < layers or _any_here(target)
+    if setup.async_draft == "auto" and target_here and _any_here(draft):
+        return False
+    return has_own_devices(target, draft)
+
+
+def _any_here(devices: Iterable[Device]) -> bool:
+    """Whether an RPC server on this machine is among them."""
+    return any(device.name.startswith("RPC") and on_this_machine(device.description) for device in devices)
 
 
 def slow_down_together(setup: Setup) -> bool:

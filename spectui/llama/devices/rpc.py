@@ -47,6 +47,17 @@ def addresses(text: str) -> list[str]:
     return found
 
 
+def on_this_machine(address: str) -> bool:
+    """Whether this server is a program on this machine, so that it may compute on the same cores. Looks its name up."""
+    host = address.partition(":")[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as found:
+        try:
+            found.bind((host, 0))  # an address of another machine cannot be had
+        except OSError:
+            return False
+    return True
+
+
 def without_servers(setup: Setup) -> Setup:
     """The set-up on the devices of this machine alone."""
 
