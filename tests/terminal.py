@@ -94,7 +94,8 @@ class Terminal:
             self.read(0.5)
         while self.read(0.1):
             pass
-        return self.child.exitstatus
+        code: int | None = self.child.exitstatus
+        return code
 
     def modes(self) -> dict[int, bool]:
         """The terminal's private modes as the program left them: 1049 alternate screen, 25 cursor, 1000.. mouse."""

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from spectui.knobs import Knobs
 
@@ -182,10 +182,20 @@ class Round:
         sent: int,
         emitted: Sequence[tuple[int, str, float]],
         piece: Callable[[int], str],
-        **measured: Any,
+        *,
+        draft_s: float,
+        verify_s: float,
+        choose_s: float,
+        seconds: float,
+        pass_size: int = 1,
+        reason: Reason | None = None,
+        likeliest: Likeliest | None = None,
+        plain_s: float | None = None,
+        guessed: bool | None = None,
+        saved_s: float = 0.0,
     ) -> Round:
         """The record of a round that drafted these candidates, sent the first `sent` of them to the target, and emitted these
-        tokens (id, text, p_target) from `position` on. `measured`: the other fields. `piece`: the text of a token by itself.
+        tokens (id, text, p_target) from `position` on. `piece`: the text of a token by itself.
         """
         pairs = zip(emitted, drafted[:sent], strict=False)
         accepted = next(
@@ -209,7 +219,10 @@ class Round:
             )
             for n, each in enumerate(drafted)
         )
-        return cls(index, position, knobs, drafts, tokens, **measured)
+        return cls(
+            index, position, knobs, drafts, tokens, draft_s, verify_s, choose_s, seconds, pass_size, reason, likeliest,
+            plain_s, guessed, saved_s,
+        )  # fmt: skip
 
     @property
     def rest_s(self) -> float:

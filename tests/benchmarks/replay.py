@@ -24,12 +24,13 @@ from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Setup
 from spectui.measure.traces.format import Drafts, Encoder
 from spectui.measure.traces.replies import replies
+from spectui.measure.traces.simulation import Recording
 from spectui.speculation.candidates import candidates
 from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.sampling import CONFIDENCE_TOKENS, confidence
 from tests.benchmarks.prompts import PROMPTS
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
-from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, recorded, replay
+from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, recorded, replay
 
 _LONGEST = 16
 """Tokens drafted at each position."""
@@ -56,7 +57,7 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
     folder.mkdir(exist_ok=True)
     for name in names:
         events: list[Event] = []
-        with spectui._session.listening(events.append):
+        with spectui.session.listening(events.append):
             spectui.run(PLAIN, PROMPTS[name])
         (reply,) = replies(events)
         model, text, begin = spectui.pair.draft_context, reply.tokens, len(reply.asked.tokens)

@@ -21,6 +21,7 @@ import statistics
 import string
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from spectui.measure.quiet import Stolen
@@ -31,7 +32,8 @@ CHAT = ("-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter"
 
 def prompt_row(terminal: Terminal) -> str:
     """The row above the footer, as far as the transcript is wide."""
-    return terminal.screen.display[-2][:70].strip()
+    row: str = terminal.screen.display[-2]
+    return row[:70].strip()
 
 
 def replying(terminal: Terminal) -> bool:
@@ -61,7 +63,7 @@ def measure(terminal: Terminal, keys: int) -> list[float]:
         typed += string.ascii_lowercase[len(seconds) % 26]
         start = time.monotonic()
         terminal.type(typed[-1])
-        terminal.wait("the letter", lambda typed=typed: prompt_row(terminal) == typed)
+        terminal.wait("the letter", partial(shows, terminal, typed))
         if replying(terminal):
             seconds.append(time.monotonic() - start)
     return seconds
@@ -88,16 +90,21 @@ def long(tokens: int, keys: int) -> list[float]:
                 letter = string.ascii_uppercase[number % 26]
                 before, start = len(terminal.raw), time.monotonic()
                 terminal.type(letter)
-                terminal.wait("the letter", lambda b=before, sign=letter: typed_in(terminal.raw[b:], sign))
+                terminal.wait("the letter", partial(wrote, terminal, before, letter))
                 seconds.append(time.monotonic() - start)
             terminal.press("escape", "ctrl+q")
             terminal.end()
     return seconds
 
 
-def typed_in(written: bytes, letter: str) -> bool:
-    """Whether a letter was drawn. The fake engine writes none of these, and no figure has one."""
-    return letter.encode() in re.sub(rb"\x1b\[[\d;?<>=]*[A-Za-z]", b"", written)
+def shows(terminal: Terminal, typed: str) -> bool:
+    """Whether this, and nothing else, stands in the prompt box."""
+    return prompt_row(terminal) == typed
+
+
+def wrote(terminal: Terminal, start: int, letter: str) -> bool:
+    """Whether a letter was drawn since so many bytes. The fake engine writes none of these, and no figure has one."""
+    return letter.encode() in re.sub(rb"\x1b\[[\d;?<>=]*[A-Za-z]", b"", terminal.raw[start:])
 
 
 def main() -> None:

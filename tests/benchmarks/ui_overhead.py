@@ -111,9 +111,9 @@ def be(side: str, arguments: list[str]) -> None:
         bare.main(arguments)  # and end
     from spectui.ui.textual_patches.driver import TerminalDriver
 
-    worker.Worker = RecordingWorker
+    worker.Worker = RecordingWorker  # type: ignore[misc,assignment]
     # On waking the driver would set up a terminal that is as it was, and lose what has been typed.
-    TerminalDriver._sigcont_application = lambda *_: None
+    TerminalDriver._sigcont_application = lambda *_: None  # type: ignore[method-assign]
     root.main(["chat", *arguments])
 
 

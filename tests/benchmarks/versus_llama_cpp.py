@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean, mean, median
+from typing import Any
 
 from spectui.engine.events import Message
 from spectui.engine.session import Session
@@ -47,6 +48,9 @@ OWN_SWEEP = [
 ]
 """Drafter, draft-max and p-min of spectui's own fixed settings, among which its best per prompt is looked for."""
 
+Record = dict[str, Any]
+"""A run: prompt, who, number, speed and what else was noted; a line of the file of results."""
+
 PLAIN = Knobs(drafter="off", policy="fixed", temperature=0.0)
 AUTO = Knobs(drafter="auto", policy="auto", temperature=0.0)
 EQUAL = Knobs(drafter="model", policy="fixed", temperature=0.0, draft_max=FIXED[0], p_min=FIXED[1])
@@ -58,18 +62,18 @@ class Spectui:
     def __init__(self, setup: Setup, predict: int) -> None:
         self._setup = setup
         self._predict = predict
-        self._session = Session(lambda _: None)
-        self._session.load(setup)
-        self.pair = self._session.pair
-        assert self.pair.template is not None
-        self.template = self.pair.template
+        self.session = Session(lambda _: None)
+        self.session.load(setup)
+        pair = self.session.pair
+        assert pair is not None and pair.template is not None
+        self.pair, self.template = pair, pair.template
 
-    def run(self, knobs: Knobs, prompt: str) -> dict[str, object]:
+    def run(self, knobs: Knobs, prompt: str) -> Record:
         """One reply from cold: what was learned before is forgotten, what passes cost is not."""
         self.pair.clear_caches()  # with a conversation in memory, the look at how fast the machine is today is left out
-        self._session.load(self._setup)
-        self._session.knobs = replace(knobs, predict=self._predict)
-        finished = self._session.generate([Message("user", prompt)])
+        self.session.load(self._setup)
+        self.session.knobs = replace(knobs, predict=self._predict)
+        finished = self.session.generate([Message("user", prompt)])
         statistics = finished.statistics
         return {
             "speed": statistics.tokens_per_s,
@@ -80,10 +84,11 @@ class Spectui:
         }
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
+def measure(args: argparse.Namespace) -> Iterator[Record]:
     """A record per run; those already in the file are not made again."""
-    *files, flash_attn = PAIRS[args.pair]
-    target, draft = (args.models / name if name else None for name in files)
+    target_name, draft_name, flash_attn = PAIRS[args.pair]
+    target = args.models / target_name
+    draft = args.models / draft_name if draft_name else None
     setup = Setup(
         model=str(target),
         draft=str(draft) if draft else None,
@@ -98,41 +103,41 @@ def measure(args: argparse.Namespace) -> Iterator[dict[str, object]]:
         prompt = PROMPTS[name]
         rendered = peer.rendered(spectui.template, prompt)
 
-        def ours(who: str, knobs: Knobs, number: int, name: str = name, prompt: str = prompt) -> dict[str, object]:
-            return {"prompt": name, "who": who, "number": number, **spectui.run(knobs, prompt)}
-
-        def theirs(
-            who: str, which: peer.Peer, number: int, name: str = name, rendered: str = rendered
-        ) -> dict[str, object]:
+        def run(setting: Knobs | peer.Peer, prompt: str = prompt, rendered: str = rendered) -> Record:
+            if isinstance(setting, Knobs):
+                return spectui.run(setting, prompt)
             speed = peer.run(
-                args.peers, which, target, draft, rendered, args.predict, args.threads, args.ctx, flash_attn
+                args.peers, setting, target, draft, rendered, args.predict, args.threads, args.ctx, flash_attn
             )
-            return {"prompt": name, "who": who, "number": number, "speed": speed, "setting": which.name}
+            return {"speed": speed, "setting": setting.name}
 
-        wanted = []
+        # Who, the setting and the number of the run; None for the best of a sweep, which is known when its runs are made.
+        wanted: list[tuple[str, Knobs | peer.Peer | None, int]] = []
         settings = [each for each in peer.sweep(args.quick) if draft is not None or "draft" not in each.name]
-        for place, which in enumerate(settings):
-            wanted.append((theirs, "sweep", which, place))
+        if not args.alone:
+            wanted += [("sweep", each, number) for number, each in enumerate(settings)]
         own = [setting for setting in OWN_SWEEP if draft is not None or setting[0] != "model"] * (not args.without_own)
-        wanted += [(ours, "own sweep", fixed(*setting), place) for place, setting in enumerate(own)]
+        wanted += [("own sweep", fixed(*setting), number) for number, setting in enumerate(own)]
         for number in range(args.runs):
-            wanted += [(ours, "plain", PLAIN, number), (ours, "auto", AUTO, number), (theirs, "best", None, number)]
+            wanted += [("plain", PLAIN, number), ("auto", AUTO, number)]
+            wanted += [("best", None, number)] * (not args.alone)
             if draft is not None:
-                wanted += [(ours, "fixed", EQUAL, number), (theirs, "same", equal, number)]
+                wanted += [("fixed", EQUAL, number), *[("same", equal, number)] * (not args.alone)]
             if own:
-                wanted.append((ours, "own best", None, number))
-        for make, who, what, number in wanted:
-            if (name, who, number) in done or (args.alone and make is theirs):
+                wanted.append(("own best", None, number))
+        for who, setting, number in wanted:
+            if (name, who, number) in done:
                 continue
             if not args.noisy and (other := busy()):
                 raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
-            if who == "best":
+            if setting is None and who == "best":
                 best = fastest(args, name, "sweep")
-                what = next(which for which in settings if which.name == best["setting"])
-            elif who == "own best":
-                what = fixed(*own[int(str(fastest(args, name, "own sweep")["number"]))])
+                setting = next(each for each in settings if each.name == best["setting"])
+            elif setting is None:
+                setting = fixed(*own[fastest(args, name, "own sweep")["number"]])
             stolen = Stolen()
-            yield {"pair": args.pair, **make(who, what, number), "stolen": stolen.share}
+            made = run(setting)
+            yield {"pair": args.pair, "prompt": name, "who": who, "number": number, **made, "stolen": stolen.share}
 
 
 def fixed(drafter: str, most: int, p_min: float) -> Knobs:
@@ -140,7 +145,7 @@ def fixed(drafter: str, most: int, p_min: float) -> Knobs:
     return Knobs(drafter=drafter, policy="fixed", temperature=0.0, draft_max=most, p_min=p_min)
 
 
-def fastest(args: argparse.Namespace, prompt: str, who: str) -> dict[str, object]:
+def fastest(args: argparse.Namespace, prompt: str, who: str) -> Record:
     """The fastest run of a sweep."""
     swept = [
         each for each in read(args.results) if (each["pair"], each["prompt"], each["who"]) == (args.pair, prompt, who)
@@ -148,7 +153,7 @@ def fastest(args: argparse.Namespace, prompt: str, who: str) -> dict[str, object
     return max(swept, key=lambda each: float(str(each["speed"])))
 
 
-def read(results: Path) -> list[dict[str, object]]:
+def read(results: Path) -> list[Record]:
     """The records so far."""
     return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
@@ -179,7 +184,7 @@ def report(results: Path) -> None:
         print()
 
 
-def _without_host(pair: str, records: list[dict[str, object]]) -> str:
+def _without_host(pair: str, records: list[Record]) -> str:
     """Each prompt's median of auto over that of plain, had the host left the cores to every run."""
     speeds: dict[tuple[str, str], list[float]] = {}
     for each in records:
@@ -193,7 +198,7 @@ def _without_host(pair: str, records: list[dict[str, object]]) -> str:
     )
 
 
-def _row(prompt: str, rows: list[dict[str, object]], ratios: dict[str, list[float]]) -> None:
+def _row(prompt: str, rows: list[Record], ratios: dict[str, list[float]]) -> None:
     def speeds(who: str) -> list[float]:
         return [float(each["speed"]) for each in sorted(rows, key=lambda each: each["number"]) if each["who"] == who]
 
