@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,10 @@ import numpy as np
 
 from spectui import paths
 from spectui.atomic import write_atomic
+from spectui.knobs import Knobs
 from spectui.llama.context import Context
+from spectui.speculation.candidates import Candidates
+from spectui.speculation.choice import evaluate_rows
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 
 BOUND_S = 3.0
@@ -59,8 +62,8 @@ class TargetCosts:
 
     verify: dict[int, float] = field(default_factory=dict)
     """Tokens in a pass -> seconds. Empty: nothing is known."""
-    kappa: float = 0.0
-    """Seconds more for each row and token of context; 0 where a short context does not show it."""
+    per_row: float = 0.0
+    """Seconds that each token of context adds for each row; 0 where a short context does not show it."""
     equal_up_to: int = 1
     """The largest size tried whose logits equal those of single passes, with all smaller ones."""
     tried: int = 1
@@ -74,12 +77,12 @@ class TargetCosts:
 
     def model(self) -> VerifyCost:
         """For the policy to start from."""
-        return VerifyCost(self.verify, self.drift if self.verify else None, self.kappa)
+        return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row)
 
     @property
     def sound(self) -> bool:
         """Could these numbers have been measured?"""
-        numbers = [*self.verify.values(), self.kappa]
+        numbers = [*self.verify.values(), self.per_row]
         positive = self.verify.get(1, 0) > 0 and all(0 <= number < _LONGEST_S for number in numbers)
         return positive and 1 <= self.equal_up_to <= self.tried
 
@@ -194,13 +197,18 @@ def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | N
     seconds: list[float] = []
     try:
         while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
-            begun = perf_counter()
-            context.evaluate([5], 1)
-            seconds.append(perf_counter() - begun)
+            seconds.append(_timed(context, [5], 1)[0])
     finally:
         context.truncate(0)  # also what an interrupted pass left
     # The first pass sets things up.
     return min(seconds[1:]) / measured if len(seconds) > 1 else None
+
+
+def _timed(context: Context, tokens: list[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | Candidates]:
+    """Seconds of a pass as rounds make it, and its rows: whole ones, or the likeliest tokens where the device keeps those."""
+    begun = perf_counter()
+    found = evaluate_rows(context, tokens, rows, Knobs())
+    return perf_counter() - begun, found
 
 
 def _is_noisy(seconds: list[float]) -> bool:
@@ -214,9 +222,7 @@ def _measure_draft(draft: Context, cancelled: Cancelled) -> DraftCosts:
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for n in (1, 1, 1, 1, 1, 2, 2, 2):
         draft.truncate(0)
-        begun = perf_counter()
-        draft.evaluate([5, 2][:n], 1)
-        seconds[n].append(perf_counter() - begun)
+        seconds[n].append(_timed(draft, [5, 2][:n], 1)[0])
         if cancelled() or (seconds[2] and perf_counter() - started > BOUND_S / 3):
             break
     single = seconds[1][1:] or seconds[1]  # the first pass sets things up
@@ -236,16 +242,17 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     tokens = [(7 * n + 5) % target.n_vocab for n in range(max(map(max, SIZES)))]
     largest = min(target.rows, target.n_ctx)
     target.truncate(0)
-    target.evaluate(tokens[:1], 1)  # the first pass sets things up
+    _timed(target, tokens[:1], 1)  # the first pass sets things up
 
     # Single passes tell T(1) and give the rows that larger passes are compared with.
     target.truncate(0)
     singles: list[np.ndarray[Any, Any]] = []
     seconds_of_one: list[float] = []
     for n in range(min(_SINGLES, target.n_ctx)):
-        begun = perf_counter()
-        singles.append(target.evaluate(tokens[n : n + 1], 1)[0].copy())
-        seconds_of_one.append(perf_counter() - begun)
+        seconds, rows = _timed(target, tokens[n : n + 1], 1)
+        seconds_of_one.append(seconds)
+        if not isinstance(rows, Candidates):
+            singles.append(rows[0].copy())
         if over() or perf_counter() - started > BOUND_S / 2:
             break
         progress(0.4 * n / _SINGLES)
@@ -260,10 +267,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         if over():
             break
         target.truncate(0)
-        begun = perf_counter()
-        rows = target.evaluate(tokens[:n], n)
-        seconds = perf_counter() - begun
-        if n in EQUAL_SIZES and n not in alike:
+        seconds, rows = _timed(target, tokens[:n], n)
+        if n in EQUAL_SIZES and n not in alike and not isinstance(rows, Candidates):
             alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
@@ -271,41 +276,54 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     fits = {n, context} <= found.verify.keys() and n + context <= target.n_ctx
     if fits and not over(found.verify[context] + 2 * found.verify[n]):
         target.truncate(0)
-        target.evaluate(tokens[:context], 1)
-        seconds = float("inf")
+        target.evaluate(tokens[:context], 0)
+        looks: list[float] = []
         for _ in range(2):
             target.truncate(context)
-            begun = perf_counter()
-            target.evaluate(tokens[:n], n)
-            seconds = min(seconds, perf_counter() - begun)
-        if seconds > _VISIBLE * found.verify[n]:
-            found.kappa = (seconds - found.verify[n]) / (n * context)
+            looks.append(_timed(target, tokens[:n], n)[0])
+        if min(looks) > _VISIBLE * found.verify[n]:
+            found.per_row = (min(looks) - found.verify[n]) / (n * context)
     for n in sorted(alike):
         found.tried = n
         if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):
             found.equal_up_to = n
+    if not singles:  # the device keeps the likeliest tokens, so whole rows have passes of their own
+        target.truncate(0)
+        sizes = [n for n in EQUAL_SIZES if n <= largest]
+        found.equal_up_to, found.tried = _compare(target, tokens, 0, sizes, cancelled)
     return found
 
 
 def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -> None:
     """Lower `found.equal_up_to` to the size up to which all rows behind a long context are equal too.
 
-    At most BOUND_S to read the context, and BOUND_S to compare: sizes that there is no time for count as unequal.
+    Takes at most BOUND_S to read the context, and what `_compare` takes.
     """
     sizes = [n for n in EQUAL_SIZES if n <= found.equal_up_to]
-    longest, most = max(sizes, default=0), max(map(max, SIZES))  # a pass over so many takes a known time
+    longest = max(sizes, default=0)
     text = [(7 * n + 5) % target.n_vocab for n in range(_BEHIND + longest)]
-
-    def read(context: int) -> None:
-        """Also what a memory that cannot be truncated has lost."""
-        begun = perf_counter()
-        while len(target.tokens) < context and perf_counter() - begun < BOUND_S and not cancelled():
-            start = len(target.tokens)
-            target.evaluate(text[start : min(context, start + most)], 0)
-
     target.truncate(0)
-    read(min(_BEHIND, target.n_ctx - longest) if sizes else 0)
-    found.behind = context = len(target.tokens)
+    _fill(target, text, min(_BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
+    found.behind = len(target.tokens)
+    found.equal_up_to, _ = _compare(target, text, found.behind, sizes, cancelled)
+
+
+def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) -> None:
+    """Bring the context to its first tokens of the text, as many as BOUND_S lets it read."""
+    begun = perf_counter()
+    most = max(map(max, SIZES))  # how long a pass over so many takes is known
+    while len(target.tokens) < context and perf_counter() - begun < BOUND_S and not cancelled():
+        start = len(target.tokens)
+        target.evaluate(text[start : min(context, start + most)], 0)
+
+
+def _compare(
+    target: Context, text: list[int], context: int, sizes: Sequence[int], cancelled: Cancelled
+) -> tuple[int, int]:
+    """The size up to which all rows behind these tokens of the text equal those of single passes, and the largest one tried.
+
+    Takes BOUND_S at most: sizes that there is no time for count as unequal.
+    """
     begun = perf_counter()
     together: dict[int, np.ndarray[Any, Any]] = {}
     for n in sizes:
@@ -313,14 +331,13 @@ def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -
             break
         together[n] = target.evaluate(text[context : context + n], n).copy()
         target.truncate(context)
-        read(context)
-    singles = 0
+        _fill(target, text, context, cancelled)  # what a memory that cannot be truncated has lost
+    longest, singles = max(together, default=0), 0
+    unequal: set[int] = set()
     while singles < longest and not cancelled() and perf_counter() - begun <= BOUND_S:
         single = target.evaluate(text[context + singles : context + singles + 1], 1)[0]
-        together = {n: rows for n, rows in together.items() if singles >= n or np.array_equal(rows[singles], single)}
+        unequal |= {n for n, rows in together.items() if singles < n and not np.array_equal(rows[singles], single)}
         singles += 1
-    found.equal_up_to = 1
-    for n in sizes:
-        if n not in together or n > singles:
-            break
-        found.equal_up_to = n
+    tried = [n for n in together if n <= singles]
+    least = min(unequal, default=longest + 1)
+    return max([1, *(n for n in tried if n < least)]), max([1, *tried])

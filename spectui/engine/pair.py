@@ -62,7 +62,7 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._flash_attn = ""  # the target's context uses this
-        self._other_kappa = 0.0  # kappa of the kind of attention that is not in use
+        self._other_per_row = 0.0  # the context term of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found out, in words."""
         self.replies: Replies | None = None
@@ -145,9 +145,9 @@ class Pair:
         self.remarks["target"] = "; ".join(filter(None, found_out))
         one_device = models.slow_down_together(setup)
         verify, draft = found.model(), drafting.model(found.drift if one_device else 1.0)
-        self._other_kappa = 0.0
+        self._other_per_row = 0.0
         if self._flash_attn != short:
-            verify.per_row, self._other_kappa = 0.0, verify.per_row
+            verify.per_row, self._other_per_row = 0.0, verify.per_row
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, CostModel(verify, draft, one_device), past)
@@ -218,7 +218,7 @@ class Pair:
             if self._threads is not None:
                 self._use_threads(self._threads)
             verify = self.strategy.costs.verify
-            verify.per_row, self._other_kappa = self._other_kappa, verify.per_row
+            verify.per_row, self._other_per_row = self._other_per_row, verify.per_row
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.context is not None

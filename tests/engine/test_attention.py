@@ -189,7 +189,7 @@ def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, st
 
 
 @pytest.mark.parametrize(
-    ("changed", "kappa", "told"),
+    ("changed", "per_row", "told"),
     [
         ({}, 2e-5, "behind 1,000 tokens a pass over one takes 3.0 times as long: -fa off may be faster"),
         ({}, 5e-6, ""),
@@ -199,9 +199,9 @@ def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, st
     ],
 )
 def test_a_person_is_told_where_flash_attention_is_dear(
-    changed: dict[str, str], kappa: float, told: str, monkeypatch: pytest.MonkeyPatch, session: Session
+    changed: dict[str, str], per_row: float, told: str, monkeypatch: pytest.MonkeyPatch, session: Session
 ):
-    monkeypatch.setattr(pair_module, "target_costs", lambda *_: TargetCosts({1: 0.01, 2: 0.015}, kappa=kappa))
+    monkeypatch.setattr(pair_module, "target_costs", lambda *_: TargetCosts({1: 0.01, 2: 0.015}, per_row=per_row))
     loaded = session.load(replace(alone(), no_profile="off", **changed))  # type: ignore[arg-type]
     assert loaded.target.remark.split(", but ")[0] == told
 
@@ -211,7 +211,7 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
 
     def measured(target: object, key: object, *_: object) -> TargetCosts:
         keys.append(key)
-        return TargetCosts({1: 0.01, 2: 0.015}, kappa=1e-5)
+        return TargetCosts({1: 0.01, 2: 0.015}, per_row=1e-5)
 
     monkeypatch.setattr(pair_module, "target_costs", measured)
     setup = replace(alone(), no_profile="off")

@@ -14,6 +14,7 @@ import pytest
 
 from spectui.engine import costs as room
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
+from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.evaluator import Interrupted
 from tests.toys import ToyModel
 
@@ -97,7 +98,7 @@ def test_a_draft_is_measured_once_too():
         lambda text: json.dumps(json.loads(text) | {"verify": {"1": "NaN"}}),
         lambda text: json.dumps(json.loads(text) | {"equal_up_to": 99}),
         lambda text: json.dumps(json.loads(text) | {"surplus": 1}),
-        lambda text: json.dumps(json.loads(text) | {"kappa": "much"}),
+        lambda text: json.dumps(json.loads(text) | {"per_row": "much"}),
     ],
 )
 def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
@@ -170,25 +171,53 @@ def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: 
 class Attentive(Target):
     """A toy whose passes take longer with each row and token of context."""
 
-    def __init__(self, kappa: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, per_row: float, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.now = 0.0
-        self._kappa = kappa
+        self._per_row = per_row
         monkeypatch.setattr(room, "perf_counter", lambda: self.now)
 
     def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += 0.008 + 0.0014 * len(tokens) + self._kappa * len(tokens) * len(self.tokens)
+        self.now += 0.008 + 0.0014 * len(tokens) + self._per_row * len(tokens) * len(self.tokens)
         return super().evaluate(tokens, rows)
 
 
 def test_the_cost_of_attention_is_measured_if_a_short_context_shows_it(monkeypatch: pytest.MonkeyPatch):
     dear = measured(Attentive(23e-6, monkeypatch))
-    assert dear.kappa == pytest.approx(23e-6)
+    assert dear.per_row == pytest.approx(23e-6)
     verify = dear.model()
     assert verify(16, 1500) == pytest.approx(0.008 + 16 * 0.0014 + 16 * 1500 * 23e-6)
-    assert measured(Attentive(23e-6, monkeypatch)).kappa == dear.kappa, "it is kept"
+    assert measured(Attentive(23e-6, monkeypatch)).per_row == dear.per_row, "it is kept"
     cheap = measured(Attentive(2e-6, monkeypatch), key=("build", "another"))
-    assert cheap.kappa == 0 and cheap.verify.keys() == dear.verify.keys()
+    assert cheap.per_row == 0 and cheap.verify.keys() == dear.verify.keys()
+
+
+class Keeping(Target):
+    """A toy whose device keeps the likeliest tokens, so that a round does not pay for the copy of whole rows."""
+
+    def __init__(self, exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(exact)
+        self.now = 0.0
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += 0.008 + 0.002 * rows
+        return super().evaluate(tokens, rows)
+
+    def evaluate_likeliest(self, tokens: Any, rows: int, k: int) -> Candidates:
+        self.now += 0.008
+        return candidates(super().evaluate(tokens, rows), min(k, self.n_vocab))
+
+
+@pytest.mark.parametrize(("exact", "up_to"), [(49, 16), (6, 6), (1, 1)])
+def test_passes_are_measured_as_rounds_make_them(exact: int, up_to: int, monkeypatch: pytest.MonkeyPatch):
+    """Whole rows are looked at to compare them, and for nothing else."""
+    found = measured(Keeping(exact, monkeypatch))
+    assert found.verify == pytest.approx(dict.fromkeys((1, *chain(*room.SIZES)), 0.008))
+    assert (found.equal_up_to, found.tried) == (up_to, 16)
+    assert measured(Keeping(exact, monkeypatch)).drift == pytest.approx(1.0)
+    drafts = measured_draft(Keeping(exact, monkeypatch))
+    assert (drafts.first, drafts.next) == pytest.approx((0.008, 0.008))
 
 
 def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch: pytest.MonkeyPatch):

@@ -42,7 +42,7 @@ class Costs:
     """A pass over so many tokens."""
     draft: float = 0.0
     """A drafted token; the first of a draft takes a tenth more."""
-    kappa: float = 0.0
+    per_row: float = 0.0
     """A row more, for each token of context."""
     look: float = 0.0
     """A look for repetitions."""
@@ -54,14 +54,14 @@ class Costs:
     def truth(self) -> VerifyCost:
         """What passes take."""
         table = {n: passes * self.pass_s for n, passes in self.verify.items()}
-        return VerifyCost(table, 1.0, self.kappa * self.pass_s)
+        return VerifyCost(table, 1.0, self.per_row * self.pass_s)
 
     def model(self, drafts: bool) -> CostModel:
         """What is known of it when a pair is loaded."""
         known = {n: self.verify[n] * self.pass_s for n in self.known or self.verify}
         each = self.draft * self.pass_s
         draft = DraftCost(1.1 * each, each) if drafts else DraftCost()
-        return CostModel(VerifyCost(known, 1.0, self.kappa * self.pass_s), draft)
+        return CostModel(VerifyCost(known, 1.0, self.per_row * self.pass_s), draft)
 
     def machine(self) -> Machine:
         """The same for a simulation."""
@@ -128,8 +128,8 @@ MACHINES = {
 }
 """Machines by pair of models, all of two cores. Those with AVX-512 are what `spectui costs` printed on an EPYC: medians of five
 looks with the Q8_0 pair and three with SmolLM2, and a look while its memory was slow. Of AMX and AVX2 a few sizes were measured
-and the others drawn between them. Where rows are nearly free nothing was measured: so may a GPU be. kappa and what a look takes
-are orders of magnitude.
+and the others drawn between them. Where rows are nearly free nothing was measured: so may a GPU be. What context and a look
+take are orders of magnitude.
 """
 
 
