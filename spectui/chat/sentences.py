@@ -51,6 +51,13 @@ def busy_reason(state: State) -> str:
     return "{stop} stops the reply first."
 
 
+def load_advice(*, without_draft: bool, without_servers: bool) -> str:
+    """What can be done after models could not be loaded: `LoadFailed` explains both flags."""
+    draft = "{without-draft} goes on without the draft. " if without_draft else ""
+    again = "loads the models on this machine alone" if without_servers else "tries again"
+    return f"{draft}{{load}} {again}, {{models}} chooses other models."
+
+
 def stop_note(stop: str | None, n_ctx: int | None) -> str:
     """What stands under a reply that ended for this reason; "" if the model ended it, or if it failed."""
     match stop:

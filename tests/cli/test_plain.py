@@ -243,14 +243,14 @@ def test_a_model_that_cannot_be_loaded_ends_a_pipe_and_is_told_to_a_person():
     with pytest.raises(SpectuiError, match=r"There is no such model\."):
         Chat("hello", setup=Setup(model="missing.gguf"))
     chat = Chat("hello", "/load a.gguf", "hello", interactive=True, setup=Setup(model="missing.gguf"))
-    assert "There is no such model. /load tries again, /load TARGET DRAFT loads others.\n" in chat.aside
-    assert "There is no model to answer" in chat.aside
+    assert "There is no such model. /load tries again, /load TARGET DRAFT chooses other models.\n" in chat.aside
+    assert "No model can answer yet" in chat.aside
     assert chat.asked == ["hello"]
 
 
 def test_the_target_goes_on_alone_where_the_draft_fails():
     chat = Chat("/nodraft", "hello", interactive=True, setup=replace(PAIR, draft="other.gguf"))
-    assert "Another vocabulary. /load tries again, /load TARGET DRAFT loads others. /nodraft goes on" in chat.aside
+    assert "Another vocabulary. /nodraft goes on without the draft. /load tries again, " in chat.aside
     assert chat.engine.loads[-1] == replace(PAIR, draft=None)
     assert chat.asked == ["hello"]
 
@@ -317,7 +317,7 @@ def test_after_a_crash_a_person_is_offered_the_safe_way_and_the_conversation(tmp
     assert chat.aside.startswith(
         "spectui died while decoding with target.gguf and draft.gguf. It said: GGML_ASSERT(x) failed. The log is"
         " /state/died.log. /continue goes on with the conversation. /safe loads the models the safe way. /load loads them"
-        " as before.\nThere is no model to answer"
+        " as before.\nNo model can answer yet"
     )
     assert "Going on with: first" in chat.aside
     (setup,) = chat.engine.loads

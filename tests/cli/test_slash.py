@@ -239,7 +239,7 @@ def test_what_was_written_otherwise_is_not_compared():
 @pytest.mark.parametrize("command", ["/compare", "/continue", "/regenerate"])
 def test_what_needs_a_model_says_that_there_is_none(command: str):
     chat = Chat("stop", "/load missing", command, interactive=True)
-    assert chat.aside.splitlines()[-1] == "There is no model to answer: /load TARGET DRAFT loads one."
+    assert chat.aside.splitlines()[-1] == "No model can answer yet: /load TARGET DRAFT chooses one."
 
 
 def test_where_a_token_came_from():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 from spectui.chat.figures.format import count, size
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import UNANSWERED, crash_advice, short_name, stop_note
+from spectui.chat.sentences import UNANSWERED, crash_advice, load_advice, short_name, stop_note
 from spectui.chat.session import ChatSession, OfComparison
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
@@ -167,9 +167,9 @@ class PlainChat:
         self.wait_for(ask)
 
     def must_be_ready(self) -> None:
-        """Raise UsageError where there is no model to answer."""
-        if self.session.state != "ready":
-            raise UsageError("There is no model to answer: /load TARGET DRAFT loads one.")
+        """Raise UsageError where the engine cannot be asked."""
+        if reason := self.session.busy_reason:
+            raise UsageError(with_commands(reason))
 
     def edited(self, text: str) -> str:
         """The text as a person's editor leaves it. Raises SpectuiError."""
@@ -194,12 +194,11 @@ class PlainChat:
             case Loaded():
                 if self.interactive:
                     self.say(f"{self.pair} ready, context {count(self.session.n_ctx)} tokens. /help lists commands.")
-            case LoadFailed(message=message, without_servers=without_servers):
+            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 if not self.interactive:
                     raise SpectuiError(message)
-                way = " /nodraft goes on without the draft." if self.session.models.without_draft else ""
-                again = "loads these on this machine alone" if without_servers else "tries again"
-                self.say(f"{message} /load {again}, /load TARGET DRAFT loads others.{way}")
+                advice = load_advice(without_draft=without_draft, without_servers=without_servers)
+                self.say(f"{message} {with_commands(advice)}")
             case Finished(reason=reason):
                 if note := stop_note(reason.value, self.session.n_ctx):
                     self.say(with_commands(note))

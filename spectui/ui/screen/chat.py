@@ -13,7 +13,7 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from spectui.chat.sentences import stop_note
+from spectui.chat.sentences import load_advice, stop_note
 from spectui.chat.session import ChatSession, OfComparison
 from spectui.engine import demo
 from spectui.engine.events import (
@@ -258,14 +258,10 @@ class ChatScreen(DirectScreen):
                 self.query_one(LoadingLine).end()
                 self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
-            case LoadFailed(message=message, without_servers=without_servers):
+            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 self.query_one(LoadingLine).end()
                 self.panel.update_models(())
-                advice = "{load} tries again, {models} chooses other models."
-                if session.models.without_draft:
-                    advice = "{without-draft}: go on without the draft."
-                elif without_servers:
-                    advice = "{load} loads the models on this machine alone."
+                advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 say = transcript.add_notice if session.models.stopped else transcript.add_error
                 say(printable(f"{message} {spoken(self.app, advice)}"))
                 self.replies.return_waiting()
