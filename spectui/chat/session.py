@@ -123,10 +123,17 @@ class ChatSession:
         """The reply to the last prompt; None while there is none."""
         return self.messages[-1] if self.messages and self._unanswered is None and self._writer is None else None
 
+    def code_blocks(self) -> list[str]:
+        """The code blocks of the last reply that is finished."""
+        from spectui.chat.text.prose import code_blocks  # it reads Markdown, which takes a tenth of a window's start
+
+        replies = [each.content for each in self.messages if each.role == "assistant"]
+        return code_blocks(printable(replies[-1])) if replies else []
+
     @property
     def title(self) -> str:
-        """The first words that were said."""
-        return " ".join(printable(self.messages[0].content).split()[:8]) if self.messages else ""
+        """The conversation's title; "" before anything was said."""
+        return self.journal.title
 
     # Models and knobs
 

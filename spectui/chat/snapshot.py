@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from spectui.chat.session import ChatSession
-from spectui.store import library
+from spectui.store import export, library
 from spectui.store.database import StoreError
 from spectui.store.records import Conversation, Reply, StoredMessage
 from spectui.text import safe
@@ -33,6 +34,16 @@ def snapshot(session: ChatSession) -> Callable[[], Conversation]:
         return stored if _has_all(stored, memory) else memory
 
     return read
+
+
+def exported(session: ChatSession, name: str, *, replace: bool = False) -> Callable[[], Path]:
+    """A function that writes the conversation as it is now to a file of this name in the working directory.
+
+    Without a suffix it is Markdown. Any thread but the window's may call it. It raises ExistsError where there is such a file
+    that is not to be replaced, ExportError and OSError.
+    """
+    read, file = snapshot(session), name if Path(name).suffix else f"{name}.md"
+    return lambda: export.save(read(), export.working_directory(), file, replace=replace)
 
 
 def _has_all(stored: Conversation, memory: Conversation) -> bool:

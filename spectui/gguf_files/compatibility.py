@@ -44,3 +44,10 @@ def drafts_for(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader
         if found.how in order
     ]
     return [header for *_, header in sorted(usable, key=lambda each: each[:4])]
+
+
+def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader]:
+    """The models of the target's vocabulary that are smaller, the smallest first: those that are proposed as its draft."""
+    return [
+        each for each in drafts_for(target, headers) if each.size < target.size and match(target, each).how == "same"
+    ]

@@ -87,6 +87,11 @@ class Journal:
         self._begin(Snapshot.of(conversation, self._writer.file_number if self._writer is not None else None))
         self.path = [message.id for message in conversation.messages]
 
+    @property
+    def title(self) -> str:
+        """The conversation's title, as it was when it was begun or opened; "" before a prompt."""
+        return self._snapshot.row.title if self._snapshot is not None else ""
+
     def cut(self, length: int) -> None:
         """Go back to the first so many messages; what is said next is a branch from there."""
         del self.path[length:]

@@ -235,3 +235,27 @@ def test_a_conversation_from_the_disk_has_its_figures(engine: FakeEngine, tmp_pa
     assert (again.figures().reply, again.figures().chat) == (before.reply, before.chat)
     again.new_chat()
     assert again.setup.system == "" and again.figures().chat.emitted == 0
+
+
+def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.db"
+    session = loaded(engine, Journal(file))
+    assert session.title == ""
+    session.send("one two three four five six seven eight nine ten\nmore")
+    reply(engine, "a")
+    drained(session)
+    session.journal.flush()
+    assert session.title == last(file).title == "one two three four five six seven eight nine ten"
+    session.close()
+
+
+def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    assert session.code_blocks() == []
+    session.send("code")
+    reply(engine, "```\na\n```\n", "and\n```\nb\n```\n")
+    drained(session)
+    session.send("more")
+    engine.emit_round(plain="```\nc")
+    drained(session)
+    assert session.code_blocks() == ["a", "b"]

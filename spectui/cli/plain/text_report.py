@@ -10,7 +10,7 @@ from spectui.chat.figures.estimates import advice, payoff
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size
 from spectui.chat.figures.no_drafts import why_no_drafts
 from spectui.chat.figures.records import Figures
-from spectui.gguf_files.compatibility import match
+from spectui.gguf_files.compatibility import smaller_drafts
 from spectui.gguf_files.header import GgufHeader
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
@@ -92,10 +92,7 @@ def model_line(header: GgufHeader, headers: list[GgufHeader]) -> str:
     known = f"{header.name}: {', '.join(each for each in what if each)}"
     if header.problem:
         return f"{known}; it {header.problem}."
-    drafts = [
-        str(number)
-        for number, each in enumerate(headers, 1)
-        if match(header, each).how == "same" and each.size < header.size
-    ]
+    fitting = smaller_drafts(header, headers)
+    drafts = [str(number) for number, each in enumerate(headers, 1) if each in fitting]
     fit = f"drafts of its vocabulary: {', '.join(drafts)}" if drafts else "no draft of its vocabulary here"
     return f"{known}, context {count(header.context)} tokens; {fit}."

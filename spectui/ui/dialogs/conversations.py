@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from spectui.chat import stored
 from spectui.errors import SpectuiError
 from spectui.store import library
-from spectui.store.journal import Journal
+from spectui.store.journal import TITLE, Journal
 from spectui.store.records import Summary
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
@@ -133,7 +133,9 @@ class ConversationsScreen(ListWindow[Choice]):
             def rename(title: str | None) -> None:
                 self._change(chosen.id, title or "")
 
-            self.app.push_screen(LineScreen("The conversation's title", printable(chosen.title), max_length=60), rename)
+            self.app.push_screen(
+                LineScreen("The conversation's title", printable(chosen.title), max_length=TITLE), rename
+            )
 
     def action_delete(self) -> None:
         """Ask, and delete it."""

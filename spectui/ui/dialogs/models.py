@@ -21,7 +21,7 @@ from textual.worker import get_current_worker
 from spectui.chat.figures.format import UNKNOWN, count, size
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.compatibility import Match, drafts_for, match
+from spectui.gguf_files.compatibility import Match, drafts_for, match, smaller_drafts
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -162,8 +162,7 @@ class ModelsScreen(ListWindow[Setup]):
             return loaded
         if self._target.path == _absolute(self._setup.model):
             return loaded if loaded in paths else NO_DRAFT
-        best = next((header for header in headers if self._match(header).how == "same"), None)
-        return best.path if best is not None and best.size < self._target.size else NO_DRAFT
+        return next((header.path for header in smaller_drafts(self._target, headers)), NO_DRAFT)
 
     def _match(self, header: GgufHeader) -> Match:
         assert self._target is not None
@@ -226,8 +225,7 @@ class ModelsScreen(ListWindow[Setup]):
             return f"{path}\n{_sentence(header.problem)}"
         if self._target is not None:
             return f"{path}\n{_sentence(self._match(header).reason)}"
-        drafts = [each for each in drafts_for(header, list(self._found.values())) if match(header, each).how == "same"]
-        names = ", ".join(_shown(each.name) for each in drafts[:3] if each.size < header.size)
+        names = ", ".join(_shown(each.name) for each in smaller_drafts(header, list(self._found.values()))[:3])
         return (
             f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
         )

@@ -21,7 +21,7 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.compatibility import drafts_for, match
+from spectui.gguf_files.compatibility import smaller_drafts
 from spectui.knobs import Knobs
 from spectui.measure.live.command import MEASUREMENTS, arguments, compared, in_short
 from spectui.measure.live.process import MeasurementProcess
@@ -174,10 +174,7 @@ class MeasureScreen(ModalScreen[str | None]):
         headers = list(self._catalogue.scan(beside, lambda: worker.is_cancelled))
         path = str(Path(setup.model or "").expanduser().absolute())
         target = next((header for header in headers if header.path == path), None)
-        found = [] if target is None else [
-            header.path for header in drafts_for(target, headers)
-            if header.size < target.size and match(target, header).how == "same"
-        ]  # fmt: skip
+        found = [] if target is None else [header.path for header in smaller_drafts(target, headers)]
         drafts = list(dict.fromkeys([*filter(None, (setup.draft,)), *found]))[:DRAFTS]
         if not worker.is_cancelled and drafts:
             self.app.call_from_thread(self._propose, compared(drafts))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.chat.snapshot import snapshot
+from spectui.chat.snapshot import exported
 from spectui.errors import SpectuiError
 from spectui.speculation.records import Round, Token
 from spectui.store import export
@@ -95,11 +94,9 @@ class Reading:
 
     def copy_code(self) -> None:
         """Copy the last code block of the last reply that is finished."""
-        from spectui.chat.text.prose import code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
 
-        replies = [each.content for each in self._screen.session.messages if each.role == "assistant"]
-        blocks = code_blocks(printable(replies[-1])) if replies else []
+        blocks = self._screen.session.code_blocks()
         copy_block(self._screen, blocks, len(blocks) - 1)
 
     # Export
@@ -126,12 +123,8 @@ class Reading:
     async def _write(self, name: str, *, replace: bool) -> None:
         from spectui.ui.dialogs.questions import ConfirmScreen
 
-        if not Path(name).suffix:
-            name += ".md"
         try:
-            conversation = await asyncio.to_thread(snapshot(self._screen.session))
-            directory = export.working_directory()
-            file = await asyncio.to_thread(export.save, conversation, directory, name, replace=replace)
+            file = await asyncio.to_thread(exported(self._screen.session, name, replace=replace))
         except export.ExistsError as error:
 
             def answer(yes: bool | None) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.chat import stored
-from spectui.chat.snapshot import snapshot
+from spectui.chat.snapshot import exported
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export, library
@@ -59,10 +58,8 @@ def _delete(chat: PlainChat, rest: str) -> None:
 def _export(chat: PlainChat, rest: str) -> None:
     if not chat.session.messages:
         raise UsageError("Nothing was said yet.")
-    conversation = snapshot(chat.session)()
-    name = rest or export.file_name(conversation.title)
     try:
-        file = export.save(conversation, export.working_directory(), name if Path(name).suffix else f"{name}.md")
+        file = exported(chat.session, rest or export.file_name(chat.session.title))()
     except export.ExistsError as error:
         raise UsageError(f"{error} /export NAME takes another name.") from error
     chat.tell(f"Written: {file}")

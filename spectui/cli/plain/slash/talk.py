@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from spectui.chat import stored
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
-from spectui.chat.text.prose import code_blocks
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.text import printable
@@ -93,8 +92,7 @@ def _system(chat: PlainChat, rest: str) -> None:
 
 
 def _code(chat: PlainChat, rest: str) -> None:
-    replies = [each.content for each in chat.session.messages if each.role == "assistant"]
-    blocks = code_blocks(printable(replies[-1])) if replies else []
+    blocks = chat.session.code_blocks()
     if not blocks:
         raise UsageError("There is no code block in the reply.")
     chat.tell(numbered(blocks, rest or str(len(blocks)), "code block", "code"))
