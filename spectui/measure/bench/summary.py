@@ -58,15 +58,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """The runs of one setting. `gains`: by repetition, the geometric mean over the prompts of its speed over the
-    target alone's in the same repetition: minutes later the machine may be slower.
-
-    Empty where the target alone has not been measured on each of its prompts.
+    """The runs of one setting. `speeds`: by repetition, the geometric mean over the prompts; empty where the setting has
+    not been measured on each of them. `gains`: the same of its speed over the target alone's in the same repetition,
+    because minutes later the machine may be slower; empty also where the target alone has not been measured on each.
     """
 
     setting: Setting
     cells: dict[str, Cell]
     gains: tuple[float, ...]
+    speeds: tuple[float, ...]
     best: bool = False
     tie: bool = False
     """It cannot be told from the best: in some repetition it was as fast as the best was in some other."""
@@ -75,6 +75,11 @@ class Row:
     def gain(self) -> float | None:
         """Median over the repetitions; 1 is the target alone's speed."""
         return median(self.gains) if self.gains else None
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """The larger, the better: by gain, and where none is known by speed."""
+        return self.gain or 0.0, median(self.speeds) if self.speeds else 0.0
 
     @property
     def runs(self) -> list[Run]:
@@ -104,20 +109,36 @@ def summarise(runs: Sequence[Run]) -> Summary:
         for setting, by_prompt in grouped.items()
     }
     prompts = tuple(dict.fromkeys(run.prompt for run in runs))
-    rows = [Row(setting, by_prompt, _gains(by_prompt, cells, prompts)) for setting, by_prompt in cells.items()]
+    rows = [
+        Row(setting, by_prompt, _gains(by_prompt, cells, prompts), _means(by_prompt, None, prompts))
+        for setting, by_prompt in cells.items()
+    ]
     return Summary(_ranked(rows), prompts, tuple(runs))
 
 
 def _gains(row: dict[str, Cell], cells: dict[Setting, dict[str, Cell]], prompts: Sequence[str]) -> tuple[float, ...]:
-    """See `Row`. A setting that has not been measured on every prompt yet has none, because others' are not comparable."""
+    """See `Row`."""
     temperature = next(iter(row.values())).setting.temperature
     alone = next((each for each in cells if each.baseline == "target" and each.temperature == temperature), None)
-    plain = cells[alone] if alone is not None else {}
-    if any(prompt not in row or prompt not in plain for prompt in prompts):
+    return () if alone is None else _means(row, cells[alone], prompts)
+
+
+def _means(row: dict[str, Cell], plain: dict[str, Cell] | None, prompts: Sequence[str]) -> tuple[float, ...]:
+    """By repetition, the geometric mean over all prompts of the speeds, or of their ratios to those of `plain`.
+
+    None where one has not been measured on every prompt yet, because others' are not comparable.
+    """
+    if any(prompt not in row or (plain is not None and prompt not in plain) for prompt in prompts):
         return ()
-    pairs = [(_by_repetition(row[prompt]), _by_repetition(plain[prompt])) for prompt in prompts]
-    common = sorted(set[int].intersection(*(own.keys() & others.keys() for own, others in pairs)))
-    return tuple(geometric_mean([own[number] / others[number] for own, others in pairs]) for number in common)
+    speeds = [_by_repetition(row[prompt]) for prompt in prompts]
+    if plain is not None:
+        others = [_by_repetition(plain[prompt]) for prompt in prompts]
+        speeds = [
+            {number: speed / other[number] for number, speed in own.items() if number in other}
+            for own, other in zip(speeds, others, strict=True)
+        ]
+    common = sorted(set[int].intersection(*(set(each) for each in speeds)))
+    return tuple(geometric_mean(each[number] for each in speeds) for number in common)
 
 
 def _by_repetition(cell: Cell) -> dict[int, float]:
@@ -125,22 +146,21 @@ def _by_repetition(cell: Cell) -> dict[int, float]:
 
 
 def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with the best of each temperature and its ties marked. The draft alone takes no part: its text is another."""
-    best: dict[float, Row] = {}
-    for row in rows:
-        if row.gain is not None and row.setting.baseline != "draft":
-            other = best.get(row.setting.temperature)
-            if other is None or row.gain > (other.gain or 0):
-                best[row.setting.temperature] = row
-    marked = []
-    for row in rows:
-        top = best.get(row.setting.temperature)
-        ties = bool(
-            top is not None and row is not top and row.gains and row.setting.baseline != "draft"
-            and max(row.gains) >= min(top.gains)
-        )  # fmt: skip
-        marked.append(replace(row, best=row is top, tie=ties))
-    return tuple(marked)
+    """The rows with the best of each temperature and its ties marked: by gain, or by speed where the target alone was not
+    measured. The draft alone takes no part: its text is another."""
+    marked = {}
+    for temperature in {row.setting.temperature for row in rows}:
+        those = [row for row in rows if row.setting.temperature == temperature and row.setting.baseline != "draft"]
+        by_gain = any(row.gains for row in those)
+        values = {row.setting: row.gains if by_gain else row.speeds for row in those}
+        top = max(those, key=lambda row: median(values[row.setting] or (0.0,)), default=None)
+        if top is None or not values[top.setting]:
+            continue
+        worst = min(values[top.setting])
+        for row in those:
+            tie = row is not top and max(values[row.setting], default=0.0) >= worst
+            marked[row.setting] = replace(row, best=row is top, tie=tie)
+    return tuple(marked.get(row.setting, row) for row in rows)
 
 
 def remarks(summary: Summary) -> list[str]:
@@ -148,6 +168,10 @@ def remarks(summary: Summary) -> list[str]:
     found = []
     if _mixed(summary.runs):
         found.append("These runs are of different models, prompts or settings, so they cannot be compared.")
+    if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
+        found.append(
+            "The target alone was not measured, so no gain is known: the best (*) has the highest geometric mean of its speeds."
+        )
     counts = {len(cell.runs) for row in summary.rows for cell in row.cells.values()}
     ties = [row.setting.label for row in summary.rows if row.tie]
     if max(counts, default=0) < 2:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectui.measure.bench.summary import Row, Summary
 from spectui.measure.report.bench_chart import speed_chart
 from spectui.measure.report.plots import new_figure, save_plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_LINES = 8
 """Settings whose acceptance is drawn: the best ones."""
@@ -15,10 +18,13 @@ _MOST_LINES = 8
 
 def draw(summary: Summary, file: Path) -> None:
     """Write the three plots into one file. Raises SpectuiError."""
+    save_plot(plotted(summary), file)
+
+
+def plotted(summary: Summary) -> Figure:
+    """The three plots."""
     figure, (speed, acceptance, prompts) = new_figure(3)
-    ranked = sorted(
-        (row for row in summary.rows if not row.setting.baseline), key=lambda row: row.gain or 0, reverse=True
-    )
+    ranked = sorted((row for row in summary.rows if not row.setting.baseline), key=lambda row: row.order, reverse=True)
     _speed(speed, summary)
     for row in ranked[:_MOST_LINES]:
         shares = row.statistics.per_position
@@ -29,7 +35,7 @@ def draw(summary: Summary, file: Path) -> None:
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize="small")
         axes.grid(alpha=0.3)
-    save_plot(figure, file)
+    return figure
 
 
 def _speed(axes: Any, summary: Summary) -> None:
@@ -43,13 +49,15 @@ def _speed(axes: Any, summary: Summary) -> None:
 
 
 def _prompts(axes: Any, summary: Summary, ranked: list[Row]) -> None:
-    """The best setting's speed-up on each prompt."""
+    """The best setting's speed-up on each prompt, or its speed where the target alone was not measured."""
     plain = {row.setting.temperature: row for row in summary.rows if row.setting.baseline == "target"}
-    best = next((row for row in ranked if row.setting.temperature in plain and row.gains), None)
+    best = next((row for row in ranked if row.speeds), None)
     if best is None:
         return
-    alone = plain[best.setting.temperature].cells
-    gains = {prompt: cell.speed / alone[prompt].speed for prompt, cell in best.cells.items() if prompt in alone}
-    axes.barh(list(gains), list(gains.values()), label=best.setting.label)
-    axes.axvline(1.0, color="gray", linestyle="--")
-    axes.set(xlabel="speed-up against the target alone", xlim=(0, None))
+    known = best.setting.temperature in plain and bool(best.gains)
+    alone = plain[best.setting.temperature].cells if known else {}
+    figures = {prompt: cell.speed / alone[prompt].speed if known else cell.speed for prompt, cell in best.cells.items()}
+    axes.barh(list(figures), list(figures.values()), label=best.setting.label)
+    if known:
+        axes.axvline(1.0, color="gray", linestyle="--")
+    axes.set(xlabel="speed-up against the target alone" if known else "tokens per second", xlim=(0, None))

@@ -150,10 +150,10 @@ SEED_SYSTEM = "you only write code."
 def seed_table(summary: Summary) -> str:
     """The table of llama-swap's guide: draft-max, draft-min, draft-p-min, and a column of speeds for each prompt.
 
-    The fastest of each column is in italics; `(fastest)` stands in the row whose gain is the best.
+    The fastest of each column is in italics; `(fastest)` stands in the best row.
     """
     fixed = [row for row in summary.rows if not row.setting.baseline and row.setting.policy == "fixed"]
-    top = max(fixed, key=lambda row: row.gain or 0, default=None)
+    top = max(fixed, key=lambda row: row.order, default=None)
     lines = []
     for row in fixed:
         cells = []

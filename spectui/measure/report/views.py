@@ -28,7 +28,7 @@ def bench_view(summary: Summary) -> View:
     """The table of a bench; the best setting wins."""
     heads, rows = columns(summary)
     order = sorted(range(len(heads)), key=lambda number: heads[number] in _BENCH_LAST)
-    best = max((row for row in summary.rows if row.best), key=lambda row: row.gain or 0, default=None)
+    best = max((row for row in summary.rows if row.best), key=lambda row: row.order, default=None)
     return View(
         tuple(heads[number] for number in order),
         tuple(tuple(row[number] for number in order) for row in rows),

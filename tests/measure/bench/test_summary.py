@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from spectui.measure.bench.results import Run, parsed
+from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import remarks, summarise
 from spectui.measure.report.tables import as_csv, as_json, markdown, seed_table
+from spectui.measure.report.views import bench_view
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run
 
 
@@ -44,8 +46,32 @@ def test_the_best_is_marked_and_what_overlaps_it_is_a_tie():
     assert any("Cannot be told from the best" in each and SLOW.label in each for each in remarks(close))
 
 
-def test_without_the_target_alone_nothing_is_called_a_gain():
-    assert all(row.gain is None and not row.best for row in summarise([a_run(FAST, 20.0), a_run(SLOW, 10.0)]).rows)
+def test_without_the_target_alone_the_fastest_is_the_best_and_nothing_is_called_a_gain():
+    summary = summarise([run for run in some(slow=(14.0, 20.5, 13.0)) if run.setting.baseline != "target"])
+    assert all(row.gain is None for row in summary.rows)
+    marks = {row.setting: (row.best, row.tie) for row in summary.rows}
+    assert marks == {FAST: (True, False), SLOW: (False, True), DRAFT: (False, False)}
+    assert any("The target alone was not measured" in each for each in remarks(summary))
+    winner = bench_view(summary).winner
+    assert winner is not None and winner.label == FAST.label
+
+
+def test_without_the_target_alone_the_best_has_the_highest_mean_over_the_prompts():
+    runs = [
+        a_run(each, speed, number, prompt)
+        for number in (0, 1)
+        for each, prompt, speed in (
+            (FAST, "python", 20.0), (SLOW, "python", 12.0), (FAST, "story", 5.0), (SLOW, "story", 12.0),
+            (Setting("model", "fixed", 4), "story", 90.0),
+        )
+    ]  # fmt: skip
+    summary = summarise(runs)
+    rows = {row.setting: row for row in summary.rows}
+    assert [line for line in seed_table(summary).splitlines() if "fastest" in line] == [
+        "| 16 | 0 | 0.4 | 12.00 (fastest) | 12.00 |"
+    ]
+    assert [row.setting for row in rows.values() if row.best] == [SLOW], "90 on one of two prompts does not count"
+    assert rows[SLOW].speeds == pytest.approx((12.0, 12.0)) and rows[FAST].speeds == pytest.approx((10.0, 10.0))
 
 
 def test_a_setting_that_misses_a_prompt_is_not_compared():
