@@ -1,4 +1,4 @@
-"""Sentences that both front ends say. They name actions as {ids}: the window puts its keys there, the plain chat commands."""
+"""Sentences that both front ends show. They name actions as {ids}: the window inserts its keys, the plain chat its commands."""
 
 from __future__ import annotations
 
@@ -16,27 +16,24 @@ State = Literal["no model", "loading", "ready", "reading", "writing", "comparing
 
 CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
-NOT_KEPT = "Nothing is kept of chats: --no-history is on."
+NOT_KEPT = "Chats are not saved: --no-history is on."
 NOTHING_ASKED = "There is no prompt to answer again."
 NOTHING_TO_COMPARE = "There is no finished reply to compare."
-OTHERWISE = (
-    "The last reply was written otherwise: by another model, on other devices, or with another system prompt."
-    " {regenerate} answers once more."
-)
+SETUP_CHANGED = "The last reply used another model, device or system prompt. {regenerate} answers again."
 
 
 def short_name(path: str | None) -> str:
-    """A model file's name as a person says it, safe to show."""
+    """A model file's name without directory and ending, safe to show."""
     return printable(Path(path).name.removesuffix(".gguf")) if path else ""
 
 
 def saved_profile(name: str) -> str:
-    """What is said when the knobs were kept under this name."""
+    """The message when a profile was saved under this name."""
     return f"Saved: spectui chat -P {shlex.quote(name)} starts with it."
 
 
 def busy_reason(state: State) -> str:
-    """Why the engine cannot be asked just now; "" where it is free."""
+    """Why the engine cannot answer just now; "" if it is free."""
     match state:
         case "ready":
             return ""
@@ -59,7 +56,7 @@ def load_advice(*, without_draft: bool, without_servers: bool) -> str:
 
 
 def stop_note(stop: str | None, n_ctx: int | None) -> str:
-    """What stands under a reply that ended for this reason; "" if the model ended it, or if it failed."""
+    """The line below a reply that ended for this reason; "" if the model ended it, or if it failed."""
     match stop:
         case None:
             return CUT_OFF

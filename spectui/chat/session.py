@@ -207,8 +207,8 @@ class ChatSession:
     def continue_reply(self) -> None:
         """Decode the rest of the last reply, which `can_continue`. Round numbers continue from the stopped part."""
         conversation = self._conversation()
-        # What one set-up began and another ended can be compared under neither.
-        otherwise = self.answered_otherwise
+        # A reply that two set-ups wrote cannot be compared under either of them.
+        otherwise = self.setup_changed
         reply = self.messages.pop()
         reply.setup = None if otherwise else self.setup
         self.journal.continue_reply(otherwise=otherwise)
@@ -222,8 +222,8 @@ class ChatSession:
     # The conversation as a whole
 
     def new_chat(self) -> None:
-        """Begin a new conversation; the models stay. A reply in progress is stopped, and what still comes of it dropped."""
-        # A load that is under way has stopped the reply already, and to stop once more would end the load.
+        """Begin a new conversation; the models stay. Stops a reply in progress and drops its remaining events."""
+        # A load in progress has stopped the reply already; another stop would end the load.
         if self.state in ("reading", "writing", "comparing"):
             self.engine.stop()
         self.user_knobs.restore()
@@ -234,7 +234,7 @@ class ChatSession:
         self._use_system(self.usual_system)
 
     def resume(self, opened: OpenedConversation) -> None:
-        """Continue a conversation that was kept. A last prompt without an answer can be asked again."""
+        """Continue a stored conversation. A last prompt without an answer can be asked again."""
         self.new_chat()
         conversation = opened.conversation
         self._use_system(conversation.system)
@@ -249,14 +249,14 @@ class ChatSession:
         self.journal.cut(len(self.messages))
 
     def go_back(self, length: int) -> None:
-        """Go back to the first so many messages. What was said after them stays on disk, as a branch."""
+        """Keep the first `length` messages. The later ones stay on disk, as a branch."""
         del self.messages[length:]
         self._unanswered = self.comparison = self.editing = None
         self._look_back()
         self.journal.cut(length)
 
     def turn_back(self, length: int) -> None:
-        """Go back, and have the conversation opened there the next time too."""
+        """Keep the first `length` messages, and open the conversation there the next time too."""
         self.go_back(length)
         self.journal.turn_here()
 
@@ -266,15 +266,15 @@ class ChatSession:
         return offer
 
     def prompt_to_edit(self) -> int | None:
-        """The index of the last prompt, or of the one before that which is being edited; None if there is none."""
+        """The index of the last prompt, or of the one before the prompt that is being edited; None if there is none."""
         end = len(self.messages) if self.editing is None else self.editing
         return next((at for at in reversed(range(end)) if self.messages[at].role == "user"), None)
 
     # Comparison with plain decoding
 
     @property
-    def answered_otherwise(self) -> bool:
-        """Plain decoding under the set-up of now is not that of the last reply: times and texts would differ for that."""
+    def setup_changed(self) -> bool:
+        """The set-up changed since the last reply, so a comparison with it would be wrong."""
         last = self.last_reply
         return last is not None and (last.setup is None or not decodes_alike(last.setup, self.setup))
 
@@ -283,14 +283,14 @@ class ChatSession:
         """Why the last reply cannot be compared just now; "" where it can."""
         if self.busy_reason:
             return self.busy_reason
-        if self.answered_otherwise:
-            return sentences.OTHERWISE
+        if self.setup_changed:
+            return sentences.SETUP_CHANGED
         return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
 
     def compare(self, comparison: Comparison) -> None:
-        """Decode the last prompt again for this comparison with the last reply, without drafts and with the reply's knobs.
+        """Decode the last prompt again without drafts, with the knobs of the last reply.
 
-        What a person turns meanwhile acts afterwards.
+        Knobs that a person turns meanwhile take effect afterwards.
         """
         comparison.strict = self.setup.strict == "on"
         self.comparison = comparison
@@ -300,14 +300,14 @@ class ChatSession:
     # Events of the engine
 
     def drain(self) -> Iterator[Event | OfComparison]:
-        """Take what the engine has said since the last time; gives what is to be shown, in order."""
+        """Take the engine's events since the last call; gives those to show, in order."""
         while self.engine.events:
             shown = self.take(self.engine.events.popleft())
             if shown is not None:
                 yield shown
 
     def take(self, event: Event) -> Event | OfComparison | None:
-        """Bring the session up to date with an event. Returns it as it is to be shown, or None where nobody waits for it."""
+        """Update the session with an event. Returns the event to show, or None if there is nothing to show."""
         if self.comparison is not None and self.comparison.take(event):
             if not self.comparison.running:
                 self.user_knobs.restore()
@@ -356,12 +356,12 @@ class ChatSession:
         )  # fmt: skip
 
     def _conversation(self) -> tuple[Message, ...]:
-        """What the engine is to answer: the system prompt and the messages."""
+        """The messages for the engine: the system prompt and the conversation."""
         system = (Message("system", self.setup.system),) if self.setup.system else ()
         return (*system, *(message.for_engine() for message in self.messages))
 
     def _begin_reply(self, prompt: ChatMessage | None) -> None:
-        """Begin the reply to this prompt, or once more to the last one."""
+        """Begin the reply to this prompt. None: answer the last prompt again."""
         if prompt is not None:
             self.messages.append(prompt)
             self.journal.prompt(prompt.content, self.setup.system, self.name)
@@ -382,12 +382,12 @@ class ChatSession:
         if writer.end(stop, finished):
             self.messages.append(writer.message)
         elif self.messages:
-            # A prompt without an answer must not stay: templates want turns, and one that was too long would fail each
-            # later one too. It can be asked again.
+            # A prompt without an answer must not stay: chat templates require turns, and a prompt that is too long would make
+            # every later one fail. It can be asked again.
             self._unanswered = self.messages.pop()
             self.journal.cut(len(self.messages))
 
     def _look_back(self) -> None:
-        """Show the figures of the reply that is the last now."""
+        """Show the figures of the reply that is now the last one."""
         self._last = LastReply.of(self.messages[-1]) if self.messages else LastReply()
         self.context = None

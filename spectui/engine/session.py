@@ -196,7 +196,7 @@ class Session:
 
     @property
     def emit(self) -> Callable[[Event], None]:
-        """Who is told the events now."""
+        """The receiver of events."""
         return self._emit
 
     @contextmanager

@@ -27,7 +27,7 @@ off by .005 at most and .001 root mean square, for a tenth of the time."""
 
 
 class Candidates(NamedTuple):
-    """Of each row the k likeliest tokens, likeliest first, equal ones in the order of their ids.
+    """The k likeliest tokens of each row, sorted by probability, then id.
 
     A row that holds a NaN or nothing finite has a first logit that is not finite.
     """

@@ -174,7 +174,7 @@ class SpectuiApp(TerminalApp):
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Say which keys of the configuration collide; the configured ones win."""
         names = ", ".join(sorted(binding.id or binding.description for binding in clashed_bindings))
-        self.notify(f"The key map gives a key away that {names} had.", severity="warning", markup=False)
+        self.notify(f"The key map assigns a key that {names} used.", severity="warning", markup=False)
 
     def on_mount(self) -> None:
         """Start the monitor and the theme checks, and end on signals as on Ctrl+Q."""

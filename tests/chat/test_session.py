@@ -180,7 +180,7 @@ def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
     assert session.comparison is not None and session.comparison.identical
     assert engine.knobs == Knobs(draft_max=3) and len(session.messages) == 2
     session.set_system("Be brief.")
-    assert "written otherwise" in session.no_comparison
+    assert "used another model" in session.no_comparison
 
 
 def test_a_reply_is_asked_again_and_a_failed_prompt_too(engine: FakeEngine) -> None:

@@ -169,7 +169,7 @@ def test_deleting_the_open_conversation_begins_a_new_one(tmp_path: Path):
 def test_without_history_there_is_no_list_and_an_export_all_the_same(tmp_path: Path):
     chat = Chat("/chats", "/export", "add two", "/export", "/export", "/export a/b", "/export x.json", here=tmp_path)
     assert chat.aside.splitlines() == [
-        "Nothing is kept of chats: --no-history is on.", "Nothing was said yet.",
+        "Chats are not saved: --no-history is on.", "Nothing was said yet.",
         f"{tmp_path / 'add-two.md'} is there already. /export NAME takes another name.",
         "'a/b.md' is no plain file name: give one without directories, such as chat.md.",
     ]  # fmt: skip
@@ -231,7 +231,7 @@ def test_what_was_written_otherwise_is_not_compared():
     for change in ("/load /models/z.gguf", "/system Be brief."):
         chat = Chat("hello", change, "/compare", "/regenerate", "/compare")
         assert len(chat.engine.generates) == 3
-        assert chat.aside.startswith("The last reply was written otherwise") and chat.aside.count("\n") == 1
+        assert chat.aside.startswith("The last reply used another model") and chat.aside.count("\n") == 1
         assert "The text is identical" in chat.out
     assert len(Chat("hello", "/nodraft", "/compare").engine.generates) == 2
 

@@ -185,7 +185,7 @@ async def test_only_what_was_written_under_the_set_up_of_now_is_compared(
         if alike:
             await wait_until(pilot, lambda: len(engine.generates) == 2)
             return
-        await wait_until(pilot, lambda: any("otherwise" in each for each in notified(app)))
+        await wait_until(pilot, lambda: any("used another model" in each for each in notified(app)))
         assert len(engine.generates) == 1 and engine.knobs.drafter != "off"
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
@@ -228,7 +228,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
     async with app.run_test() as pilot:
         await opened_again(app, pilot, engine, 3)
         await pilot.press("f5")
-        await wait_until(pilot, lambda: any("otherwise" in each for each in notified(app)))
+        await wait_until(pilot, lambda: any("used another model" in each for each in notified(app)))
     assert len(engine.generates) == 2
 
 

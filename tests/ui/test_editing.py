@@ -186,7 +186,7 @@ async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, eng
         for key in ("alt+g", "f5", "ctrl+r"):
             assert await told(key) == ["The models are being loaded: wait until they are there."]
         await ask(pilot, "two")
-        assert await told("alt+e") == ["Esc takes the prompt that waits back first."]
+        assert await told("alt+e") == ["Esc first removes the waiting prompt."]
         engine.finish_loading()
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         for key in ("alt+g", "f5", "ctrl+r", "alt+e", "alt+l"):

@@ -45,7 +45,7 @@ class SpeedHistory:
         return self._ratios(2, 3)
 
     def _ratios(self, part: int, whole: int) -> list[float | None]:
-        """One of a step's sums over another. A step in which no round ended is like the next, whose round went on in it."""
+        """One of a step's sums over another. A step without a finished round takes the next step's value."""
         out: list[float | None] = []
         for step in reversed(self._steps):
             out.append(ratio(step[part], step[whole]) if any(step) or not out else out[-1])

@@ -97,7 +97,7 @@ class EngineProcess:
         return future
 
     def stop(self) -> None:
-        """Stop what goes on. If that has not helped, once more ends the process."""
+        """Stop the work in progress. A second call, STOP_S seconds later, ends the process."""
         now = monotonic()
         if self._stopped_s is not None and now - self._stopped_s > STOP_S:
             self._kill()

@@ -12,7 +12,7 @@ ROUNDING = (
 SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"
 
 _BEHIND = 1000
-"""Tokens of context for which it is told what attention costs."""
+"""Context length, in tokens, of the reported attention cost."""
 
 
 def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:

@@ -13,7 +13,7 @@ from spectui.measure.report.tables import LEGEND, columns, head
 
 PLOT_WIDTH, PLOT_HEIGHT = 100, 16
 COLOURS = ("bright_black", "cyan", "yellow", "green", "magenta", "blue", "red")
-"""Of the lines, the first of which is the target alone."""
+"""Colours of the plot's lines; the first line is the target alone."""
 
 
 def show(summary: Summary, console: Console) -> None:

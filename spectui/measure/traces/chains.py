@@ -1,4 +1,4 @@
-"""What the draft model would write at each position of a reply: as far as it was recorded, and drawn where it was not.
+"""What the draft model would write at each position of a reply: recorded tokens, or random ones where none were recorded.
 
 A round records what was drafted behind its first token. As long as the draft is right, that also tells what is drafted at the
 following positions. Where a draft ended, and in rounds without one, nobody asked the model. There a token is drawn: at random

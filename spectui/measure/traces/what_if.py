@@ -20,7 +20,7 @@ from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics, ratio
 
 DRAWS = 9
-"""How often what was not recorded is drawn: the estimate is the median, and their range is told."""
+"""Number of random draws for unrecorded values; the estimate is their median, and their range is printed."""
 
 _LONG = 15_000
 """Tokens that all draws decode together."""

@@ -47,7 +47,7 @@ class Acceptance:
         self._confidence = _OPENING
 
     def begin_reply(self) -> None:
-        """Another reply begins: its first words are as uncertain as those of all."""
+        """Another reply begins: reset to the usual confidence of first tokens."""
         self._confidence = _OPENING
 
     def chance(self, candidate: Candidate) -> float:

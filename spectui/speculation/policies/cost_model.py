@@ -26,7 +26,7 @@ _CONTEXT_WEIGHT = 0.05
 """Step of the least mean squares that fit the cost of context."""
 
 _ROW_CONTEXT = 512.0
-"""From so many tokens of context on, an error of T(n) is put down to the context more than to the size."""
+"""From so many tokens of context on, an error of T(n) corrects the context term more than the size term."""
 
 _MOST_CONTEXT = 1 / 200
 """What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
@@ -143,7 +143,7 @@ class VerifyCost:
     def _fade(self, seen: int) -> None:
         """Move each size that was not measured at load, but for the one seen now, to the line between its neighbours.
 
-        Its cost may come from a moment in which the machine was busy. It would stay: a size that looks dear is avoided.
+        Its cost may come from a moment in which the machine was busy, and would stay wrong: expensive sizes are not used.
         """
         for n in self._sizes:
             if n != seen and n != 1 and n not in self._measured:

@@ -81,7 +81,7 @@ class DraftValue:
             self._tokens.append(self._tokens[-1] + self._survival[-1])
             self._paid.append(self._paid[-1] + candidate.paid)
             if candidate.source == "suffix":
-                # What is cut off a repetition can be drafted again in the next round: its own rate is the one to beat.
+                # Tokens cut off a repetition can be drafted again in the next round, so its rate becomes the going rate.
                 self._raise(self._tokens[-1] / self.time(len(self._survival) - 1))
         return self
 

@@ -177,7 +177,7 @@ class ChatScreen(DirectScreen):
         self.call_after_refresh(lambda: self.run_worker(self._begin()))
 
     async def _begin(self) -> None:
-        """Show the conversation that is gone on with, what happened to spectui, and what else there is to say; then load."""
+        """Show the resumed conversation, the last crash and the notices; then load the models."""
         if self.session.journal.file is not None:
             earlier = await asyncio.to_thread(PromptHistory(prompts_file()).load)
             self.prompt.remember(earlier, self.session.journal.keep_prompt)
@@ -193,7 +193,7 @@ class ChatScreen(DirectScreen):
             await offer_models(self)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        """Come to the front. The first time all has just been styled, and to do it again took a twentieth of the start."""
+        """Come to the front. At start the styles are fresh, and applying them again took a twentieth of the start."""
         event.refresh_styles = self._seen
         self._seen = True
 
@@ -238,11 +238,11 @@ class ChatScreen(DirectScreen):
                 self._show(event)
         self._append(arrived)
         self._moved = True
-        # Behind all that was said with the event that freed the engine: a notice belongs above the next prompt.
+        # After all events of this drain: a notice belongs above the next prompt.
         self.replies.send_waiting()
 
     def _append(self, arrived: list[RoundDone]) -> None:
-        """Rounds that came since the last time, all at once: where the view ends then is found once, and not for each."""
+        """Append the rounds since the last call all at once, so that the view's end is computed once."""
         if arrived:
             self.transcript.append_rounds([event.round for event in arrived])
             arrived.clear()
@@ -284,7 +284,7 @@ class ChatScreen(DirectScreen):
     # Figures and state
 
     def show_figures(self) -> None:
-        """Draw the figures of now. A comparison is hidden with the reply that it was of."""
+        """Draw the present figures. Hide a comparison when its reply is gone."""
         self._moved = False
         figures = self.session.figures()
         self.query_one(TitleLine).update_figures(figures)
@@ -351,13 +351,13 @@ class ChatScreen(DirectScreen):
         return True
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed after a click into the transcript is meant for the prompt."""
+        """Text typed after a click into the transcript goes to the prompt."""
         if self.focused is self.transcript and event.is_printable and event.key not in self.active_bindings:
             event.stop()
             self._hand_to_prompt(events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
-        """So is what is pasted."""
+        """Pasted text goes to the prompt too."""
         if self.focused is self.transcript:
             event.stop()
             self._hand_to_prompt(events.Paste(event.text))

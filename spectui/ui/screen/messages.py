@@ -12,7 +12,7 @@ from spectui.store.records import StoredMessage
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
 
-ONE_AT_A_TIME = "{stop} takes the prompt that waits back first."
+ONE_AT_A_TIME = "{stop} first removes the waiting prompt."
 
 
 class Messages:

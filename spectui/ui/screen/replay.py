@@ -1,4 +1,4 @@
-"""The chat screen of a replay: it sends the recorded prompts by itself, and nothing of a person's to a model."""
+"""The chat screen of a replay: it sends the recorded prompts by itself, and sends nothing to a model."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class ReplayScreen(ChatScreen):
         self.show_state()
 
     def on_key(self, event: events.Key) -> None:
-        """Who types wants to say something, and is told why nobody would answer."""
+        """A typed key shows why no model can answer."""
         if event.is_printable and event.key not in self.active_bindings:
             event.stop()
             self.say(NO_MODEL)

@@ -1,4 +1,4 @@
-"""What is asked of the model: prompts, a reply once more or continued, and its comparison with plain decoding."""
+"""Requests to the model: prompts, regenerating, continuing, and the comparison with plain decoding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectui.ui.widgets.slider import Slider
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
 
-WHOLE = "The last reply is whole: there is nothing to go on with."
+COMPLETE = "The last reply is complete: it cannot be continued."
 NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
 
 
@@ -86,7 +86,7 @@ class Replies:
         if not self.is_free():
             return
         if not session.can_continue or not self._screen.transcript.continue_reply():
-            self._screen.say(WHOLE)
+            self._screen.say(COMPLETE)
             return
         session.continue_reply()
         self._screen.show_figures()
