@@ -9,9 +9,33 @@ from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOT_KEPT
 from spectui.errors import UsageError
 from spectui.store import library
+from spectui.store.database import DamagedError, StoreError, database_file
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
-from spectui.store.records import StoredMessage, Summary
+from spectui.store.records import Conversation, StoredMessage, Summary
+from spectui.store.rescue import begin_anew
+
+
+def conversation_at_start(name: str | None, history: Path | None, notices: list[str]) -> Conversation | None:
+    """The conversation of this id, or the last; None if there is none. Raises StoreError.
+
+    If the `history` that is written to is damaged, what can be read is first brought over to a new file, and a notice says so.
+    """
+
+    def read() -> Conversation | None:
+        file = database_file()
+        return library.last(file) if name is None else library.open_conversation(file, name)
+
+    try:
+        return read()
+    except DamagedError:
+        if history is None:
+            raise
+        notices.append(begin_anew(history).sentence)
+        try:
+            return read()
+        except StoreError as error:
+            raise StoreError(f"{notices[-1]} {error}") from error
 
 
 def file_of(journal: Journal) -> Path:

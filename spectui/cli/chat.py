@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from spectui.cli.options import Command, configuration, setting_options, unused_
 from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile
-
-if TYPE_CHECKING:
-    from spectui.store.records import Conversation
 
 _NOTHING = "There is no conversation to go on with: start spectui chat without --continue."
 
@@ -58,6 +55,7 @@ def command(
         raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
+    from spectui.chat.stored import conversation_at_start
     from spectui.cli import complain
     from spectui.engine import demo
     from spectui.engine.isolation.engine import ChatEngine
@@ -74,7 +72,7 @@ def command(
     notices: list[str] = []
     kept = None
     if resume or conversation is not None:
-        kept = _kept(conversation, history, notices)
+        kept = conversation_at_start(conversation, history, notices)
         if kept is None:
             raise SpectuiError(" ".join([*notices, _NOTHING]))
     runs = paths.state_directory() / "runs"
@@ -82,7 +80,7 @@ def command(
     offer = None
     if crash is not None and kept is None:
         with suppress(StoreError):  # the journal will say so
-            last = _kept(None, history, notices)
+            last = conversation_at_start(None, history, notices)
             offer = last if last is not None and last.unfinished else None
     configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
     if not plain:  # before there is an engine, which would load its libraries at the same time
@@ -133,28 +131,3 @@ def command(
         if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
             complain(lost, 0)
     ctx.exit(app.return_code or 0)
-
-
-def _kept(name: str | None, history: Path | None, notices: list[str]) -> Conversation | None:
-    """The conversation of this id, or the last; None if there is none. Raises StoreError.
-
-    If the `history` that is written to is damaged, what can be read is first brought over to a new file, and a notice says so.
-    """
-    from spectui.store import library
-    from spectui.store.database import DamagedError, StoreError, database_file
-    from spectui.store.rescue import begin_anew
-
-    def read() -> Conversation | None:
-        file = database_file()
-        return library.last(file) if name is None else library.open_conversation(file, name)
-
-    try:
-        return read()
-    except DamagedError:
-        if history is None:
-            raise
-        notices.append(begin_anew(history).sentence)
-        try:
-            return read()
-        except StoreError as error:
-            raise StoreError(f"{notices[-1]} {error}") from error
