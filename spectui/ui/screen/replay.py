@@ -11,7 +11,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from spectui.chat.messages import ChatMessage
+from spectui.chat.recorded import Compare, Continue, Send, recorded_step, take_over
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Asked
 from spectui.knobs import Knobs, Setup
@@ -84,40 +84,24 @@ class ReplayScreen(ChatScreen):
             self.show_state()
 
     def _ask(self, asked: Asked) -> None:
-        """Send the recorded prompt. What the conversation had before it, and is not here, is shown first."""
-        session = self.session
-        system = next((each.content for each in asked.messages if each.role == "system"), "")
-        messages = [each for each in asked.messages if each.role != "system"]
-        if messages and messages[-1].role == "assistant" and session.can_continue:
-            self.replies.continue_last()
-            return
-        while messages and messages[-1].role != "user":
-            messages.pop()
-        here = [each.for_engine() for each in session.messages]
-        if self.player.asked_plainly and here[:-1] == messages and not session.no_comparison and self._has_drafts():
-            self.replies.compare()
-            return
-        same = next((n for n, (one, other) in enumerate(zip(here, messages, strict=False)) if one != other),
-                    min(len(here), len(messages)))  # fmt: skip
-        same = min(same, max(0, len(messages) - 1))
-        if here and not same:
-            self.conversations.begin_new()
-        elif same < len(here):
-            session.go_back(same)
-            self.transcript.cut(same)
-        if system != session.setup.system:
-            session.set_system(system)
-        for index, each in enumerate(messages[same:-1], same):
-            session.messages.append(ChatMessage(each.role, each.content))
-            self.transcript.add_message(
-                each.role, each.content, session.name if each.role == "assistant" else None, index
-            )
-        session.waiting.append(messages[-1].content if messages else "")
-        self.replies.send_waiting()
+        """Do what was recorded. What the conversation had before a prompt, and is not here, is shown first."""
+        match recorded_step(self.session, asked.messages, plainly=self.player.asked_plainly):
+            case Continue():
+                self.replies.continue_last()
+            case Compare():
+                self.replies.compare()
+            case Send() as step:
+                self._send(step)
 
-    def _has_drafts(self) -> bool:
-        last = self.session.last_reply
-        return last is not None and last.figures.statistics.drafted > 0
+    def _send(self, step: Send) -> None:
+        if self.session.messages and not step.same:
+            self.conversations.begin_new()
+        self.transcript.cut(step.same)
+        for index, each in enumerate(step.missing, step.same):
+            name = self.session.name if each.role == "assistant" else None
+            self.transcript.add_message(each.role, each.content, name, index)
+        take_over(self.session, step)
+        self.replies.send_waiting()
 
     def show_state(self) -> None:
         """Say above the text area that this is a replay, and how fast."""

@@ -1,0 +1,56 @@
+"""What a replay does with a recorded prompt: continue the last reply, compare it, or send the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spectui.chat.messages import ChatMessage
+from spectui.chat.session import ChatSession
+from spectui.engine.events import Message
+
+
+class Continue(NamedTuple):
+    """The last reply was continued."""
+
+
+class Compare(NamedTuple):
+    """The last prompt was decoded again without drafts."""
+
+
+class Send(NamedTuple):
+    """A prompt was sent, after the conversation's first `same` messages and then `missing` ones, which it does not have."""
+
+    same: int
+    missing: tuple[Message, ...]
+    prompt: str
+    system: str
+
+
+def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bool) -> Continue | Compare | Send:
+    """What was done when the engine was asked this. `plainly`: without drafts."""
+    system = next((each.content for each in asked if each.role == "system"), "")
+    messages = [each for each in asked if each.role != "system"]
+    if messages and messages[-1].role == "assistant" and session.can_continue:
+        return Continue()
+    while messages and messages[-1].role != "user":
+        messages.pop()
+    here = [each.for_engine() for each in session.messages]
+    last = session.last_reply
+    drafted = last is not None and last.figures.statistics.drafted > 0
+    if plainly and here[:-1] == messages and not session.no_comparison and drafted:
+        return Compare()
+    pairs = enumerate(zip(here, messages, strict=False))
+    same = next((n for n, (one, other) in pairs if one != other), min(len(here), len(messages)))
+    same = min(same, max(0, len(messages) - 1))
+    return Send(same, tuple(messages[same:-1]), messages[-1].content if messages else "", system)
+
+
+def take_over(session: ChatSession, step: Send) -> None:
+    """Bring the conversation to where the prompt was sent, and let that wait for the engine."""
+    if step.same < len(session.messages):
+        session.go_back(step.same)
+    if step.system != session.setup.system:
+        session.set_system(step.system)
+    session.messages.extend(ChatMessage(each.role, each.content) for each in step.missing)
+    session.waiting.append(step.prompt)
