@@ -1,4 +1,4 @@
-"""The likeliest tokens of rows of logits, and the sum of exp(logit) over the vocabulary: what choosing and showing need.
+"""The likeliest tokens of rows of logits, and the sum of exp(logit) over the vocabulary, for choices and for display.
 
 A pass over 150,000 logits in numpy takes .02 ms for a maximum and .1 ms for exp, so that rows are looked at once.
 """

@@ -79,7 +79,7 @@ def choose(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> int
 
 
 def needed(knobs: Knobs) -> int | None:
-    """How many of a row's likeliest tokens tell the choice; None if the whole row must be known.
+    """The number of likeliest tokens that decides the choice; None if the whole row must be known.
 
     A repeat penalty of 1 or more only lowers logits, and of 64 tokens at most: so many more tokens are enough.
     """

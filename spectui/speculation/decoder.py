@@ -130,7 +130,7 @@ class Decoder:
         return round
 
     def _draft(self, knobs: Knobs, limit: int) -> tuple[list[Candidate], int, Reason]:
-        """Candidates for as long as the policy wants them, how many of them to send, and why."""
+        """The candidates that the policy asks for, the number of them to send, and the reason."""
         drafter, policy, value = self.strategy.at(knobs, self.tokens, limit)
         drafted: list[Candidate] = []
 
@@ -150,7 +150,7 @@ class Decoder:
         return drafted, sent, self.strategy.reason(knobs, drafter, policy, drafted)
 
     def _verify(self, rows: NDArray[np.float32] | Candidates, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
-        """Walk the rows: choose, go on while the draft has the choice. Appends to `tokens`."""
+        """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
             choices.append(choice)
@@ -164,13 +164,13 @@ class Decoder:
         return choices
 
     def _likeliest(self, choices: Sequence[Choice]) -> Likeliest:
-        """What the target found likeliest in the rows of these choices."""
+        """The target's likeliest tokens in the rows of these choices."""
         ids = np.array([choice.ids for choice in choices], np.int32)
         p = np.array([choice.shares for choice in choices], np.float32)
         return Likeliest(ids.shape[1], ids.tobytes(), p.tobytes(), tuple(map(self._piece, ids.ravel().tolist())))
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Let the draft work; if it fails, the reply goes on without it."""
+        """Run the draft's work; if it fails, the reply continues without the draft."""
         try:
             work()
         except SpectuiError as error:

@@ -1,4 +1,4 @@
-"""What drafts must reach to pay: expected tokens, and the acceptance at which speculation equals plain decoding.
+"""What a draft must reach to pay: expected tokens, and the acceptance at which speculation equals plain decoding.
 
 The policies decide without these figures; the window and the measurements show them.
 """
@@ -30,7 +30,7 @@ def needed_acceptance(passes: Sequence[float], drafting: Sequence[float], rate: 
 
 
 def expected_tokens(acceptance: float, length: int) -> float:
-    """Tokens that a round yields if each drafted one is accepted with this chance (Leviathan et al. 2023, eq. 1)."""
+    """Expected tokens of a round if each drafted token is accepted with this probability (Leviathan et al. 2023, eq. 1)."""
     return sum(acceptance**k for k in range(length + 1))
 
 

@@ -104,7 +104,7 @@ class DraftToken(NamedTuple):
 
 
 class Token(NamedTuple):
-    """An emitted token. All of them were chosen by the target; `origin` says who had it first.
+    """An emitted token, chosen by the target. `origin` says where it comes from.
 
     accepted: the drafter proposed it; correction: the target's choice at the first disagreement; bonus: the target's
     choice after a fully accepted draft; plain: a round without a draft.
@@ -144,7 +144,7 @@ class Likeliest(NamedTuple):
 class Round:
     """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
 
-    `seconds` is the whole round; draft, verify and choose are parts of it, what is left over is `rest_s`.
+    `seconds` is the whole round; draft, verify and choose are parts of it, and `rest_s` is the remainder.
     """
 
     index: int
@@ -231,7 +231,7 @@ class Round:
 
     @property
     def sure(self) -> Sequence[float]:
-        """The target's probability of what it found likeliest at each position (at temperature 1), or else of what it chose."""
+        """The target's probability of its likeliest token at each position (at temperature 1), else of its chosen token."""
         if self.likeliest is None:
             return [token.p_target for token in self.tokens]
         return array("f", self.likeliest.p)[:: self.likeliest.each]

@@ -1,4 +1,4 @@
-"""From a row of logits to the probabilities that a token is chosen by: llama.cpp's sampler chain, in numpy.
+"""Turns a row of logits into the probabilities that a token is sampled with: llama.cpp's sampler chain, in numpy.
 
 Order and meaning are those of llama.cpp's default chain (common/sampling.cpp): penalties, top-k, top-p, min-p,
 temperature. It is written here rather than called there because the draft, the target and the toy models of the tests must
@@ -29,7 +29,7 @@ def probability(row: Row, token: int) -> float:
 
 
 def confidence(found: Candidates, token: int) -> float:
-    """The token's share among the 10 likeliest of a single row at temperature 1, or 0: what p-min is compared with."""
+    """The token's share among the 10 likeliest of a single row at temperature 1, or 0. p-min is compared with it."""
     ids, best = found.ids[0, :CONFIDENCE_TOKENS].tolist(), found.logits[0, :CONFIDENCE_TOKENS].tolist()
     if token not in ids:
         return 0.0

@@ -1,4 +1,4 @@
-"""Who drafts and how long, for each round anew: the drafters and policies of one pair of models."""
+"""Chooses the drafter and the policy of each round, for one pair of models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spectui.speculation.records import Candidate, Reason, Round
 
 
 class Strategy:
-    """Lives as long as the pair is loaded: what it learns serves the next reply."""
+    """Lives as long as the pair is loaded, so later replies use what it has learned."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Strategy:
         return drafters.get(knobs.drafter), policy, value
 
     def go_on(self, tokens: Sequence[int], knobs: Knobs) -> None:
-        """The target begins to compute the last of these tokens: let the draft model go on meanwhile, if it can."""
+        """The target begins to compute the last of these tokens: let the draft model draft ahead, if it can."""
         if self._drafts and isinstance(self._model, AheadDrafter):
             self._model.go_on(tokens, knobs, knobs.draft_max + 1)
 
@@ -113,7 +113,7 @@ class Strategy:
         return reason
 
     def _reading_model(self, knobs: Knobs, tokens: Sequence[int]) -> DraftModel | None:
-        """The draft model, if these knobs ask for it and if it pays to read the text that it has not read."""
+        """The draft model, if these knobs ask for it and reading its unread text is worth the time."""
         model = self._model if knobs.drafter in ("auto", "model") else None
         if model is None or knobs.policy != "auto":
             return model
@@ -126,7 +126,7 @@ class Strategy:
         self._model = None
 
     def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:
-        """What a finished round tells, whatever policy it ran under."""
+        """Learn from a finished round, whatever its policy."""
         self.costs.observe(round, drafted)
         self.auto.learn(round, drafted)
         self.prefill.observe_round(len(round.tokens), round.pass_size, round.position)

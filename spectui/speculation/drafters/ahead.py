@@ -1,7 +1,7 @@
-"""Drafting ahead: while the target computes, the draft model goes on from its own guess of the target's next token.
+"""Drafting ahead: while the target computes, the draft model drafts on from its own guess of the target's next token.
 
-Where the guess is right, the next draft has begun already; otherwise what was drafted is dropped. It pays only where the draft
-has a device of its own. Nothing here decides about the text, so the text does not depend on which of the two is faster.
+If the guess is right, the next draft has begun already; otherwise it is dropped. Drafting ahead pays only if the draft has
+its own device. It cannot change the text, so the text does not depend on which model is faster.
 (llama_duo does so; PEARL, Liu et al. 2024, calls it post-verify.)
 """
 
@@ -57,7 +57,7 @@ class AheadDrafter:
         self._jobs.put((self._base, knobs, most))
 
     def take(self, tokens: Sequence[int], knobs: Knobs) -> bool | None:
-        """Stop, and keep what was drafted behind these tokens. Was the draft accepted and the next token guessed?
+        """Stop, and keep the tokens drafted behind these. Returns whether the draft was accepted and the next token guessed.
 
         None: there was no guess.
         """
@@ -66,7 +66,7 @@ class AheadDrafter:
         self._ready = []
         if not found or knobs != self._knobs:
             return None
-        # A rejected draft leaves the text shorter than what the guess was behind.
+        # After a rejected draft the text is shorter than the text before the guess.
         guess = self._base + [each.id for each in found[: max(length, 0)]]
         right = length > 0 and guess == list(tokens)
         if right:

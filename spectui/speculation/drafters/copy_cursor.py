@@ -1,6 +1,7 @@
-"""Where in the conversation the reply is being copied from, over small edits.
+"""The position in the conversation that the reply is being copied from, across small edits.
 
-An edited file is its original but for a few tokens. Just behind an edit the longest match is one or two tokens, which occur at
+An edited file equals its original except for a few
+tokens. Just behind an edit the longest match is one or two tokens, which occur at
 many positions; the position where the copying was before the edit is the likelier one.
 """
 
@@ -32,15 +33,15 @@ class CopyCursor:
 
     @property
     def position(self) -> int:
-        """Where the next token is expected. What was not found is held for a replacement, token for token."""
+        """Where the next token is expected. Tokens that were not found count as replacements, one for one."""
         return self._position + self._missed
 
     def start(self, position: int, run: int) -> None:
-        """Copying goes on at `position`: the `run` tokens before it were copied."""
+        """Continue copying at `position`: the `run` tokens before it were copied."""
         self._position, self.run, self._missed = position, run, 0
 
     def follow(self, text: Sequence[int]) -> None:
-        """The last token of `text` is new: move on."""
+        """Advance by the last token of `text`, which is new."""
         if not self.run:
             return
         new = len(text) - 1
@@ -51,7 +52,7 @@ class CopyCursor:
             self.start(self.position + 1, self.run + 1)
             return
         self.run //= _EDIT_DIVISOR
-        # Found further on: something was left out, or, behind tokens that were not found, put in.
+        # Found later in the original: tokens were left out or, after tokens that were not found, inserted.
         for position in range(self._position, min(self._position + _WINDOW, new)):
             if text[position] == text[new]:
                 self.start(position + 1, self.run + 1)

@@ -1,4 +1,4 @@
-"""Repetitions and the draft model in one draft: each candidate comes from whichever is expected to yield more."""
+"""Repetitions and the draft model in one draft: each candidate comes from the drafter with the higher expected yield."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Candidate
 
 _TAIL = 0.02
-"""A repetition is cut where its chance falls below this: looking at all of it takes as long as a small model's pass."""
+"""A repetition ends where its survival falls below this: a look at all of it takes as long as a small model's pass."""
 
 
 class MixedDrafter:
-    """The suffix match where it is worth more, else the draft model; each goes on where the other leaves off."""
+    """The suffix match where its value is higher, else the draft model; each continues the other's draft."""
 
     def __init__(self, suffix: SuffixDrafter, model: DraftModel | None, value: DraftValue) -> None:
         """`value`: of this round's draft."""
@@ -30,7 +30,7 @@ class MixedDrafter:
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         cursor = self._suffix.cursor(tokens)
         repeated = self._repeated(cursor, ())
-        # The policy asks for it before it asks for the first candidate.
+        # The policy reads `upcoming` before it asks for the first candidate.
         self.upcoming = self._next(repeated)
         return self._candidates(tokens, cursor, repeated, knobs)
 
@@ -60,7 +60,7 @@ class MixedDrafter:
         return "suffix" if repeated or self._model is None else self._model.upcoming
 
     def _repeated(self, cursor: Cursor, drafted: Sequence[Candidate]) -> Sequence[Candidate]:
-        """What the suffix proposes next, for as long as it is worth more than what the model would propose."""
+        """The suffix lookup's next tokens, while their value is higher than the model's."""
         value = self._value.follow(drafted)
         most = value.limit
         repeated = self._likely(cursor, most - len(drafted))
@@ -73,7 +73,7 @@ class MixedDrafter:
         return repeated[: stop.length - len(drafted)]
 
     def _likely(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
-        """What the suffix proposes, cut where it would hardly ever be accepted."""
+        """The suffix lookup's tokens, cut where they would hardly ever be accepted."""
         likely: list[Candidate] = []
         survival = self._value.survival
         for candidate in islice(cursor.candidates(), max(0, most)):

@@ -1,4 +1,4 @@
-"""Drafters: whatever proposes tokens for the target to verify."""
+"""Drafters propose tokens for the target to verify."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spectui.speculation.records import Candidate
 
 
 class Drafter(Protocol):
-    """Proposes a continuation, one candidate at a time, so that the caller can stop before the next one is paid for."""
+    """Proposes a continuation, one candidate at a time, so that the caller can stop before the next one costs time."""
 
     @property
     def upcoming(self) -> str:

@@ -1,7 +1,7 @@
-"""A suffix automaton over the conversation: what followed the last time these words stood here?
+"""A suffix automaton over the conversation: it proposes what followed the same tokens before.
 
 Blumer et al. 1985: built online, O(1) amortised per token. The suffix link of the newest state is the longest suffix of
-the text that also stands further up; following the commonest transition from there proposes a continuation (as SAM
+the text that also occurs earlier; following the commonest transition from there proposes a continuation (as SAM
 decoding does, arXiv:2411.10666). It costs microseconds and needs no draft model.
 """
 
@@ -17,10 +17,10 @@ from spectui.speculation.policies.acceptance import match_prior
 from spectui.speculation.records import Candidate
 
 _LOOK_BACK = 32
-"""Tokens of the text that are looked for in past replies: a longer match says no more."""
+"""Tokens of the text to look for in past replies: longer matches are no more reliable."""
 
 _ANCESTORS = 24
-"""Suffix links followed to count an occurrence. Text has about ten; only repetition without end has more."""
+"""Suffix links followed to count an occurrence. Text has about ten; only endless repetition has more."""
 
 
 class SuffixAutomaton:
@@ -30,7 +30,7 @@ class SuffixAutomaton:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the text. What was matched in it before no longer counts."""
+        """Empty the automaton. Earlier matches in it become invalid."""
         self.tokens: list[int] = []
         self._next: list[dict[int, int]] = [{}]
         self._link = [-1]
@@ -84,12 +84,12 @@ class SuffixAutomaton:
 
     @property
     def end(self) -> tuple[int, int]:
-        """The state of the longest suffix of the text that also stands further up, and its length in tokens."""
+        """The state of the longest suffix of the text that also occurs earlier, and its length in tokens."""
         state = self._link[self._last] if self._last else 0
         return state, self._length[state]
 
     def advance(self, state: int, length: int, token: int) -> tuple[int, int]:
-        """The longest match after one more token that is not part of the text, from the match before it."""
+        """Extend a match by one token that is not part of the text: the longest match that ends with it."""
         while state and token not in self._next[state]:
             state = self._link[state]
             length = self._length[state]
@@ -108,20 +108,21 @@ class SuffixAutomaton:
             length += 1
 
     def earlier_end(self, state: int) -> int | None:
-        """Where this match ended the last time that its commonest continuation followed it; None if nothing ever did."""
+        """The end position of this match's latest occurrence with its commonest continuation; None if nothing followed."""
         if not self._next[state]:
             return None
         return self._last_end[self._next[state][self._commonest(state)[0]]] - 1
 
     def _commonest(self, state: int) -> tuple[int, int]:
-        """The token that followed most often (the latest of equally common ones), and how often anything followed."""
+        """The token that followed most often (the latest of equally common ones), and the number of times that any
+        followed."""
         followers = self._next[state]
         token = max(followers, key=lambda each: (self._count[followers[each]], self._last_end[followers[each]]))
         return token, sum(self._count[each] for each in followers.values())
 
 
 class Match:
-    """The longest end of a text that stands in an automaton, followed token by token. The text need not be the automaton's."""
+    """The longest suffix of a text that occurs in an automaton, updated token by token. The text may be another one."""
 
     def __init__(self, automaton: SuffixAutomaton, state: int = 0, length: int = 0) -> None:
         self.automaton = automaton
@@ -129,7 +130,7 @@ class Match:
         self.length = length
 
     def advance(self, token: int) -> None:
-        """One more token of the text."""
+        """Append a token of the text."""
         self.state, self.length = self.automaton.advance(self.state, self.length, token)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -139,9 +140,9 @@ class Match:
 
 
 class Cursor:
-    """The end of the text, moved on by what is drafted behind it: what would follow?
+    """A position at the end of the text, which advances with each drafted token.
 
-    The longest match says it, in this conversation or, if longer, in past ones; or the passage that is being copied.
+    It proposes from the longest match, in this conversation or, if longer, in past ones; or from the passage being copied.
     """
 
     def __init__(self, text: Sequence[int], here: Match, past: Match | None, reader: CopyCursor) -> None:
@@ -151,7 +152,7 @@ class Cursor:
         self._reader = reader
 
     def advance(self, token: int) -> None:
-        """A token is drafted."""
+        """Advance by a drafted token."""
         self._text.append(token)
         self._here.advance(token)
         if self._past is not None:
@@ -160,7 +161,7 @@ class Cursor:
         _reseat(self._reader, self._here)
 
     def candidates(self) -> Iterator[Candidate]:
-        """What would follow, token by token."""
+        """The proposed tokens, one after the other."""
         longest = self._here
         if self._past is not None and self._past.length > longest.length:
             longest = self._past
@@ -172,7 +173,7 @@ class Cursor:
 
 
 class SuffixDrafter:
-    """Proposes what followed before, in this conversation and, if they are given, in past replies."""
+    """Proposes what followed the same tokens before, in this conversation and, if given, in past replies."""
 
     upcoming = "suffix"
 

@@ -1,4 +1,4 @@
-"""How likely the target agrees with a drafted token: Beta estimates, learned from what the target judged."""
+"""The expected acceptance of a drafted token: Beta estimates, learned from accepted and rejected tokens."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _PRIOR = 4.0
 """Prior strength of a drafter's confidence, in observations."""
 
 _DECAY = 0.99
-"""Weight that an observation keeps when another of its kind is made: text changes from prose to code and back."""
+"""Decay of older observations at each new one of the same kind: text changes between prose and code."""
 
 _BINS = 12
 """Confidences above 1 - 2**-12 share a bin."""
 
 _LONG_MATCH = 0.96
-"""P(text goes on as it did) after a long match: in the recorded replies, what is copied changes once in 25 tokens."""
+"""Expected acceptance after a long match: in the recorded replies, copied text changes once in 25 tokens."""
 
 _HALF_MATCH = 12.0
-"""Square of the match length at which that chance is half of the limit."""
+"""Square of the match length at which the expected acceptance is half of that."""
 
 _AHEAD = "ahead"
-"""The source of model tokens that are not drafted yet. Their confidence is the target's own, of late."""
+"""The source of model tokens that are not drafted yet. Their confidence is the target's recent one."""
 
 _AHEAD_PRIOR = 20.0
 """Prior strength of the target's confidence as the expected acceptance, in observations."""
@@ -33,7 +33,7 @@ _LATELY = 0.2
 """EWMA weight of an emitted token in the target's confidence."""
 
 _OPENING = 0.6
-"""Confidence of the target in the first words of a reply."""
+"""Confidence of the target in the first tokens of a reply."""
 
 Kind = tuple[str, int, int]
 
@@ -51,11 +51,11 @@ class Acceptance:
         self._confidence = _OPENING
 
     def chance(self, candidate: Candidate) -> float:
-        """P(the target agrees | it agreed with the draft before it). 0..1"""
+        """Expected acceptance of a drafted token, if those before it are accepted. 0..1"""
         return self._mean(_kind(candidate.source, candidate.p, candidate.match), candidate.p, _PRIOR)
 
     def expected(self, confidence: float | None = None) -> float:
-        """The chance of a token that the draft model has yet to draft. 0..1
+        """Expected acceptance of a token that the draft model has not drafted yet. 0..1
 
         `confidence`: the target's, by default its recent one. Where it is high its draft mostly agrees, and it is known without
         drafting.

@@ -28,7 +28,7 @@ _MOST_LOOK = 0.05
 
 
 class AutoPolicy:
-    """Lives as long as the pair is loaded. What is drafted decides nothing about the text, so only time is at stake."""
+    """Lives as long as the pair is loaded. Drafts cannot change the text, so a wrong decision costs only time."""
 
     def __init__(self, costs: CostModel) -> None:
         self.costs = costs
@@ -44,7 +44,7 @@ class AutoPolicy:
 
     @property
     def rate(self) -> float:
-        """Tokens per plain pass that were reached lately, at least plain decoding's one."""
+        """The recent tokens per plain pass; at least 1, which is plain decoding's."""
         return max(1.0, self._tokens / self._passes)
 
     def value(self, context: int, limit: int) -> DraftValue:
@@ -77,7 +77,7 @@ class AutoPolicy:
             self._over_budget = not drafted
             return False
         if not self.costs.draft.next:
-            self._asked = len(drafted) < 2  # the second one tells what a drafted token costs
+            self._asked = len(drafted) < 2  # the second token shows what a drafted token costs
         elif value.extends(value.stop(len(drafted)).value):
             self._asked = True
         else:
@@ -118,7 +118,7 @@ class AutoPolicy:
         return self._reason
 
     def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:
-        """What a finished round tells, whatever policy it ran under."""
+        """Learn from a finished round, whatever its policy."""
         self.acceptance.observe(drafted, [token.id for token in round.tokens], round.sure)
         verify, context, emitted = self.costs.verify, round.position, len(round.tokens)
         plain_s = verify(1, context)
@@ -127,5 +127,5 @@ class AutoPolicy:
         seconds = verify(round.pass_size, context) + min(round.draft_s, most_s)
         self._tokens += _RATE_WEIGHT * (emitted - self._tokens)
         self._passes += _RATE_WEIGHT * (seconds / plain_s - self._passes)
-        if round.knobs.policy == "auto":  # what a fixed length loses is a person's wish
+        if round.knobs.policy == "auto":  # a person who fixes the length accepts its losses
             self.budget.add(emitted * plain_s, seconds - emitted * plain_s)

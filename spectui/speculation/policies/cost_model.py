@@ -11,7 +11,7 @@ import numpy as np
 from spectui.speculation.records import Candidate, DraftToken, Round
 
 _DRIFT_WEIGHT = 0.1
-"""EWMA weight of a pass in the drift. While there are few passes, their plain mean is taken."""
+"""EWMA weight of a pass in the drift. The first passes are averaged equally."""
 
 _SIZE_WEIGHT = 0.25
 """EWMA weight of a pass in the cost of its size."""
@@ -90,7 +90,7 @@ class VerifyCost:
 
     @property
     def known(self) -> bool:
-        """Has anything been measured?"""
+        """Whether anything has been measured."""
         return bool(self.table)
 
     def __call__(self, n: int, context: int) -> float:
@@ -108,7 +108,7 @@ class VerifyCost:
         return self(self.filled(n, context), context)
 
     def observe(self, n: int, context: int, seconds: float) -> None:
-        """A pass over n rows took this long."""
+        """Learn the seconds of a pass over n rows."""
         weight = max(_DRIFT_WEIGHT, 1 / (1 + self._passes))
         self._passes += 1
         if not self.table:
@@ -202,7 +202,7 @@ class DraftCost:
         self._seen = [0, 0]
 
     def observe(self, index: int, seconds: float) -> None:
-        """The token at this index of a draft took this long."""
+        """Learn the seconds of the token at this index of a draft."""
         if index == 0:
             self.first = self._mean(0, self.first, seconds)
         else:
@@ -224,7 +224,7 @@ class DraftCost:
 
 
 class CostSnapshot(NamedTuple):
-    """What a cost model knew at one moment, in seconds: to be written down, and to begin from again."""
+    """A snapshot of a cost model, in seconds, for the disk and for a new model to start from."""
 
     verify: tuple[tuple[int, float], ...] = ()
     """(rows, seconds) of the sizes that were known, at drift 1 and with an empty context."""
@@ -254,13 +254,13 @@ class CostModel:
 
     @classmethod
     def of(cls, snapshot: CostSnapshot) -> CostModel:
-        """A model that knows what another one knew."""
+        """A cost model that starts from a snapshot."""
         drift = snapshot.drift if snapshot.verify else None
         verify = VerifyCost(dict(snapshot.verify), drift, snapshot.per_row, snapshot.per_pass)
         return cls(verify, DraftCost(snapshot.first, snapshot.next))
 
     def snapshot(self) -> CostSnapshot:
-        """What is known now."""
+        """A snapshot of this cost model."""
         verify, draft = self.verify, self.draft
         table = tuple(sorted(verify.table.items()))
         scale = self._draft_drift / verify.drift  # a snapshot has both at one drift
@@ -288,5 +288,5 @@ def by_model(drafted: Sequence[Candidate | DraftToken]) -> int:
 
 
 def paid_for(drafted: Sequence[Candidate]) -> int:
-    """How many of these tokens the round has waited for. It does not wait for what was drafted ahead."""
+    """Number of these tokens that the round waited for: tokens drafted ahead are not among them."""
     return sum(candidate.paid for candidate in drafted)

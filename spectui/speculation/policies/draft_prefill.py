@@ -1,8 +1,8 @@
 """Whether the draft model reads a long text: reading takes time that its drafts must save.
 
 Before a prompt of 1,000 tokens a draft of a third of the target's size delays the first token by a third. Whether that pays
-depends on how long the reply becomes. It is taken to be as long as replies were lately. Where that does not pay, the model
-reads as soon as waiting has cost as much as reading would have (the ski-rental rule).
+depends on how long the reply becomes. The recent mean length is the estimate. If reading does not pay, the model reads once
+leaving it out has cost as much as reading would (the ski-rental rule).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _WEIGHT = 0.3
 """EWMA weight of a reply's length, and of a reading pace."""
 
 _FEW = 32
-"""Fewer tokens than these are always read, and say little about the pace."""
+"""Fewer tokens than these are always read, and do not update the reading pace."""
 
 _LONGEST = 16
-"""Longest draft that is looked at."""
+"""Longest draft length that the estimate considers."""
 
 _CONFIDENCE = 0.85
 """The target's usual confidence."""
@@ -33,29 +33,29 @@ class DraftPrefill:
         self._costs = costs
         self._acceptance = acceptance
         self.unread_s: float | None = None
-        """Seconds that the draft model would need to read the text; None where it may draft."""
-        self._pace = 0.0  # seconds a token that the draft model reads; 0 for unknown
+        """Seconds that the draft model would need to read the text; None if it may draft."""
+        self._pace = 0.0  # seconds per token that the draft model reads; 0: unknown
         self._reply = _REPLY
         self._written = 0
         self._missed = 0.0  # seconds that the model would have saved since it was left out
 
     def begin_reply(self, read: int, seconds: float) -> None:
-        """Of this reply's prompt the target has read so many tokens in so many seconds."""
+        """A reply begins: the target has read `read` tokens of its prompt in `seconds`."""
         if self._written:
             self._reply += _WEIGHT * (self._written - self._reply)
         self._written, self.unread_s = 0, None
         costs = self._costs
         if read >= _FEW and not self._pace and costs.verify.known:
-            # Until it was seen to read, the draft is taken to be as much faster in reading as it is in writing.
+            # Until its reading was timed, assume that the draft reads as many times faster than the target as it writes.
             self._pace = seconds / read * costs.drafting(2) / 2 / costs.verify(1, 0)
 
     def observe_reading(self, tokens: int, seconds: float) -> None:
-        """The draft model has read so many tokens before the reply."""
+        """Learn from the draft model's reading of `tokens` tokens before the reply."""
         if tokens >= _FEW:
             self._pace += _WEIGHT * (seconds / tokens - self._pace)
 
     def observe_round(self, tokens: int, rows: int, context: int) -> None:
-        """A pass over so many rows wrote so many tokens more."""
+        """A pass over `rows` rows emitted `tokens` tokens."""
         self._written += tokens
         if self.unread_s is not None:
             verify = self._costs.verify
@@ -63,7 +63,7 @@ class DraftPrefill:
             self._missed += max(0.0, verify(rows, context) - drafted_s)
 
     def pays(self, lag: int, context: int, predict: int) -> bool:
-        """Should the draft model read the `lag` tokens that it has not read, for a reply of `predict` tokens (-1: no limit)?"""
+        """Whether the draft model should read its `lag` unread tokens, for a reply of `predict` tokens (-1: no limit)."""
         seconds = lag * self._pace
         if lag >= _FEW and seconds and self._costs.verify.known:
             follows = max(self._reply, self._written)
@@ -79,7 +79,7 @@ class DraftPrefill:
         return True
 
     def _gain_per_token(self, context: int) -> float:
-        """Seconds by which a token is expected to come sooner where the model drafts."""
+        """Expected seconds that drafting by the model saves per token."""
         costs, chance = self._costs, self._acceptance.expected(_CONFIDENCE)
         plain = costs.verify(1, context)
         survival = tokens = 1.0

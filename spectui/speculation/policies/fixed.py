@@ -12,12 +12,11 @@ from spectui.speculation.records import Candidate, Reason
 
 
 class Policy(Protocol):
-    """Told of each round as it begins, then asked for each candidate."""
+    """Decides how many tokens a round drafts. `begin` starts a round; the other methods ask about candidates."""
 
     def begin(self, knobs: Knobs, context: int, limit: int, value: DraftValue) -> bool:
-        """A round begins behind `context` tokens, with room for `limit` drafted ones. False: it is to have no draft.
-
-        `value`: what this round's draft is worth, for those who ask.
+        """A round begins behind `context` tokens, with room for `limit` drafted ones. False: do not draft. `value`: the
+        value of this round's draft.
         """
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
@@ -27,10 +26,10 @@ class Policy(Protocol):
         """Does the candidate go into the draft? If not, drafting stops."""
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
-        """How many of the drafted tokens the target is shown; the others are ignored."""
+        """The number of drafted tokens to send to the target; the others are ignored."""
 
     def reason(self) -> Reason:
-        """What was done, and why. Asked after `keep`, or after `begin` has said no."""
+        """What the policy did, and why. Call it after `keep`, or after `begin` returned False."""
 
 
 class FixedPolicy:
@@ -112,7 +111,7 @@ class ProfilePolicy:
         if value > self._best_value:
             self._best, self._best_value = length, value
             return
-        # The author's price of looking ahead: the ratio of the two models' speeds, per token.
+        # The author's cost of a drafted token: the ratio of the two models' speeds.
         price = self._speed(1) * self._costs.draft.next
         ahead = range(length + 1, min(self._limit, self._best + self._LOOKAHEAD) + 1)
         self._go_on = any(self._chance * (self._speed(n + 1) - price * (n - length)) > self._best_value for n in ahead)

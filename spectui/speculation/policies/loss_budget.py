@@ -1,4 +1,4 @@
-"""What speculation may lose against plain decoding: two token buckets, of the conversation and of the reply."""
+"""How much time speculation may lose against plain decoding: a token bucket of the conversation and one of the reply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LossBudget:
         return min(conversation, max(seconds, reply_share * self._reply_time) - self._reply_lost)
 
     def add(self, plain_s: float, lost_s: float) -> None:
-        """A round emitted what plain decoding takes `plain_s` for, and took `lost_s` longer; below 0 it gained."""
+        """A round took `lost_s` longer than plain decoding, which takes `plain_s` for its tokens; below 0 it gained."""
         self._time += plain_s
         self._lost += lost_s
         self._reply_time += plain_s

@@ -18,7 +18,7 @@ from spectui.speculation.records import Candidate
 
 
 class Stop(NamedTuple):
-    """How much of a draft to send, its value, and the tokens that it is expected to yield."""
+    """The length of a draft to send, its value, and its expected tokens."""
 
     length: int
     value: float
@@ -57,25 +57,25 @@ class DraftValue:
 
     @cached_property
     def _stops(self) -> list[Stop]:
-        """By what may be sent at most: the best length to send, at the present rate."""
+        """The best length to send, by the most that may be sent, at the present rate."""
         return [Stop(0, 1.0 - self.rate * self.passes[0], 1.0)]
 
     @property
     def survival(self) -> float:
-        """The chance that all that was drafted is accepted. 0..1"""
+        """The probability that the whole draft is accepted. 0..1"""
         return self._survival[-1]
 
     @property
     def paid(self) -> int:
-        """For how many of the drafted tokens the round waited."""
+        """Number of drafted tokens that the round waited for."""
         return self._paid[-1]
 
     def chance(self, candidate: Candidate) -> float:
-        """P(accepted | all before it were). 0..1"""
+        """Expected acceptance, if all tokens before it are accepted. 0..1"""
         return self._acceptance.chance(candidate)
 
     def follow(self, drafted: Sequence[Candidate]) -> DraftValue:
-        """Take in what was drafted since the last call."""
+        """Add the tokens drafted since the last call."""
         for candidate in drafted[len(self._survival) - 1 : self.limit]:
             self._survival.append(self._survival[-1] * self.chance(candidate))
             self._tokens.append(self._tokens[-1] + self._survival[-1])
@@ -86,13 +86,13 @@ class DraftValue:
         return self
 
     def _raise(self, rate: float) -> None:
-        """The rate is at least this one."""
+        """Raise the going rate to this one, if it is lower."""
         if rate > self.rate:
             self.rate = rate
             self.__dict__.pop("_stops", None)
 
     def after(self, more: Sequence[Candidate]) -> DraftValue:
-        """The value if these were drafted too; this one stays as it is."""
+        """The value with these tokens added; `self` does not change."""
         other = copy(self)
         other._survival, other._tokens, other._paid = self._survival[:], self._tokens[:], self._paid[:]
         other.__dict__.pop("_stops", None)
@@ -100,7 +100,7 @@ class DraftValue:
         return other.follow([*[more[0]] * length, *more]) if more else other
 
     def time(self, length: int) -> float:
-        """How long a round takes that sends `length` tokens of the draft, in plain passes."""
+        """The time of a round that sends `length` drafted tokens, in plain passes."""
         return self.passes[length] + self.drafting[self._paid[length]]
 
     def stop(self, most: int, least: int = 0) -> Stop:

@@ -205,7 +205,7 @@ class TargetRetokeniser:
 
 
 def word_begins(text: bytes | bytearray, at: int) -> bool:
-    """Does a run of spaces begin here? Tokenizers rarely merge across such a point."""
+    """Whether a run of spaces begins here. Tokenizers rarely merge across such a point."""
     return 0 < at < len(text) and text[at] in _SPACE and text[at - 1] not in _SPACE
 
 

@@ -49,7 +49,7 @@ class _TranslatingDrafter:
         self._context = context
 
     def lag(self, tokens: Sequence[int]) -> int:
-        """How many of the draft's tokens for this text its context lacks."""
+        """Number of the draft's tokens for this text that its context lacks."""
         context = self._context.follow(tokens)
         return len(context) - common_prefix(self.model.tokens, context)
 
