@@ -14,7 +14,7 @@ from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
-from spectui.store.packed import PackedRounds
+from spectui.store.rounds.packed import PackedRounds
 
 
 class Difference(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from spectui.chat.reply import ChatFigures, ReplyFigures
 from spectui.engine.events import Message
 from spectui.knobs import Setup
-from spectui.store.packed import PackedRounds
 from spectui.store.records import Conversation
+from spectui.store.rounds.packed import PackedRounds
 
 
 @dataclass(slots=True, eq=False)

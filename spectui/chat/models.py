@@ -12,7 +12,7 @@ from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Lo
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
-from spectui.store.crash import Crash, safe_setup
+from spectui.store.recovery.crash import Crash, safe_setup
 
 
 class LoadedModels:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
-from spectui.store.crash import safe_setup
+from spectui.store.recovery.crash import safe_setup
 from spectui.text import printable
 
 State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "measuring", "failed"]

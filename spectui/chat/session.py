@@ -18,9 +18,9 @@ from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, LoadFa
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
+from spectui.store.recovery.crash import Crash
 from spectui.text import printable
 
 _WHOLE = (StopReason.EOS.value, StopReason.CONTEXT.value)

@@ -13,7 +13,7 @@ from spectui.store.database import DamagedError, StoreError, database_file
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Conversation, StoredMessage, Summary
-from spectui.store.rescue import begin_anew
+from spectui.store.recovery.rescue import begin_anew
 
 
 def conversation_at_start(name: str | None, history: Path | None, notices: list[str]) -> Conversation | None:

@@ -60,9 +60,9 @@ def command(
     from spectui.engine import demo
     from spectui.engine.isolation.engine import ChatEngine
     from spectui.gguf_files.catalogue import ModelCatalogue, model_directories
-    from spectui.store.crash import Run, take_crash
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
+    from spectui.store.recovery.crash import Run, take_crash
 
     # In the window a model can be chosen.
     setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain), settings.knobs

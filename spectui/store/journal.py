@@ -14,8 +14,8 @@ from pathlib import Path
 from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
-from spectui.store.packed import PackedRounds
 from spectui.store.records import FAILED, Conversation
+from spectui.store.rounds.packed import PackedRounds
 from spectui.store.snapshot import ConversationRow, ReplyRow, Snapshot, SnapshotMessage, setup_json, storable
 from spectui.store.writer import Writer
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from spectui.store.database import StoreError, reading, transaction, writing
-from spectui.store.packed import PackedRounds
-from spectui.store.packing import PackedError, unpack
 from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
+from spectui.store.rounds.packed import PackedRounds
+from spectui.store.rounds.packing import PackedError, unpack
 from spectui.text import safe
 
 _LAST_TIME = 253_402_214_400  # the last day of the year 9999

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, check, specs
-from spectui.store.packed import PackedRounds
+from spectui.store.rounds.packed import PackedRounds
 
 FAILED = "failed"
 """The `stop` of a reply that failed; of the others it is the value of a `StopReason`."""

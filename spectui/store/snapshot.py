@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from spectui.knobs import Setup
 from spectui.store.database import is_damage
-from spectui.store.packed import PackedRounds
-from spectui.store.packing import pack
 from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.rounds.packed import PackedRounds
+from spectui.store.rounds.packing import pack
 
 CHUNK_ROUNDS = 500
 """Rounds in one chunk at most: unpacked, a chunk may not exceed `packing.MOST_BYTES`."""

@@ -17,7 +17,7 @@ from time import monotonic
 from spectui.store import database
 from spectui.store.database import StoreError
 from spectui.store.prompts import PromptHistory, prompts_file
-from spectui.store.rescue import Rescued, rescue
+from spectui.store.recovery.rescue import Rescued, rescue
 from spectui.store.snapshot import Snapshot, write_conversation
 
 COMMIT_INTERVAL_S = 0.8

@@ -25,9 +25,9 @@ from spectui.engine.protocol import Engine
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.profiles.file import ProfileFile
-from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
+from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp

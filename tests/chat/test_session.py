@@ -13,8 +13,8 @@ from spectui.chat.session import ChatSession, OfComparison
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.store.crash import Crash
 from spectui.store.journal import Journal
+from spectui.store.recovery.crash import Crash
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 

@@ -24,11 +24,11 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs, Setup
-from spectui.store.crash import Crash
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.records import Conversation
+from spectui.store.recovery.crash import Crash
 from tests.fake_engine import CPU, FakeEngine
 from tests.store.journal_helpers import written
 from tests.terminal import Terminal

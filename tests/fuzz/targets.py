@@ -35,11 +35,11 @@ from spectui.paths import shipped
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS
 from spectui.store import database, export, library
-from spectui.store.crash import take_crash
 from spectui.store.database import StoreError
 from spectui.store.journal import Journal
-from spectui.store.packing import PackedError, pack, unpack
 from spectui.store.prompts import PromptHistory
+from spectui.store.recovery.crash import take_crash
+from spectui.store.rounds.packing import PackedError, pack, unpack
 from spectui.text import TextStream, one_line, printable, safe
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model

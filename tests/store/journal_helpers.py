@@ -13,8 +13,8 @@ from spectui.speculation.records import Reason, Round
 from spectui.store import library
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
-from spectui.store.packing import pack, unpack
 from spectui.store.records import Conversation
+from spectui.store.rounds.packing import pack, unpack
 from tests.fake_engine import FakeEngine
 
 SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=512)

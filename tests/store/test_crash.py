@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Setup
-from spectui.store.crash import KEPT_LOGS, MOST_BYTES, Run, safe_setup, take_crash
+from spectui.store.recovery.crash import KEPT_LOGS, MOST_BYTES, Run, safe_setup, take_crash
 from spectui.text import safe
 
 DYING = """
 import logging, os, sys
 from pathlib import Path
 from spectui.knobs import Setup
-from spectui.store.crash import Run
+from spectui.store.recovery.crash import Run
 run = Run(Path(sys.argv[1]))
 run.take_stderr()
 run.enter("loading draft", Setup(model="/m/t.gguf", draft="/m/d.gguf", ctx_size=99, system="secret"))

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from spectui.knobs import Setup
-from spectui.store import library, rescue
+from spectui.store import library
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
-from spectui.store.packing import pack
+from spectui.store.recovery import rescue
+from spectui.store.rounds.packing import pack
 from spectui.store.schema import MIGRATIONS, TABLES
 from tests.store.journal_helpers import SETUP, exchange, last, some_rounds, text_of, written
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Likeliest, Reason, ReasonKind, Round, Token
-from spectui.store.packing import MOST_BYTES, PackedError, pack, unpack
+from spectui.store.rounds.packing import MOST_BYTES, PackedError, pack, unpack
 from spectui.text import safe
 from tests.store.journal_helpers import some_rounds
 

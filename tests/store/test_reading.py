@@ -22,7 +22,7 @@ APPEND = """
 import sys
 from pathlib import Path
 from spectui.store.database import connect, transaction
-from spectui.store.packing import pack
+from spectui.store.rounds.packing import pack
 from tests.store.journal_helpers import some_rounds, text_of
 connection = connect(Path(sys.argv[1]))
 with transaction(connection):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spectui.store import database, library, rescue
+from spectui.store import database, library
 from spectui.store.database import DamagedError, StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
+from spectui.store.recovery import rescue
 from tests.store.journal_helpers import exchange, last, some_rounds, text_of, written
 
 MANY = 60

@@ -12,9 +12,10 @@ import pytest
 from textual.widgets import OptionList
 
 from spectui.chat import stored
-from spectui.store import library, packed
+from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
+from spectui.store.rounds import packed
 from spectui.store.writer import Writer
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.messages import MessagesScreen

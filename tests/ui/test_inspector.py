@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Round, Token
-from spectui.store import packed
+from spectui.store.rounds import packed
 from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.blocks import Block

@@ -17,8 +17,8 @@ from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
-from spectui.store.packed import CHUNK, PackedRounds, same
 from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.rounds.packed import CHUNK, PackedRounds, same
 from spectui.store.snapshot import Snapshot, write_conversation
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow

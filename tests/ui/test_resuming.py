@@ -10,8 +10,8 @@ from spectui.chat.sentences import CUT_OFF
 from spectui.engine.events import Message, RoundDone
 from spectui.speculation.records import StopReason
 from spectui.store import library
-from spectui.store.crash import Crash
 from spectui.store.journal import Journal
+from spectui.store.recovery.crash import Crash
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine

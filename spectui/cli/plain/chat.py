@@ -29,9 +29,9 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.profiles.file import ProfileFile
-from spectui.store.crash import Crash
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation, Summary
+from spectui.store.recovery.crash import Crash
 from spectui.text import printable
 
 if TYPE_CHECKING:

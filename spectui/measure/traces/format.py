@@ -35,7 +35,7 @@ from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import DraftToken, Likeliest, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
-from spectui.store.packing import checked_fields, read_knobs, read_reason, reason_row, rounded_share
+from spectui.store.rounds.packing import checked_fields, read_knobs, read_reason, reason_row, rounded_share
 from spectui.text import safe
 
 SCHEMA = "spectui.trace/1"

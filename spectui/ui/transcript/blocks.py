@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from spectui.chat.text.thinking import Section, Thinking
 from spectui.speculation.records import Round, Token
-from spectui.store.packed import PackedRounds, same
+from spectui.store.rounds.packed import PackedRounds, same
 from spectui.ui.transcript.wrap import Flow
 
 KINDS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.store.packed import PackedRounds
+from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.transcript.blocks import HEADING, INDENT, NOTICE, TEXT, USER, Block, MessageStart
 from spectui.ui.transcript.wrap import Flow
 

@@ -20,7 +20,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from spectui.speculation.records import Round, Token
-from spectui.store.packed import PackedRounds
+from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.textual_patches.scroll_view import GrowingScrollView
 from spectui.ui.transcript.blocks import (
     ASIDE,

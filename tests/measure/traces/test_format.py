@@ -15,7 +15,7 @@ from spectui.measure.traces.format import SCHEMA, Drafts, Encoder, TraceError
 from spectui.measure.traces.reader import Trace
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
-from spectui.store.packing import pack, unpack
+from spectui.store.rounds.packing import pack, unpack
 from tests.measure.traces.events import KNOBS, chat
 
 

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import overload
 
 from spectui.speculation.records import Round
-from spectui.store.packing import pack, unpack
+from spectui.store.rounds.packing import pack, unpack
 
 CHUNK = 64
 """Rounds that are packed together. More would take less memory, and more time within one frame of the window."""

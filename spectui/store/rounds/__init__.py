@@ -1,0 +1,1 @@
+"""Rounds as bytes: in memory, and as rows of the database."""
