@@ -1,1 +1,1 @@
-"""A conversation without a widget: what it holds, what can be done with it, and the figures about it."""
+"""A conversation without a widget: its messages, the actions on it, and its figures."""

@@ -1,4 +1,4 @@
-"""A reply decoded once more without drafts: same prompt, same seed, for the speed-up to be measured and the text compared."""
+"""Decodes a reply again without drafts, with the same prompt and seed: measures the speed-up and compares the texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spectui.store.rounds.packed import PackedRounds
 
 
 class Difference(NamedTuple):
-    """The first token that is not the same: its number from 1, and both texts; None where a text had ended."""
+    """The first differing token: its number from 1, and both tokens; None if that text had ended."""
 
     number: int
     first: Token | None
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 
 class Comparison:
-    """Takes the events of the second decoding."""
+    """Compares a reply with its second decoding, whose events it takes."""
 
     def __init__(self, first: Sequence[Round]) -> None:
         """`first`: the rounds of the reply, at least one. Reads all of them, so the window makes it in a worker thread."""
@@ -36,7 +36,7 @@ class Comparison:
         self._ids = array("i", (token.id for round in first for token in round.tokens))
         turns = {round.knobs for round in first}
         self.knobs = replace(first[-1].knobs, drafter="off", predict=len(self._ids))
-        """Those of the reply, without a drafter and for as many tokens as it had."""
+        """The reply's knobs, without a drafter and with `predict` set to its number of tokens."""
         self.turned = [
             title(field.name)
             for field in fields(Knobs)
@@ -47,12 +47,12 @@ class Comparison:
         self.with_drafts = Statistics.of(first)
         self.plain = Statistics()
         self.rounds = PackedRounds()
-        """Those of the second decoding so far."""
+        """The rounds of the second decoding so far."""
         self.running = True
         self.problem = ""
         """Why it ended early."""
         self.difference: Difference | None = None
-        """The first one found so far."""
+        """The first difference; None if none was found so far."""
 
     @property
     def speed_up(self) -> float | None:
@@ -62,14 +62,14 @@ class Comparison:
 
     @property
     def identical(self) -> bool | None:
-        """Whether both texts are the same, token by token; None while that is not known."""
+        """Whether both texts are equal, token by token; None while that is unknown."""
         if self.difference is not None:
             return False
         return True if not self.running and not self.problem else None
 
     @property
     def explanation(self) -> str:
-        """What decided between the first two tokens that differ, as half a sentence; "" where nothing is to be explained."""
+        """Why the first two differing tokens differ, as half a sentence; "" if there is nothing to explain."""
         found = self.difference
         if found is None or found.first is None or found.second is None or self.turned:
             return ""
@@ -122,5 +122,5 @@ def decodes_alike(one: Setup, other: Setup) -> bool:
 
 
 def _counts(key: str) -> bool:
-    """Whether the setting can change a plain pass: those about drafts, batch sizes and the length of texts cannot."""
+    """Whether the setting can change a plain pass. Settings about drafts, batch sizes and text lengths cannot."""
     return "draft" not in key and key not in ("model", "ctx_size", "strict", "no_profile", "remember")

@@ -1,4 +1,4 @@
-"""Which devices a role runs on, as llama.cpp's flags say it, and what picking one makes of them."""
+"""The devices that a role runs on, read from llama.cpp's flags, and the flags after a device is picked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAYERS: dict[Role, str] = {"device": "gpu_layers", "device_draft": "gpu_layers_
 
 
 def selectable(device: Device) -> bool:
-    """A model can be put there; an accelerator of the CPU (BLAS, AMX) works along by itself."""
+    """Whether a model can be placed there. Accelerators of the CPU (BLAS, AMX) are used automatically."""
     return device.kind in ("cpu", "gpu", "igpu")
 
 
@@ -39,8 +39,8 @@ def chosen(setup: Setup, role: Role, devices: Sequence[Device], model: ModelInfo
 
 
 def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setup:
-    """The set-up after a device was picked: for the target a GPU joins or leaves, for the draft it replaces the other one; the
-    CPU takes all. Unchanged where nothing is left to choose."""
+    """The set-up after a device was picked. For the target a GPU is added or removed; for the draft it replaces the other
+    one; the CPU replaces all GPUs. Unchanged if there is nothing to choose."""
     kind = next(device.kind for device in devices if device.name == name)
     now = chosen(setup, role, devices)
     if kind == "cpu":
@@ -56,12 +56,12 @@ def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setu
     if getattr(setup, _LAYERS[role]) == 0:
         changes[_LAYERS[role]] = -1
     if role == "device":
-        changes["tensor_split"] = ""  # the shares were those of other GPUs
+        changes["tensor_split"] = ""  # the old shares belong to other GPUs
     return _changed(setup, changes)
 
 
 def sharing(setup: Setup, devices: Sequence[Device]) -> list[str]:
-    """The GPUs among which the target is divided, in the order of its shares; [] where there are fewer than two."""
+    """The GPUs that share the target, in the order of `tensor_split`; [] if there are fewer than two."""
     if setup.gpu_layers == 0 or setup.split_mode == "none":
         return []
     gpus = {device.name.casefold(): device.name for device in devices if device.kind in ("gpu", "igpu")}

@@ -1,4 +1,4 @@
-"""The messages of a conversation as a chat holds them: a reply with the rounds that made it, and their figures."""
+"""The messages of a conversation: each reply with its rounds and figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spectui.store.rounds.packed import PackedRounds
 
 @dataclass(slots=True, eq=False)
 class ChatMessage:
-    """One message of the conversation. What follows `content` is known of replies only.
+    """One message of the conversation. Only replies have the fields after `content`.
 
     `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
     `setup` is the set-up that it was written under, None if there were several. `stop` says why it ended (a `StopReason`'s

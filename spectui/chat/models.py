@@ -1,4 +1,4 @@
-"""Which models the engine has, or is loading, and the ways to load others."""
+"""The models that the engine has or is loading, and the ways to load others."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from spectui.store.recovery.crash import Crash, safe_setup
 class LoadedModels:
     """Asks the engine for models and takes its events about them.
 
-    After a `crash` its models are held back: the first `load` of the same ones only says so, because they may end spectui
-    the same way.
+    After a `crash`, the first `load` of the same models does not load them and returns False, because they may end spectui
+    again.
     """
 
     def __init__(self, engine: Engine, setup: Setup, knobs: UserKnobs, crash: Crash | None = None) -> None:
         self._engine = engine
         self._knobs = knobs
         self.setup = setup
-        """What was asked for last; once loaded, what was really loaded. Its system prompt is the conversation's."""
+        """The requested set-up; after loading, the set-up that was loaded. Its system prompt is the conversation's."""
         self.state: Literal["no model", "loading", "ready", "measuring", "failed"] = (
             "loading" if setup.model else "no model"
         )
         self.crash = crash
-        """How spectui ended the last time; None once models are loaded."""
+        """The crash that ended spectui the last time; None once models are loaded."""
         self.held = crash is not None and (crash.setup.model, crash.setup.draft) == (setup.model, setup.draft)
         self.target: ModelInfo | None = None
         self.draft: ModelInfo | None = None
@@ -41,17 +41,17 @@ class LoadedModels:
         self.draft_problem = ""
         """Why the draft could not be loaded, while the target works alone."""
         self.stopped = False
-        """A person stopped the loading: that it failed is no error."""
+        """A person stopped the loading, so its failure is not an error."""
         self.requested = False
         """Models have been asked for."""
         self.unloaded = False
         """The engine has freed the models, and other processes can load them."""
-        self._loads = 0  # asked for and not ended
+        self._loads = 0  # loads that were requested and have not ended
 
     def load(self, setup: Setup) -> bool:
-        """Load these in place of what is loaded, stopping a reply. False: they are held back until the next call.
+        """Replace the loaded models by these, stopping a reply. Returns False if they were held back after a crash.
 
-        What the demo pair needed of the knobs goes with it.
+        Replacing the demo pair also resets the knobs that it had set.
         """
         self.requested = True
         if self.held:
@@ -68,7 +68,7 @@ class LoadedModels:
         return True
 
     def load_again(self) -> bool:
-        """Load the same models once more."""
+        """Load the same models again."""
         return self.load(self.setup)
 
     def load_others(self, target: str | None, draft: str | None) -> bool:
@@ -80,17 +80,17 @@ class LoadedModels:
         return self.load_others(self.setup.model, None)
 
     def load_safely(self) -> bool:
-        """Load the models so that they are likelier to work than when they ended spectui."""
+        """Load the models after a crash with settings that are likelier to work."""
         self.crash, self.held = None, False
         return self.load(safe_setup(self.setup))
 
     def pick_device(self, role: Role, device: str) -> bool:
-        """Load the models with this device picked for one of them. False too where that changes nothing."""
+        """Load the models with this device picked for one of them. Returns False also if that changes nothing."""
         setup = pick(self.setup, role, device, self.devices)
         return setup != self.setup and self.load(setup)
 
     def split(self, tensor_split: str) -> bool:
-        """Load the models with these shares of the target. False too where that changes nothing."""
+        """Load the models with these shares of the target. Returns False also if that changes nothing."""
         return tensor_split != self.setup.tensor_split and self.load(replace(self.setup, tensor_split=tensor_split))
 
     def unload(self) -> None:
@@ -99,7 +99,7 @@ class LoadedModels:
         self._engine.unload()
 
     def take(self, event: Event) -> bool:
-        """Bring this up to date with an event. False: it is about models that have been replaced by others since."""
+        """Update with an event. Returns False if the event is about models that other ones have replaced since."""
         if isinstance(event, Loaded | LoadFailed):
             self._loads = max(0, self._loads - 1)
             if self._loads:
@@ -109,12 +109,14 @@ class LoadedModels:
                 self.state = "loading"
             case Loaded(setup=setup, target=target, draft=draft, devices=devices):
                 self.state, self.crash = "ready", None
-                self.setup = replace(setup, system=self.setup.system)  # the conversation may have another one by now
+                self.setup = replace(
+                    setup, system=self.setup.system
+                )  # the conversation's system prompt may have changed
                 self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 self.state = "failed"
-                if without_servers:  # the next attempt can do without
+                if without_servers:  # the next attempt does not need the servers
                     self.setup = rpc.without_servers(self.setup)
                 self.target = self.draft = None
                 self.without_draft = without_draft

@@ -28,7 +28,7 @@ class Send(NamedTuple):
 
 
 def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bool) -> Continue | Compare | Send:
-    """What was done when the engine was asked this. `plainly`: without drafts."""
+    """The recorded action that sent this request to the engine. `plainly`: without drafts."""
     system = next((each.content for each in asked if each.role == "system"), "")
     messages = [each for each in asked if each.role != "system"]
     if messages and messages[-1].role == "assistant" and session.can_continue:
@@ -47,7 +47,7 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
 
 
 def take_over(session: ChatSession, step: Send) -> None:
-    """Bring the conversation to where the prompt was sent, and let that wait for the engine."""
+    """Cut the conversation to the point where the prompt was sent, and queue the prompt."""
     if step.same < len(session.messages):
         session.go_back(step.same)
     if step.system != session.setup.system:

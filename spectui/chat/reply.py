@@ -1,4 +1,4 @@
-"""A reply: the figures about it, and the one that is being written."""
+"""A reply's figures, and the reply in progress."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from spectui.chat.messages import ChatMessage
 
 LATEST = 256
-"""Rounds of a reply that are at hand for figures and plots."""
+"""Latest rounds of a reply that stay unpacked for figures and plots."""
 
 LIVE_SECONDS = 3.0
-"""Decoding time, in seconds, that the live speed is averaged over."""
+"""Seconds of decoding over which the live speed is averaged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +55,7 @@ class ChatFigures:
 
 @dataclass(slots=True, eq=False)
 class LastReply:
-    """What is known of the reply in progress, or of the last one: its figures, its latest rounds, its prompt."""
+    """The reply in progress, or the last one: its figures, latest rounds and prompt."""
 
     figures: ReplyFigures = field(default_factory=ReplyFigures)
     rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=LATEST))
@@ -65,12 +65,12 @@ class LastReply:
 
     @classmethod
     def of(cls, message: ChatMessage) -> LastReply:
-        """A reply that was written before."""
+        """The record of a finished reply."""
         latest = message.rounds.between(max(0, len(message.rounds) - LATEST), len(message.rounds))
         return cls(message.figures, deque(latest, LATEST), first_token_s=message.first_token_s)
 
     def add(self, round: Round) -> None:
-        """One more round."""
+        """Count one more round."""
         self.figures.add(round)
         self.rounds.append(round)
         if self.first_token_s is None and self.prompt is not None:
@@ -90,13 +90,13 @@ class LastReply:
 
 
 class ReplyWriter:
-    """Writes one reply: hands the engine's rounds to the journal, which appends them to the message's.
+    """Writes one reply: passes the engine's rounds to the journal, which appends them to the message's rounds.
 
-    A message that has rounds already is continued: the new ones are numbered after them, here and nowhere else.
+    If the message has rounds already, the new ones continue their numbers. Only this class renumbers rounds.
     """
 
     def __init__(self, message: ChatMessage, journal: Journal) -> None:
-        """The journal has been told that the reply begins, or is continued."""
+        """Create it after the journal's `begin_reply` or `continue_reply`."""
         self.message = message
         if journal.rounds is not None:
             message.rounds = journal.rounds  # one list for both
@@ -115,7 +115,7 @@ class ReplyWriter:
         return round
 
     def end(self, stop: str, finished: Finished | None = None) -> bool:
-        """End it, for this reason. False if there is no text: then it has not become a message."""
+        """End the reply for this reason. Returns False if it has no text: then it is not a message."""
         self.message.content += finished.text if finished is not None else self._text.decode()
         self.message.stop = stop
         kept = bool(self.message.content)

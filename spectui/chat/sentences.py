@@ -49,7 +49,7 @@ def busy_reason(state: State) -> str:
 
 
 def load_advice(*, without_draft: bool, without_servers: bool) -> str:
-    """What can be done after models could not be loaded: `LoadFailed` explains both flags."""
+    """Advice after loading failed. `LoadFailed` explains both flags."""
     draft = "{without-draft} goes on without the draft. " if without_draft else ""
     again = "loads the models on this machine alone" if without_servers else "tries again"
     return f"{draft}{{load}} {again}, {{models}} chooses other models."
@@ -71,10 +71,8 @@ def stop_note(stop: str | None, n_ctx: int | None) -> str:
 
 
 def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str:
-    """What can be done after spectui has died.
-
-    `offer`: there is a conversation to go on with; `held`: the models of `setup` are not loaded again by themselves;
-    `details`: say what the safe way is.
+    """Advice after spectui crashed. `offer`: a conversation can be resumed; `held`: the models of `setup` are not loaded
+    automatically; `details`: say what loading safely changes.
     """
     safe = f" (weights as they are, no flash attention, f16 cells, context {safe_setup(setup).ctx_size})"
     ways = [

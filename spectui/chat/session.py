@@ -1,4 +1,4 @@
-"""`ChatSession`: a conversation and what can be done with it, without a widget. The window and the plain chat show it."""
+"""`ChatSession`: a conversation and the actions on it, without a widget. The window and the plain chat show it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spectui.store.recovery.crash import Crash
 from spectui.text import printable
 
 _WHOLE = (StopReason.EOS.value, StopReason.CONTEXT.value)
-"""Why a reply ended that cannot be continued: the model ended it, or there is no room for more."""
+"""Stop reasons of replies that cannot be continued: the model ended them, or the context is full."""
 
 
 class OfComparison(NamedTuple):
@@ -34,9 +34,9 @@ class OfComparison(NamedTuple):
 
 
 class ChatSession:
-    """One conversation after the other over one engine. Belongs to one thread.
+    """Holds one conversation at a time over one engine. Use it in one thread.
 
-    A front end calls `drain` some thirty times a second and shows the events that it gives. What is said and replied goes to
+    A front end calls `drain` some thirty times a second and shows the events that it gives. Prompts and replies go to
     `journal` at once. `offer` is the conversation that a `crash` ended.
     """
 
@@ -57,16 +57,16 @@ class ChatSession:
         self.usual_system = setup.system
         """The system prompt that a new chat begins with."""
         self.waiting: list[str] = []
-        """Prompts that are sent, one after the other, as soon as the engine is free."""
+        """Prompts to send, one after the other, when the engine is free."""
         self._writer: ReplyWriter | None = None
         self._dropping = False  # a reply of an earlier conversation has not ended yet
         self._begin_conversation()
 
     def _begin_conversation(self) -> None:
         self.messages: list[ChatMessage] = []
-        """What was said, without the reply in progress."""
+        """The messages, without the reply in progress."""
         self.comparison: Comparison | None = None
-        """The last reply's plain decoding."""
+        """The comparison of the last reply with plain decoding."""
         self.editing: int | None = None
         """The index of the message that the next prompt replaces."""
         self.context: int | None = None
@@ -76,7 +76,7 @@ class ChatSession:
         self._last = LastReply()
 
     def close(self) -> None:
-        """End the engine, keep what was written of the reply, and close the journal."""
+        """Close the engine, save the text of a reply in progress, and close the journal."""
         self.engine.close()
         for _ in self.drain():
             pass
@@ -105,7 +105,7 @@ class ChatSession:
 
     @property
     def busy_reason(self) -> str:
-        """Why the engine cannot be asked just now; "" where it is free."""
+        """Why the engine cannot answer just now; "" if it is free."""
         return sentences.busy_reason(self.state)
 
     @property
@@ -144,7 +144,7 @@ class ChatSession:
 
     @property
     def name(self) -> str:
-        """What the target is called: its file's name."""
+        """The target's name: its file's name."""
         return sentences.short_name(self.setup.model)
 
     @property
@@ -172,13 +172,13 @@ class ChatSession:
     # What is asked of the engine
 
     def send(self, text: str) -> None:
-        """Send a prompt, in place of the message that is being edited if there is one. It is on disk by then."""
+        """Send a prompt. If a message is being edited, the prompt replaces it. It is written to the journal first."""
         if self.editing is not None:
             self.go_back(self.editing)
         self._begin_reply(ChatMessage("user", text))
 
     def send_waiting(self) -> str | None:
-        """Send the first prompt that waits, if the engine is free; returns it."""
+        """Send the first waiting prompt if the engine is free; returns the prompt."""
         if self.state != "ready" or not self.waiting:
             return None
         text = self.waiting.pop(0)
@@ -187,11 +187,11 @@ class ChatSession:
 
     @property
     def can_regenerate(self) -> bool:
-        """Something was asked."""
+        """There is a prompt to answer again."""
         return self.unanswered or bool(self.messages)
 
     def regenerate(self) -> None:
-        """Take the last reply back and answer once more, which one `can_regenerate`."""
+        """Remove the last reply and answer its prompt again. Call it only if `can_regenerate`."""
         if self._unanswered is None:
             self.messages.pop()
             self.journal.cut(len(self.messages))
@@ -200,12 +200,13 @@ class ChatSession:
 
     @property
     def can_continue(self) -> bool:
-        """The last reply was not ended by the model, and there is room for more of it."""
+        """The model did not end the last reply, and the context has room for more."""
         last = self.last_reply
         return self.state == "ready" and last is not None and bool(last.rounds) and last.stop not in _WHOLE
 
     def continue_reply(self) -> None:
-        """Decode the rest of the last reply, which `can_continue`. Round numbers continue from the stopped part."""
+        """Decode the rest of the last reply. Call it only if
+        `can_continue`. Round numbers continue from the stopped part."""
         conversation = self._conversation()
         # A reply that two set-ups wrote cannot be compared under either of them.
         otherwise = self.setup_changed
@@ -261,7 +262,7 @@ class ChatSession:
         self.journal.turn_here()
 
     def take_offer(self) -> Conversation | None:
-        """The conversation that a crash ended, once."""
+        """The conversation that a crash ended; None at the second call."""
         offer, self.offer = self.offer, None
         return offer
 
@@ -280,7 +281,7 @@ class ChatSession:
 
     @property
     def no_comparison(self) -> str:
-        """Why the last reply cannot be compared just now; "" where it can."""
+        """Why the last reply cannot be compared just now; "" if it can."""
         if self.busy_reason:
             return self.busy_reason
         if self.setup_changed:

@@ -1,4 +1,4 @@
-"""The conversation as it stands in a chat, for a file."""
+"""A snapshot of the conversation, for a file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from spectui.text import safe
 def snapshot(session: ChatSession) -> Callable[[], Conversation]:
     """A function that gives the conversation as it is now, without a reply in progress.
 
-    It reads the disk, where dates and earlier models are, so any thread but the window's may call it. What is not on disk, or
-    not all of it, comes from the session.
+    It reads dates and earlier models from the disk, so call it in a worker thread. If the disk lacks a part, the snapshot
+    comes from the session.
     """
     journal, memory = session.journal, _in_memory(session)
     if journal.file is None or not journal.conversation:
@@ -28,7 +28,7 @@ def snapshot(session: ChatSession) -> Callable[[], Conversation]:
         journal.flush()
         try:
             stored = library.open_conversation(file, identity)
-        except StoreError:  # the chat has said so when it happened
+        except StoreError:  # the chat showed the error when it happened
             return memory
         stored = stored._replace(messages=tuple(each for each in stored.messages if each.id in path))
         return stored if _has_all(stored, memory) else memory
@@ -47,7 +47,7 @@ def exported(session: ChatSession, name: str, *, replace: bool = False) -> Calla
 
 
 def _has_all(stored: Conversation, memory: Conversation) -> bool:
-    """Whether all that was said is on disk, which may be full or slow."""
+    """Whether the disk, which may be full or slow, has the whole conversation."""
     return len(stored.messages) == len(memory.messages) and all(
         len(one.text) >= len(safe(other.text)) for one, other in zip(stored.messages, memory.messages, strict=True)
     )

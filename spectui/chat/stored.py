@@ -70,8 +70,8 @@ def open_branch(journal: Journal, message: int) -> OpenedConversation:
 
 
 def delete(journal: Journal, name: str) -> list[str]:
-    """Delete a conversation and the prompts sent in it, which it returns. The one that is open has been left before."""
-    journal.flush()  # or the end of its reply would be written after it
+    """Delete a conversation and its prompts, which it returns. Leave the open conversation before deleting it."""
+    journal.flush()  # otherwise the end of its reply would be written afterwards
     said = library.delete(file_of(journal), name)
     PromptHistory(prompts_file()).forget(said)
     return said

@@ -10,7 +10,8 @@ from spectui.profiles.file import ProfileFile
 
 
 class UserKnobs:
-    """The engine's knobs. While a comparison runs, the engine has the comparison's, and a person's act afterwards."""
+    """The engine's knobs. While a comparison runs, the engine has the comparison's knobs; a person's take effect
+    afterwards."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

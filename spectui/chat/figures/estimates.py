@@ -33,12 +33,12 @@ class Advice(NamedTuple):
 
     @property
     def best(self) -> int:
-        """The draft-max that promises most."""
+        """The draft-max with the highest expected speed-up."""
         return max(range(len(self.pays)), key=self.pays.__getitem__)
 
 
 def payoff(rounds: Sequence[Round]) -> Payoff | None:
-    """What these rounds cost and yield on average; None before plain passes were measured."""
+    """The average cost and yield of these rounds; None before plain passes were measured."""
     known = [round for round in rounds if round.plain_s]
     plain_s = sum(round.plain_s or 0.0 for round in known)
     if not plain_s:
@@ -48,7 +48,7 @@ def payoff(rounds: Sequence[Round]) -> Payoff | None:
 
 
 def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
-    """What each draft-max promises: acceptance by position as counted, and costs as in these rounds.
+    """The expected speed-up by draft-max, from these rounds' acceptance by position and costs.
 
     A pass over n tokens is taken to cost `plain + slope * (n - 1)`, the slope fitted to the rounds; a drafted token costs their
     mean. None if too little was drafted to tell.

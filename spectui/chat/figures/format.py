@@ -1,4 +1,4 @@
-"""How a figure is written: fixed width, one unit, a dash for what is unknown."""
+"""Formats figures: fixed width, one unit, a dash for unknown values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def share(value: float | None) -> str:
 
 
 def verdict(times: float) -> str:
-    """Whether speculation pays, at so many times plain decoding's speed. What loses a little must not read as 1.0."""
+    """Whether speculation pays, at so many times plain decoding's speed. A small loss must not be shown as 1.0."""
     return f"pays {times:.1f}x" if times >= 1 else f"loses {times:.2f}x"
 
 

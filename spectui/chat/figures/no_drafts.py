@@ -1,4 +1,4 @@
-"""Why nothing is drafted, or no draft accepted, and what to do about it."""
+"""Why nothing is drafted or accepted, and what to do about it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "nothing here stood in the conversation before" + _besides(figures, knobs)
     if knobs.policy == "fixed":
         return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
-    # Without "the" what the draft costs, needs and expects fits into two lines of a window of 120 cells.
-    # A reply's last token leaves no room for a draft, which says nothing of those before it.
+    # Without "the" the reason with its three figures fits into two lines of a window of 120 cells.
+    # Ignore "no room" if there is another reason: a reply's last token always has it.
     found = [round.reason for round in rounds if round.reason is not None]
     reason = next((each for each in reversed(found) if each.kind != "no room"), found[-1] if found else None)
     said = cause(reason, knobs).removeprefix("the ") if reason is not None else "the policy expects no gain"

@@ -20,12 +20,12 @@ STATES = {
     "measuring": "measuring",
     "failed": "no model",
 }
-"""How each state of a session is said."""
+"""The words for each state of a session."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known at one moment. `speed` is over the last seconds while `live`, else the whole reply's.
+    """The figures of one moment. `speed` is over the last seconds while `live`, else the whole reply's.
 
     `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target. `rounds` are the latest
     ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins` and `sources` count the

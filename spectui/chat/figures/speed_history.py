@@ -6,11 +6,11 @@ from spectui.speculation.records import Round
 from spectui.speculation.statistics import ratio
 
 STEPS = 160
-"""Most steps. When there are more, each two become one: twice as long."""
+"""Most steps. Beyond that, pairs of steps are merged, and a step is twice as long."""
 
 
 class SpeedHistory:
-    """Rounds put into steps of equal decoding time. Rounds longer than a step leave gaps, which the value behind fills."""
+    """Sums of rounds in steps of equal decoding time. A round longer than a step leaves gaps, which take the next value."""
 
     def __init__(self, step_s: float = 0.25) -> None:
         """`step_s` is the length of a step at first, in seconds."""

@@ -1,1 +1,1 @@
-"""The texts of prompts and replies: what they carry, and what they are made of."""
+"""The texts of prompts and replies: attachments, thinking, prose and code."""

@@ -1,4 +1,4 @@
-"""What a prompt carries besides what is typed: large pastes, shown folded, and text files named by `@path`."""
+"""A prompt's attachments: large pastes, shown folded, and text files named by `@path`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLD_LINES, FOLD_LENGTH = 8, 1000
 """A paste of more lines, or of more characters, is folded."""
 
 MOST_BYTES = 256_000
-"""Of a file; that is far more tokens than most contexts hold."""
+"""Largest file to attach: it has far more tokens than most contexts hold."""
 
 # Not behind a letter (an address is no path) and not behind a backslash.
 _NAMED = re.compile(r'(?<![\w\\@])@(?:"([^"\n]+)"|([^\s"@]+))')
@@ -26,13 +26,13 @@ class AttachmentError(SpectuiError):
 
 
 class PasteFolds:
-    """Texts that stand in the box under a short name."""
+    """Pasted texts, which the prompt shows under short names."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def fold(self, text: str) -> str:
-        """The text with what was folded before under its name, or the name of it all if it is large even so."""
+        """The text with earlier folded texts replaced by their names; if it is still large, one name for the whole."""
         short = text
         for name, folded in sorted(self._texts.items(), key=lambda each: -len(each[1])):
             short = short.replace(folded, name)
@@ -48,13 +48,14 @@ class PasteFolds:
         return name
 
     def expanded(self, text: str) -> str:
-        """What is sent: folded texts whole, and behind it the files that it names. Raises AttachmentError."""
+        """The prompt to send: folded texts in full, followed by the files that it names. Raises AttachmentError."""
         files = [_attached(match[1] or match[2]) for match in _NAMED.finditer(text)]
         whole = self.unfolded(text.replace("\\@", "@"))
         return "\n\n".join([whole, *dict.fromkeys(filter(None, files))])
 
     def typed(self, message: str) -> str:
-        """What stands in the box for this to be sent: a file under its name again, if that still is what was attached."""
+        """The prompt text from which `expanded` makes this message: an attached file is named again if it has not
+        changed."""
         for end in (*(found.start() for found in _ATTACHED.finditer(message)), len(message)):
             short = self.fold(message[:end])
             with suppress(AttachmentError):
@@ -63,7 +64,7 @@ class PasteFolds:
         return "\n\n".join(_NAMED.sub(r"\\\g<0>", self.fold(part)) for part in _ATTACHED.split(message, maxsplit=1))
 
     def unfolded(self, text: str) -> str:
-        """The text with what was folded in its place."""
+        """The text with all folded texts in full."""
         for name, folded in self._texts.items():
             text = text.replace(name, folded)
         return text
@@ -85,7 +86,7 @@ def _attached(name: str) -> str:
 
 
 def _file(name: str) -> Path | None:
-    """The regular file of this name; None if there is none, or nobody can tell."""
+    """The regular file of this name; None if there is none, or its state is unknown."""
     try:
         path = Path(name).expanduser()
         return path if path.is_file() else None

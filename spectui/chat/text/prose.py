@@ -1,4 +1,4 @@
-"""A reply's text taken apart: what the model thought, what it said, and the code in that."""
+"""Splits a reply's text into thinking and answer, and finds code blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Part(NamedTuple):
 
 
 def parts(text: str) -> list[Part]:
-    """The reply in order, without the marks; what is not closed lasts to the end."""
+    """The reply's parts in order, without the marks; an unclosed part lasts to the end."""
     found = []
     at = 0
     for section in Thinking(text).sections:
@@ -29,11 +29,11 @@ def parts(text: str) -> list[Part]:
 
 
 def said(text: str) -> str:
-    """The reply without what was thought."""
+    """The reply without its thinking."""
     return "\n\n".join(part.text for part in parts(text) if not part.thinking)
 
 
 def code_blocks(text: str) -> list[str]:
-    """The code blocks of what was said, without their fences."""
+    """The code blocks of the answer, without their fences."""
     tokens = MarkdownIt().parse(said(text))
     return [token.content.rstrip("\n") for token in tokens if token.type in ("fence", "code_block")]

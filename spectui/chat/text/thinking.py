@@ -1,4 +1,4 @@
-"""Where a reply thinks (`<think>…</think>`), found while it is written."""
+"""Finds the thinking sections (`<think>…</think>`) of a reply while it is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectui.speculation.records import Round
 
 MARK = re.compile(r"<(/?)think(?:ing)?>")
 _TAIL = 32
-"""Characters kept to know a mark that comes in several tokens, and whether it begins its line."""
+"""Characters kept to find a mark that spans several tokens, and to see whether it begins its line."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,7 @@ class _Total(NamedTuple):
 class Thinking:
     """The sections of a text that grows. One opens with a mark at the start of a line and lasts until it is closed; one that
     is only closed, at the start of a line too, began before the text, as in templates that open it for the model. Marks
-    elsewhere are what somebody writes about thinking."""
+    elsewhere are ordinary text about thinking."""
 
     __slots__ = ("_began", "_length", "_tail", "_totals", "sections")
 
@@ -61,7 +61,7 @@ class Thinking:
 
     @property
     def open(self) -> Section | None:
-        """The section that lasts."""
+        """The section that is not closed yet."""
         return self.sections[-1] if self.sections and self.sections[-1].end is None else None
 
     def begin(self) -> None:
@@ -95,7 +95,7 @@ class Thinking:
         return closed
 
     def at(self, start: int, end: int) -> Section | None:
-        """The section that the text from one offset to another is in, or some of it."""
+        """The section that contains the text from `start` to `end`, or a part of it."""
         number = bisect_left(self.sections, max(end, start + 1), key=lambda section: section.start)
         section = self.sections[number - 1] if number else None
         return section if section is not None and (section.end is None or section.end > start) else None

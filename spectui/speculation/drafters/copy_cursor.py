@@ -1,8 +1,7 @@
 """The position in the conversation that the reply is being copied from, across small edits.
 
-An edited file equals its original except for a few
-tokens. Just behind an edit the longest match is one or two tokens, which occur at
-many positions; the position where the copying was before the edit is the likelier one.
+An edited file equals its original except for a few tokens. Just after an edit the longest match is one or two tokens, which
+occur at many positions; the position before the edit is the likelier one.
 """
 
 from __future__ import annotations
