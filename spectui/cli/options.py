@@ -6,7 +6,6 @@ click reads an unknown `-nglx` as `-n glx`, so `Command.canonical` first rewrite
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -146,11 +145,7 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
         raise UsageError(
             f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}."
         )
-    settings = load(given, path=config_path, profile=profile)
-    if settings.setup.op_offload_min_batch:
-        # ggml's backends read it once, when they are loaded: here, or in a process that is started from here.
-        os.environ["GGML_OP_OFFLOAD_MIN_BATCH"] = str(settings.setup.op_offload_min_batch)
-    return settings
+    return load(given, path=config_path, profile=profile)
 
 
 def unused_flags() -> list[str]:

@@ -87,7 +87,7 @@ def command(
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-    worker = EngineProcess(settings.knobs, servers=setup.rpc) if needs_process(setup) else Worker(settings.knobs)
+    worker = EngineProcess(settings.knobs, setup) if needs_process(setup) else Worker(settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
     stopped: list[int] = []

@@ -142,7 +142,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
 def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
     """What the costs of the target's passes depend on: nothing of the draft, and not the size of the context."""
     context = (setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
-    return (build_key(), gpu_key(), target_key(setup, extra_buffers), context)
+    return (build_key(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
 
 
 def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, ...]:
@@ -150,7 +150,7 @@ def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, 
     cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, threads(setup.threads_draft or setup.threads), *cells)
     model = (*_file(setup.draft), copy, setup.device_draft, setup.gpu_layers_draft, extra_buffers)
-    return (build_key(), gpu_key(), model, context)
+    return (build_key(), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
 def target_devices(setup: Setup) -> list[Device]:

@@ -99,16 +99,6 @@ def test_the_engine_computes_in_a_thread_of_its_own(session: type[ScriptedSessio
     assert session.threads == {"spectui-engine"}
 
 
-def test_ggml_finds_the_least_batch_for_a_gpu_in_its_variable(
-    session: type[ScriptedSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GGML_OP_OFFLOAD_MIN_BATCH", "11")
-    assert run("-p", "x").exit_code == 0
-    assert os.environ["GGML_OP_OFFLOAD_MIN_BATCH"] == "11", "a person's own value stays"
-    assert run("-p", "x", "--op-offload-min-batch", "7").exit_code == 0
-    assert os.environ["GGML_OP_OFFLOAD_MIN_BATCH"] == "7"
-
-
 def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spectui.engine.session", None)
     result = run("-p", "x")

@@ -48,6 +48,7 @@ def keys(setup: Setup) -> tuple[object, object]:
         ({"gpu_layers_draft": 3}, False, True),
         ({"ctx_size": 512}, False, False),
         ({"remember": "on"}, False, False),
+        ({"op_offload_min_batch": 4}, True, True),
     ],
 )
 def test_each_key_holds_what_the_costs_depend_on(models: Setup, changed: dict[str, object], target: bool, draft: bool):

@@ -228,7 +228,7 @@ def _measure(
     from spectui.measure.quiet import busy
     from spectui.measure.report.views import bench_view
 
-    worker = EngineProcess(knobs, servers=setup.rpc) if needs_process(setup) else Worker(knobs)
+    worker = EngineProcess(knobs, setup) if needs_process(setup) else Worker(knobs)
     found, problem = list(done), None
     stopped: list[int] = []
     try:

@@ -78,7 +78,7 @@ def command(
         named.append(setup.draft)  # one of a profile is no part of this command
     knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
     line = progress_line(live, 60 * minutes)
-    worker = EngineProcess(servers=setup.rpc) if needs_process(setup) else Worker()
+    worker = EngineProcess(setup=setup) if needs_process(setup) else Worker()
     try:
         other = busy()
         if other:

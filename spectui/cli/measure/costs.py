@@ -82,7 +82,7 @@ def command(
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
-    worker = EngineProcess(servers=setup.rpc) if needs_process(setup) else Worker()
+    worker = EngineProcess(setup=setup) if needs_process(setup) else Worker()
     try:
         with stopping(worker.stop) as stopped:
             loaded = outcome(worker, worker.call(Session.load, setup), printer)

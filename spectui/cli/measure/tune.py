@@ -100,7 +100,7 @@ def command(
         seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED,
         predict=settings.knobs.predict if settings.knobs.predict > 0 else _PREDICT,
     )
-    worker = EngineProcess(base, servers=setup.rpc) if needs_process(setup) else Worker(base)
+    worker = EngineProcess(base, setup) if needs_process(setup) else Worker(base)
     line = progress_line(live, 60 * minutes)
     stopped: list[int] = []
     try:

@@ -66,7 +66,8 @@ class ChatEngine:
 
     def _load(self, setup: Setup) -> None:
         before, isolated = self.process, needs_process(setup)
-        if before is not None and (not isolated or setup.rpc or self._setup.rpc):
+        read_once = setup.op_offload_min_batch != self._setup.op_offload_min_batch
+        if before is not None and (not isolated or setup.rpc or self._setup.rpc or read_once):
             # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone. And a
             # server forgets the graphs of all models when one is freed, but the client has the next one computed again.
             self.process = None
@@ -76,7 +77,7 @@ class ChatEngine:
                 self._worker.stop()
                 self._worker.call(lambda session: session.close())
                 self._loaded_here = False
-            process = self.process = EngineProcess(self.knobs, servers=setup.rpc, after=before)
+            process = self.process = EngineProcess(self.knobs, setup, after=before)
             process.events, process.listen = self.events, self.listen
             process.on_end = partial(self._end, process)
         elif not isolated:

@@ -22,6 +22,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
 from spectui.llama.devices import rpc
+from spectui.llama.environment import environment
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
@@ -40,15 +41,21 @@ def needs_process(setup: Setup) -> bool:
 class EngineProcess:
     """Loads and decodes as `worker.Worker` does. If the process ends, each command ends with a sentence."""
 
-    def __init__(self, knobs: Knobs | None = None, *, servers: str = "", after: EngineProcess | None = None) -> None:
-        """`servers`: the RPC servers of the set-ups. `after`: a process that must end before this one uses the devices."""
+    def __init__(
+        self, knobs: Knobs | None = None, setup: Setup | None = None, *, after: EngineProcess | None = None
+    ) -> None:
+        """`setup`: has the servers of all set-ups, and what ggml reads when it is loaded.
+
+        `after`: a process that must end before this one uses the devices.
+        """
         self._knobs = knobs or Knobs()
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         self.on_end: Callable[[str, Sequence[str]], None] = self._fail
         """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
-        self._servers = servers
-        self.loaded: Setup | None = None
+        self._setup = setup or Setup()
+        self._servers = self._setup.rpc
+        self.loaded: Setup | None = after.loaded if after is not None else None
         """The set-up that is loaded, or was until the load in progress; None if nothing was, or loading failed."""
         self._commands: SimpleQueue[tuple[str, tuple[Any, ...]] | None] = SimpleQueue()
         self._pending: deque[str] = deque()
@@ -143,7 +150,10 @@ class EngineProcess:
             after.wait()
         with self._state:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "spectui.engine.isolation.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [sys.executable, "-m", "spectui.engine.isolation.child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment(self._setup),
             )
         assert process.stdin is not None and process.stdout is not None
         if self._closed:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices.records import Device, MemoryUse, added
+from spectui.llama.environment import environment
 
 _BOUND_S = 120
 """Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""
@@ -131,7 +132,9 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
     """
     asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
     try:
-        done = subprocess.run(_COMMAND, input=asked, capture_output=True, text=True, timeout=_BOUND_S)
+        done = subprocess.run(
+            _COMMAND, input=asked, capture_output=True, text=True, timeout=_BOUND_S, env=environment(setup)
+        )
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
