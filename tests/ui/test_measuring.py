@@ -96,7 +96,7 @@ async def test_escape_stops_and_keeps_what_was_measured(
         assert page.query_one(Input).value.startswith("-f"), "another one cannot be chosen meanwhile"
         await pilot.press("escape")
         await wait_until(pilot, lambda: "Stopped: what was measured is kept. spectui bench --resume" in one_line(app))
-        assert not page.running
+        assert not page.measurements.running
         assert "target alone" in one_line(app) and results.read(tmp_path / "runs.jsonl")
         assert len(engine.loads) == 1, "the page is open still"
         await pilot.press("escape")
@@ -109,8 +109,8 @@ async def test_a_measurement_ends_with_the_window(
     async with window(tiny_setup(tmp_path)) as (_, pilot):
         page = await opened(pilot, quick.replace("--runs 2", "--runs 100"))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: page._process is not None and page._process.view.rows)
-        process = page._process
+        await wait_until(pilot, lambda: page.measurements.process is not None and page.measurements.process.view.rows)
+        process = page.measurements.process
     assert process is not None and not process.running
 
 
@@ -119,11 +119,13 @@ async def test_what_cannot_be_measured_is_a_sentence(window: Window, tmp_path: P
         page = await opened(pilot, "--prompts 'x")
         await pilot.press("enter")
         await wait_until(pilot, lambda: "The options cannot be read: No closing quotation." in one_line(app))
-        assert not page.running
+        assert not page.measurements.running
         await pilot.press("ctrl+u")
         await paste(pilot, "--prompts nonesuch")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "There is no prompt 'nonesuch'" in one_line(app) and not page.running)
+        await wait_until(
+            pilot, lambda: "There is no prompt 'nonesuch'" in one_line(app) and not page.measurements.running
+        )
 
 
 async def test_nothing_is_freed_or_loaded_where_nothing_is_measured(window: Window, engine: FakeEngine) -> None:
@@ -165,7 +167,7 @@ async def test_the_drafts_of_this_machine_are_compared_and_the_best_is_loaded(
         await pilot.press("tab", "tab", "tab")
         box = page.query_one(Input)
         await wait_until(pilot, lambda: box.value == f"{draft} {HEADERS[0].path} --minutes 10")
-        page._results["compare"] = View(winner=Winner("1.5b", draft=HEADERS[0].path))
+        page.measurements.views["compare"] = View(winner=Winner("1.5b", draft=HEADERS[0].path))
         page._show_result()
         await pilot.press("alt+u", "escape")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
@@ -180,7 +182,7 @@ def widths(lines: list[Line]) -> int:
 async def test_a_table_and_its_chart_fit_the_window(window: Window, width: int) -> None:
     async with window(size=(width, 30)) as (app, pilot):
         page = await opened(pilot)
-        page._results["bench"] = BENCH
+        page.measurements.views["bench"] = BENCH
         page._show_result()
         pane = page.query_one(ResultPane)
         await wait_until(pilot, lambda: "model 8/0/0.4 *" in one_line(app))

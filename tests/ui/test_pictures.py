@@ -103,7 +103,7 @@ async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
     page = pilot.app.screen
     assert isinstance(page, MeasureScreen)
     page.query_one(Input).cursor_blink = False
-    page._results["bench"] = BENCH
+    page.measurements.views["bench"] = BENCH
     page._show_result()
     pane = page.query_one(ResultPane)
     await wait_until(pilot, lambda: pane._lines and pane.size.height == len(pane._lines))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on, work
@@ -21,11 +20,10 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.compatibility import smaller_drafts
 from spectui.knobs import Knobs
-from spectui.measure.live.command import MEASUREMENTS, arguments, compared, in_short
-from spectui.measure.live.process import MeasurementProcess
-from spectui.measure.live.view import View, Winner
+from spectui.measure.live.chat import ChatMeasurements, drafts_to_compare, failed
+from spectui.measure.live.command import MEASUREMENTS, in_short
+from spectui.measure.live.view import View
 from spectui.measure.progress import duration
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
@@ -39,9 +37,6 @@ from spectui.ui.widgets.line_widget import gauge
 
 LOOK_S = 0.2
 """Seconds between two looks at what the measurement tells."""
-
-DRAFTS = 4
-"""Drafts that a comparison proposes."""
 
 _BAR = 20
 
@@ -92,14 +87,8 @@ class MeasureScreen(ModalScreen[str | None]):
         measurement's name; it outlives the page.
         """
         super().__init__()
-        self._models, self._knobs, self._use, self._catalogue, self._profiles = models, knobs, use, catalogue, profiles
-        self._results = results
-        self._measurement = MEASUREMENTS[0]
-        self._options = {each.name: each.options for each in MEASUREMENTS}
-        self._asked: tuple[str, ...] | None = None  # the command that waits until the models are freed
-        self._process: MeasurementProcess | None = None
-        self._measured = self._measurement  # by the process
-        self._seen = -1
+        self.measurements = ChatMeasurements(models, results)
+        self._knobs, self._use, self._catalogue, self._profiles = knobs, use, catalogue, profiles
         self._draft: str | None = None  # to be loaded on the way back
 
     def compose(self) -> ComposeResult:
@@ -124,17 +113,11 @@ class MeasureScreen(ModalScreen[str | None]):
 
     def on_unmount(self) -> None:
         """A measurement ends with the page, however that is closed."""
-        if self._process is not None:
-            self._process.close()
+        self.measurements.close()
 
     def on_resize(self) -> None:
         """Fit the chart to the room."""
         self.call_after_refresh(self._show_result)
-
-    @property
-    def running(self) -> bool:
-        """A measurement goes on, or waits for the memory of the chat's models."""
-        return self._asked is not None or (self._process is not None and self._process.running)
 
     # Choosing
 
@@ -144,96 +127,75 @@ class MeasureScreen(ModalScreen[str | None]):
 
     def action_choose(self) -> None:
         """Choose the next measurement."""
-        self._choose(next_choice([each.name for each in MEASUREMENTS], self._measurement.name))
+        self._choose(next_choice([each.name for each in MEASUREMENTS], self.measurements.chosen.name))
 
     def _choose(self, name: str) -> None:
-        if self.running:
+        if self.measurements.running:
             self.notify(
                 spoken(self.app, "{measure.stop} stops this measurement first."), severity="warning", markup=False
             )
             return
-        self._options[self._measurement.name] = self.query_one(Input).value
-        self._measurement = next(each for each in MEASUREMENTS if each.name == name)
+        self.measurements.options[self.measurements.chosen.name] = self.query_one(Input).value
+        self.measurements.choose(name)
         self._show_measurement()
 
     def _show_measurement(self) -> None:
-        measurement = self._measurement
+        measurement = self.measurements.chosen
         self.query_one("#kinds", PageBar).show_pages((measurement.name,))
         self.query_one("#purpose", Label).update(measurement.purpose)
-        self.query_one("#typed", Label).update(printable(in_short(measurement, self._models.setup)))
+        self.query_one("#typed", Label).update(printable(in_short(measurement, self.measurements.models.setup)))
         box = self.query_one(Input)
-        box.value = self._options[measurement.name]
+        box.value = self.measurements.options[measurement.name]
         box.cursor_position = len(box.value)
         self._show_result()
 
     @work(thread=True)
     def _find_drafts(self) -> None:
         """The loaded draft, and smaller models of the target's vocabulary, for `compare`."""
-        worker, setup = get_current_worker(), self._models.setup
-        beside = [Path(path).expanduser() for path in (setup.model, setup.draft) if path]
-        headers = list(self._catalogue.scan(beside, lambda: worker.is_cancelled))
-        path = str(Path(setup.model or "").expanduser().absolute())
-        target = next((header for header in headers if header.path == path), None)
-        found = [] if target is None else [header.path for header in smaller_drafts(target, headers)]
-        drafts = list(dict.fromkeys([*filter(None, (setup.draft,)), *found]))[:DRAFTS]
-        if not worker.is_cancelled and drafts:
-            self.app.call_from_thread(self._propose, compared(drafts))
+        worker = get_current_worker()
+        options = drafts_to_compare(self.measurements.models, self._catalogue, lambda: worker.is_cancelled)
+        if options and not worker.is_cancelled:
+            self.app.call_from_thread(self._propose, options)
 
     def _propose(self, options: str) -> None:
-        last = MEASUREMENTS[-1]
-        box = self.query_one(Input)
-        chosen = self._measurement is last
-        if (box.value if chosen else self._options[last.name]) == last.options:  # nobody has changed it yet
-            self._options[last.name] = options
-            if chosen:
-                box.value = options
+        measurements, box = self.measurements, self.query_one(Input)
+        chosen = measurements.chosen.name
+        measurements.options[chosen] = box.value
+        measurements.propose(options)
+        if box.value != measurements.options[chosen]:
+            box.value = measurements.options[chosen]
 
     # Measuring
 
     def action_begin(self) -> None:
         """Free the chat's models, and begin."""
-        if self.running:
+        if self.measurements.running:
             return
-        options = self.query_one(Input).value
         try:
-            self._asked = arguments(self._measurement, self._models.setup, self._knobs(), options)
+            self.measurements.begin(self.query_one(Input).value, self._knobs())
         except UsageError as error:
             self._complain(error)
             return
-        self._options[self._measurement.name] = options
-        self._process, self._measured = None, self._measurement
-        self._results.pop(self._measurement.name, None)
-        if self._models.state != "measuring":
-            self._models.unload()
-        self._look()
         self._show_result()
 
     def action_stop(self) -> None:
         """Stop what is measured and keep it; with nothing going on, go back to the chat."""
-        if self._asked is not None:
-            self._asked = None
+        if self.measurements.stop():
             self._show_result()
-        elif self._process is not None and self._process.running:
-            self._process.stop()
         else:
             self.dismiss(self._draft)
 
     def _look(self) -> None:
         """Begin as soon as the models are freed; show what is new."""
-        if self._asked is not None and self._models.unloaded:
-            self._process, self._asked, self._seen = MeasurementProcess(self._asked), None, -1
-        process = self._process
-        if process is not None and process.changes != self._seen:
-            self._seen = process.changes
-            self._results[self._measured.name] = process.view
+        if self.measurements.look():
             self._show_result()
 
     def _show_result(self) -> None:
-        process = self._process if self._measurement is self._measured else None
+        process = self.measurements.process
         state = self.query_one("#state", Label)
         state.update(self._state())
-        view = self._results.get(self._measurement.name, View())
-        notices = () if process is None or _failed(process) else process.notices
+        view = self.measurements.view or View()
+        notices = () if process is None or failed(process) else process.notices
         room = self.query_one(VerticalScroll).size.height
         self.query_one(ResultPane).show(view, tuple(map(printable, notices)), room)
         self.refresh_bindings()
@@ -241,8 +203,8 @@ class MeasureScreen(ModalScreen[str | None]):
 
     def _state(self) -> Content:
         """How far the measurement is, and what can be done with what it found."""
-        process = self._process if self._measurement is self._measured else None
-        if self._asked is not None:
+        process = self.measurements.process
+        if self.measurements.waiting:
             return Content("Freeing the models of the chat.")
         if process is not None and process.running:
             progress = process.progress
@@ -259,10 +221,10 @@ class MeasureScreen(ModalScreen[str | None]):
         if process is None:
             first = (
                 ""
-                if self._winner
+                if self.measurements.winner
                 else "{measure.begin} begins. The chat's models are freed meanwhile, and loaded again."
             )
-        elif _failed(process):
+        elif failed(process):
             words = (
                 printable(process.notices[-1])
                 if process.notices
@@ -270,7 +232,7 @@ class MeasureScreen(ModalScreen[str | None]):
             )
             return Content.styled(words, "$error")
         elif process.stopped:
-            resume = " spectui bench --resume goes on with it." if self._measured is MEASUREMENTS[0] else ""
+            resume = " spectui bench --resume goes on with it." if self.measurements.can_resume else ""
             kept = f"Stopped: what was measured is kept.{resume}"
             first = kept if process.view.rows else "Stopped before anything was measured."
         else:
@@ -279,13 +241,8 @@ class MeasureScreen(ModalScreen[str | None]):
 
     # What was found
 
-    @property
-    def _winner(self) -> Winner | None:
-        view = self._results.get(self._measurement.name)
-        return view.winner if view is not None and not self.running else None
-
     def _advice(self) -> str:
-        winner = self._winner
+        winner = self.measurements.winner
         if winner is None:
             return ""
         name = printable(winner.label).replace("{", "(")
@@ -297,16 +254,20 @@ class MeasureScreen(ModalScreen[str | None]):
         """Keys are shown only while they can do something."""
         match action:
             case "begin" | "choose":
-                return not self.running
+                return not self.measurements.running
             case "use":
-                return self._winner is not None
+                return self.measurements.winner is not None
             case "save":
-                return self._winner is not None and bool(self._winner.knobs) and self._profiles is not None
+                return (
+                    self.measurements.winner is not None
+                    and bool(self.measurements.winner.knobs)
+                    and self._profiles is not None
+                )
         return True
 
     def action_use(self) -> None:
         """Turn the chat's knobs to the fastest setting, or load the best draft on the way back."""
-        winner = self._winner
+        winner = self.measurements.winner
         if winner is None:
             return
         if winner.draft is not None:
@@ -321,7 +282,7 @@ class MeasureScreen(ModalScreen[str | None]):
         """Ask for a name, and save the chat's knobs with the fastest setting under it."""
         from spectui.ui.dialogs.profile_name import SaveScreen
 
-        winner, profiles = self._winner, self._profiles
+        winner, profiles = self.measurements.winner, self._profiles
         if winner is None or profiles is None:
             return
         try:
@@ -338,7 +299,3 @@ class MeasureScreen(ModalScreen[str | None]):
 
     def _complain(self, error: Exception) -> None:
         self.notify(printable(str(error)), severity="error", markup=False)
-
-
-def _failed(process: MeasurementProcess) -> bool:
-    return not process.running and process.code != 0 and not process.stopped
