@@ -8,7 +8,7 @@ from spectui.ui.dashboard.panel import PAGES
 
 
 def _key(keys: str, action: str, name: str, identity: str, tooltip: str, *, show: bool = True) -> Binding:
-    """A key that acts wherever the focus is: the prompt's text area would take many of them. `identity` is its name in
+    """A key that works wherever the focus is, also where the prompt's text area would take it. `identity` is its name in
     `[ui.keys]`; `show`: on the window's last line too."""
     return Binding(keys, action, name, id=identity, tooltip=tooltip, show=show, priority=True)
 
@@ -40,7 +40,7 @@ CHAT: list[BindingType] = [
     _key("ctrl+n", "new_chat", "New", "new-chat", "Begin a new chat"),
     _key("ctrl+d", "without_draft", "No draft", "without-draft", "Go on with the target alone"),
     _key("ctrl+l", "load", "Load again", "load", "Try to load the models once more"),
-    # Where a load failed, Ctrl+L is the key above, so the other is the one to teach.
+    # Alt+M comes first, because Ctrl+L loads again after a failed load.
     _key("alt+m,ctrl+l", "models", "Models", "models", "Choose target and draft out of the files on this machine",
          show=False),
     _key("alt+r", "measure", "Measure", "measure", "Measure the pair: bench, costs, tune and compare", show=False),
@@ -78,4 +78,4 @@ BINDINGS: list[BindingType] = [each for group in GROUPS.values() for each in gro
 
 LAST_LINE = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "page", "inspect", "compare", "ghosts",
              "colours", "regenerate")  # fmt: skip
-"""What stands on the window's last line, the most important first: a narrow window has room for a few. Others follow."""
+"""The keys on the window's last line, most important first, because a narrow window has room for a few. Others follow."""

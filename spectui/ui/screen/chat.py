@@ -62,7 +62,7 @@ from spectui.ui.widgets.slider import Slider
 from spectui.ui.widgets.title_line import TitleLine
 
 FIGURES_S = 1.0
-"""How often figures are redrawn while a reply is written."""
+"""Seconds between two redraws of the figures while a reply is written."""
 
 
 def _by(part: str, method: str) -> Callable[..., Any]:
@@ -130,7 +130,7 @@ class ChatScreen(DirectScreen):
         catalogue: ModelCatalogue | None = None,
         plan: PlanInWords | None = None,
     ) -> None:
-        """`conversation` is the one to go on with, and `notices` stand below it; `catalogue` has the models to choose from,
+        """`conversation` is the one to resume, and `notices` are shown below it. `catalogue` has the models to choose from,
         and `plan` says what they would take on the devices."""
         super().__init__()
         self.session = session
@@ -146,7 +146,7 @@ class ChatScreen(DirectScreen):
         self.conversations = Conversations(self)
         self.reading = Reading(self)
         self.replies = Replies(self)
-        self._moved = False  # the engine has said something that the figures do not show yet
+        self._moved = False  # the figures do not show the latest events yet
         self._figures_due = 0.0
         self._seen = False
 
@@ -165,7 +165,7 @@ class ChatScreen(DirectScreen):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show what is known, and load once the window stands: a person can type while it loads."""
+        """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
         self.transcript = self.query_one(InspectableTranscript)
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
@@ -187,7 +187,7 @@ class ChatScreen(DirectScreen):
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
         setup = self.session.setup
-        if setup.model and not self.session.models.requested:  # a person may have chosen others meanwhile
+        if setup.model and not self.session.models.requested:  # not if a person has chosen others meanwhile
             self.controls.load(setup)
         if not setup.model or demo.is_demo(setup):
             await offer_models(self)
@@ -198,13 +198,13 @@ class ChatScreen(DirectScreen):
         self._seen = True
 
     def on_unmount(self) -> None:
-        """However the window closes, what was written of the reply is kept."""
+        """Save the text of a reply in progress, however the window closes."""
         self.session.close()
 
     # Events of the engine
 
     def _tick(self) -> None:
-        """Take what the engine says, and now and then show figures, in one frame."""
+        """Take the engine's events and, every `FIGURES_S`, show figures, all in one frame."""
         now = monotonic()
         due = now >= self._figures_due
         if due or self.session.engine.events:
@@ -213,7 +213,7 @@ class ChatScreen(DirectScreen):
                 if due:
                     self._figures_due = now + FIGURES_S
                     self._show_what_moved()
-            # Widgets that show figures announce their changes by messages, which have to come first.
+            # Widgets announce changed figures by messages, which must be handled first.
             (self.check_idle if due else self.refresh_now)()
         self._refresh_rate.keep(awaited=self.session.state == "reading")
 
@@ -300,11 +300,11 @@ class ChatScreen(DirectScreen):
             self.panel.update_telemetry(self._monitor.snapshot)
 
     def show_state(self) -> None:
-        """Say above the prompt what waits and what is edited, and which keys can do something."""
+        """Show above the prompt what waits and what is edited, and update the keys."""
         session = self.session
         if session.state == "reading":
             self._refresh_rate.hurry()
-        self.prompt.cursor_blink = not session.replying  # a blink is a frame, taken from the cores that decode
+        self.prompt.cursor_blink = not session.replying  # each blink draws a frame, which takes time from decoding
         waiting, way = len(session.waiting), ""
         if waiting:
             word = "prompt waits" if waiting == 1 else "prompts wait"
@@ -315,29 +315,29 @@ class ChatScreen(DirectScreen):
         self.refresh_bindings()
 
     def show_models(self) -> None:
-        """Say which models these are."""
+        """Show the models' names."""
         self.query_one(TitleLine).update_models(self.session.setup)
         self.set_class(self.session.setup.draft is None, "-alone")
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
-        """Tell a person something in passing, with keys in place of the {ids} of actions."""
+        """Notify a person, with keys in place of the {ids} of actions."""
         self.notify(spoken(self.app, sentence), severity=severity, markup=False)
 
     def complain(self, error: Exception) -> None:
-        """Tell a person what went wrong."""
+        """Notify a person of an error."""
         self.notify(printable(str(error)), severity="error", markup=False)
 
     # Actions
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """Keys as the last line shows them: what matters most is left where the window is narrow."""
+        """The keys in the order of the last line: a narrow window shows the first ones only."""
         bindings = super().active_bindings
         rank = {identity: index for index, identity in enumerate(LAST_LINE)}
         return dict(sorted(bindings.items(), key=lambda item: rank.get(item[1].binding.id or "", 99)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key is shown, and taken from the text area, only while it can do something."""
+        """A key is active, and taken from the text area, only while its action is possible."""
         models = self.session.models
         match action:
             case "without_draft":

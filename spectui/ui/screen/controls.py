@@ -1,4 +1,4 @@
-"""What a person turns: knobs, profiles, devices and models."""
+"""Changes that a person makes: knobs, profiles, devices and models."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Controls:
-    """Hands what is turned on the panel to the session."""
+    """Passes changes on the panel to the session."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
         self._measured: dict[str, View] = {}  # by the name of the measurement
-        self._profile_knobs: Knobs | None = None  # as the profile that is shown has set them
+        self._profile_knobs: Knobs | None = None  # as the shown profile has set them
 
     @property
     def _models(self) -> LoadedModels:
@@ -69,7 +69,7 @@ class Controls:
     # Profiles
 
     def profile_names(self) -> list[str]:
-        """The profiles of the configuration; none, with a word about it, if it cannot be read."""
+        """The profiles of the configuration; none, with a notice, if it cannot be read."""
         try:
             return self._screen.profiles.names() if self._screen.profiles is not None else []
         except SpectuiError as error:
@@ -77,13 +77,13 @@ class Controls:
             return []
 
     def use_profile(self, name: str) -> bool:
-        """Turn the knobs that a profile sets. False, with a word about it, if they cannot be."""
+        """Turn the knobs that a profile sets. Returns False, with a notice, if that fails."""
         if self._screen.profiles is None or name == NO_PROFILE:
             return False
         try:
             self._screen.session.user_knobs.use_profile(self._screen.profiles, name)
         except SpectuiError as error:
-            self._screen.panel.profile.value = NO_PROFILE  # a person may have turned it on already
+            self._screen.panel.profile.value = NO_PROFILE  # the choice may show the profile already
             self._screen.complain(error)
             return False
         self._show_knobs()
@@ -102,7 +102,7 @@ class Controls:
             self._screen.notify(f"profile: {name}", timeout=2, markup=False)
 
     def save_profile(self) -> None:
-        """Ask for a name and keep the knobs under it."""
+        """Ask for a name and save the knobs under it."""
         from spectui.ui.dialogs.profile_name import SaveScreen
 
         if self._screen.profiles is not None:
@@ -132,7 +132,7 @@ class Controls:
         self._show_loading(self._models.load(setup))
 
     def _show_loading(self, loads: bool) -> None:
-        """Show what became of the wish for other models: whether they are being loaded."""
+        """Show whether other models are being loaded."""
         loading, session = self._screen.query_one(LoadingLine), self._screen.session
         if loads:
             loading.begin("the draft" if session.setup.draft else "")
@@ -156,8 +156,8 @@ class Controls:
             self._screen.panel.update_devices(self._models.devices, self._models.setup)
 
     def choose_models(self) -> None:
-        """Choose other models out of those that this machine has."""
-        # What a key opens is imported then: the window stands sooner.
+        """Choose other models among those on this machine."""
+        # Dialogs are imported when a key opens them, so that the window starts sooner.
         from spectui.ui.dialogs.models import ModelsScreen
 
         def chosen(setup: Setup | None) -> None:
@@ -170,7 +170,7 @@ class Controls:
         self._screen.app.push_screen(screen, chosen)
 
     def measure(self) -> None:
-        """Measure the loaded pair. Its models are freed meanwhile; without a measurement they stay."""
+        """Measure the loaded pair. Its models are freed during a measurement."""
         from spectui.ui.measuring.screen import MeasureScreen
 
         def back(draft: str | None) -> None:
@@ -199,7 +199,7 @@ class Controls:
         self._show_loading(self._models.load_others(setup.model, setup.draft))
 
     def load_again(self) -> None:
-        """Load the same models once more."""
+        """Load the same models again."""
         self._show_loading(self._models.load_again())
 
     def load_without_draft(self) -> None:
@@ -207,5 +207,5 @@ class Controls:
         self._show_loading(self._models.load_without_draft())
 
     def load_safely(self) -> None:
-        """Load the models so that they are likelier to work than when they ended spectui."""
+        """Load the models after a crash with settings that are likelier to work."""
         self._show_loading(self._models.load_safely())

@@ -1,4 +1,4 @@
-"""From one conversation to another: list them, open one, go on with the last."""
+"""Lists conversations, opens one, and resumes the last."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Conversations:
-    """Reads conversations in a worker thread, with all that is made of their rounds, and shows them."""
+    """Reads conversations and their rounds in a worker thread, and shows them."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
-        self._opening: Document | None = None  # what is being filled
+        self._opening: Document | None = None  # the document that is being filled
 
     def list(self) -> None:
         """List the conversations."""
@@ -45,21 +45,21 @@ class Conversations:
         screen.app.push_screen(ConversationsScreen(journal, self.begin_new, screen.prompt.forget), chosen)
 
     def open(self, read: Callable[[], OpenedConversation]) -> None:
-        """Turn to the conversation that `read` gives; prompts that wait for the one before go back into the box."""
+        """Open the conversation that `read` returns; waiting prompts go back into the text area."""
         self._screen.replies.return_waiting()
         self._screen.run_worker(self._open(read), exclusive=True, group="open")
 
     async def show(self, conversation: Conversation) -> None:
-        """Go on with a conversation that was read from the disk before the window stood."""
+        """Resume a conversation that was read from the disk before the window started."""
         await self._open(lambda: OpenedConversation.of(conversation))
 
     def open_offer(self) -> None:
-        """Go on with the conversation that a crash ended."""
+        """Resume the conversation that a crash ended."""
         if (offer := self._screen.session.take_offer()) is not None:
             self.open(lambda: OpenedConversation.of(offer))
 
     def begin_new(self) -> None:
-        """Begin a new chat; a reply in progress is stopped, and prompts that wait go back into the box."""
+        """Begin a new chat; a reply in progress is stopped, and waiting prompts go back into the text area."""
         screen, self._opening = self._screen, None
         screen.replies.return_waiting()
         screen.session.new_chat()
@@ -70,7 +70,7 @@ class Conversations:
 
     @property
     def opening(self) -> bool:
-        """A conversation is being read: prompts that are sent now wait for it."""
+        """A conversation is being read; prompts sent now wait for it."""
         return self._opening is not None
 
     async def _open(self, read: Callable[[], OpenedConversation]) -> None:
@@ -108,12 +108,12 @@ class Conversations:
         screen.replies.send_waiting()
 
     def _notes(self) -> Callable[[str], str]:
-        """Puts keys into a note; any thread may call it."""
+        """Inserts keys into a sentence; any thread may call it."""
         key = spoken(self._screen.app, "{new-chat}")
         return lambda note: note.replace("{new-chat}", key)
 
     def tell_crash(self) -> None:
-        """Say how spectui ended the last time, and what can be done about it."""
+        """Show how spectui crashed the last time, and what to do about it."""
         session = self._screen.session
         if (crash := session.models.crash) is not None:
             held, offer = session.models.held, session.offer is not None
@@ -125,7 +125,7 @@ class Conversations:
 def fill(
     document: Document, opened: OpenedConversation, notes: Callable[[str], str], *, ghosts: bool, show_thinking: bool
 ) -> None:
-    """Write a conversation's messages into a document, which decodes every round. From any thread."""
+    """Write a conversation's messages into a document. This decodes every round; any thread may call it."""
     for index, message in enumerate(opened.conversation.messages):
         reply = message.reply
         if reply is None or (message.text and not reply.rounds):

@@ -16,14 +16,14 @@ ONE_AT_A_TIME = "{stop} first removes the waiting prompt."
 
 
 class Messages:
-    """Changes the conversation. What was said before stays on disk, as a branch."""
+    """Changes the conversation. The earlier messages stay on disk, as a branch."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
-        self._put = ""  # the prompt that is being edited, as it was put into the box
+        self._put = ""  # the edited prompt's original text
 
     def edit_last(self) -> None:
-        """Put the last prompt into the box, to be sent in its place; then the one before, and so on."""
+        """Put the last prompt into the text area, to replace it; at the next call the one before, and so on."""
         prompt = self._screen.session.prompt_to_edit()
         if prompt is not None:
             self.edit(prompt)
@@ -31,7 +31,7 @@ class Messages:
             self._screen.say("There is no prompt to edit.")
 
     def edit(self, index: int) -> None:
-        """Put the conversation's `index`th message into the box, to be sent in its place."""
+        """Put the message with this index into the text area, to replace it."""
         session, box = self._screen.session, self._screen.prompt
         if not self._may_change():
             return
@@ -45,7 +45,7 @@ class Messages:
         self._screen.show_state()
 
     def leave_edit(self) -> None:
-        """Leave the message as it is."""
+        """End the edit; the message stays as it is."""
         self._screen.session.editing = None
         self._screen.prompt.text = ""
         self._screen.show_state()
@@ -58,12 +58,12 @@ class Messages:
         return not self._screen.session.waiting
 
     def list(self, at: int | None = None) -> None:
-        """List the messages and the other branches; the bar is put on message `at`."""
+        """List the messages and the other branches, with message `at` highlighted."""
         if self._may_change():
             self._screen.run_worker(self._list(at), exclusive=True, group="messages")
 
     async def _list(self, at: int | None) -> None:
-        # What a key opens is imported then: the window stands sooner.
+        # Dialogs are imported when a key opens them, so that the window starts sooner.
         from spectui.ui.dialogs.messages import MessagesScreen, Way
 
         session, branches = self._screen.session, list[StoredMessage]()
@@ -94,7 +94,7 @@ class Messages:
         )
 
     def show_system_prompt(self) -> None:
-        """Show and change it."""
+        """Show and change the system prompt."""
         from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 
         def chosen(text: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The side panel as the screen shows it: beside the chat, as an overlay over it, or not; and which page is seen."""
+"""The side panel on the screen: beside the chat, over it, or hidden; and its page."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class PanelPages:
 
     @property
     def is_open(self) -> bool:
-        """The panel is seen."""
+        """The panel is visible."""
         screen = self._screen
         return screen.has_class("-overlay") if screen.has_class("-narrow") else not screen.has_class("-no-panel")
 
     def open(self) -> bool:
-        """Show the panel if it is hidden. Returns whether it was there."""
+        """Show the panel if it is hidden. Returns whether it was visible."""
         was_there = self.is_open
         if self._screen.has_class("-narrow"):
             self._screen.add_class("-overlay")
@@ -33,14 +33,14 @@ class PanelPages:
         return was_there
 
     def toggle(self) -> None:
-        """Show or hide the panel; in a narrow window it is an overlay over the transcript."""
+        """Show or hide the panel. In a narrow window it covers the transcript."""
         narrow = self._screen.has_class("-narrow")
         self._screen.toggle_class("-overlay" if narrow else "-no-panel")
         if not (narrow and self.is_open and self._screen.panel.focus_page()):
             self._screen.prompt.focus()
 
     def turn(self, by: int) -> None:
-        """See the next page of the panel, opening it where it is hidden."""
+        """Show the next page of the panel; open the panel if it is hidden."""
         panel = self._screen.panel
         if self.open():
             self.show(next_choice(tuple(PAGES), panel.page, by))
@@ -48,7 +48,7 @@ class PanelPages:
             panel.focus_page()
 
     def show(self, page: str) -> None:
-        """See this page of the panel."""
+        """Show this page of the panel."""
         panel, prompt = self._screen.panel, self._screen.prompt
         if page == "knobs":
             panel.profile.show_choices([NO_PROFILE, *self._screen.controls.profile_names()], panel.profile.value)
@@ -58,7 +58,7 @@ class PanelPages:
             panel.focus_page()
 
     def show_by_key(self, page: str) -> None:
-        """See this page; the page of the knobs gets the focus."""
+        """Show this page; the page of the knobs gets the focus."""
         self.show(page)
         if page == "knobs":
             self._screen.panel.focus_page()
@@ -69,7 +69,7 @@ class PanelPages:
         self._screen.panel.sliders[key].focus()
 
     def show_devices(self) -> None:
-        """Focus the devices, opening the panel where it is hidden."""
+        """Focus the devices; open the panel if it is hidden."""
         self.open()
         self._screen.panel.show_page("machine")
         self._screen.panel.devices.focus()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """Shows what is there in other ways; changes nothing of the conversation."""
+    """Shows the conversation in other ways, without changing it."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
@@ -37,13 +37,13 @@ class Reading:
         self._screen.transcript.show_ghosts = not self._screen.transcript.show_ghosts
 
     def toggle_thinking(self) -> None:
-        """Unfold what was thought in all replies, or fold it."""
+        """Unfold or fold the thinking of all replies."""
         shown = not self._screen.transcript.show_thinking
         for transcript in self._screen.query(Transcript):
             transcript.show_thinking = shown
 
     def scroll(self, pages: int) -> None:
-        """Read back or on without leaving the prompt."""
+        """Scroll the transcript without leaving the prompt."""
         if pages < 0:
             self._screen.transcript.scroll_page_up()
         else:
@@ -52,7 +52,7 @@ class Reading:
     # Tokens and rounds
 
     def toggle_inspection(self) -> None:
-        """Put the cursor on the last token, or leave."""
+        """Put the token cursor on the last token, or remove it."""
         transcript = self._screen.transcript
         if transcript.inspected is not None:
             self.end_inspection()
@@ -62,28 +62,28 @@ class Reading:
             self._screen.say("There is no token to inspect yet.")
 
     def show_token(self, token: Token | None, round: Round | None) -> None:
-        """Tell of a token that a person has put the cursor on, or (None) hide that."""
+        """Show details of the token under the cursor; None: hide them."""
         self._screen.query_one(Inspector).show(token, round)
         self._screen.panel.rounds.show_round(round)
         if token is None:
             self._screen.prompt.focus()
 
     def mark_round(self, round: Round | None) -> None:
-        """Mark a round that was chosen on the panel."""
+        """Mark the round that was chosen on the panel."""
         self._screen.query_one(Inspector).show(None, None)
         if round is None or not self._screen.transcript.mark_round(round):
             self._screen.transcript.end_inspection()
 
     def end_inspection(self) -> None:
-        """Take the cursor away."""
+        """Remove the token cursor."""
         self._screen.transcript.end_inspection()
         self.show_token(None, None)
 
     # Markdown and code
 
     def show_markdown(self) -> None:
-        """See the last finished reply as Markdown."""
-        # Imported when it is asked for: what reads Markdown and colours code takes a tenth of the time that a window needs.
+        """Show the last finished reply as Markdown."""
+        # Imported on use: the libraries for Markdown and colours take a tenth of the window's start.
         from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 
         messages = tuple(each.for_engine() for each in self._screen.session.messages)
@@ -93,7 +93,7 @@ class Reading:
             self._screen.say("There is no finished reply to read yet.")
 
     def copy_code(self) -> None:
-        """Copy the last code block of the last reply that is finished."""
+        """Copy the last code block of the last finished reply."""
         from spectui.ui.dialogs.markdown_screen import copy_block
 
         blocks = self._screen.session.code_blocks()
@@ -102,7 +102,7 @@ class Reading:
     # Export
 
     def ask_export(self) -> None:
-        """Ask for a name, and write the conversation to a file of it."""
+        """Ask for a name, and write the conversation to a file of that name."""
         from spectui.ui.dialogs.export_name import ExportScreen
 
         if not self._screen.session.messages:
@@ -117,7 +117,7 @@ class Reading:
         self._screen.app.push_screen(ask, export_as)
 
     def _export(self, name: str, *, replace: bool = False) -> None:
-        # In a worker, for a long conversation has millions of figures.
+        # In a worker thread, because a long conversation has millions of figures.
         self._screen.run_worker(self._write(name, replace=replace), exclusive=True, group="export")
 
     async def _write(self, name: str, *, replace: bool) -> None:

@@ -57,14 +57,14 @@ class ReplayScreen(ChatScreen):
         self._sent: Asked | None = None  # the last prompt
 
     def on_mount(self) -> None:
-        """Nothing can be typed."""
+        """The text area takes no text."""
         super().on_mount()
         self.prompt.disabled = True
         self.prompt.placeholder = "Space pauses, + and - change the speed, . plays one round"
         self.show_state()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Without the actions that need a model."""
+        """The bindings without the actions that need a model."""
         return False if action in _NEED_A_MODEL else super().check_action(action, parameters)
 
     def _tick(self) -> None:
@@ -104,7 +104,7 @@ class ReplayScreen(ChatScreen):
         self.replies.send_waiting()
 
     def show_state(self) -> None:
-        """Say above the text area that this is a replay, and how fast."""
+        """Show above the text area that this is a replay, and its speed."""
         super().show_state()
         speed = f"{self.player.speed:g}x"
         state = "ended" if self.player.ended else f"paused, {speed}" if self.player.paused else speed
@@ -142,7 +142,7 @@ class ReplayScreen(ChatScreen):
 
 
 class _FixedControls(Controls):
-    """Knobs and models stay as they were recorded."""
+    """The controls of a replay: knobs and models stay as recorded."""
 
     def turn(self, key: str, value: float | str) -> None:
         knobs = self._screen.session.knobs

@@ -18,7 +18,7 @@ NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
 
 
 class Replies:
-    """Asks the session for replies, and begins them in the transcript."""
+    """Asks the session for replies, and starts them in the transcript."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
@@ -37,16 +37,16 @@ class Replies:
             screen.show_state()
 
     def send_waiting(self) -> None:
-        """Send the prompt that has waited longest, if the engine is free."""
+        """Send the longest waiting prompt, if the engine is free."""
         session, transcript = self._screen.session, self._screen.transcript
         if not self._screen.conversations.opening and (text := session.send_waiting()) is not None:
             index = len(session.messages) - 1
-            transcript.cut(index)  # where it replaces an earlier one
+            transcript.cut(index)  # if it replaces an earlier one
             transcript.add_message("user", text, index=index)
             self._begin()
 
     def return_waiting(self) -> None:
-        """Put prompts that are not to be sent any more back into the box."""
+        """Put waiting prompts back into the text area."""
         if self._screen.session.waiting:
             self._screen.prompt.give_back("\n".join(self._screen.session.waiting))
             self._screen.session.waiting.clear()
@@ -60,7 +60,7 @@ class Replies:
         self._screen.show_state()
 
     def is_free(self) -> bool:
-        """Whether the engine can be asked; a person is told why it cannot."""
+        """Whether the engine can answer; if not, show why."""
         reason = self._screen.session.busy_reason
         if reason:
             self._screen.say(reason)
@@ -69,7 +69,7 @@ class Replies:
     # The last reply
 
     def regenerate(self) -> None:
-        """Take the last reply back and answer once more."""
+        """Regenerate the last reply."""
         session = self._screen.session
         if not self.is_free():
             return
@@ -93,8 +93,8 @@ class Replies:
         self._screen.show_state()
 
     def stop(self) -> None:
-        """Stop what goes on, and take waiting prompts back. An edit, or a number that is being typed at a slider, is left
-        first; with nothing going on, the cursor leaves the tokens, or the overlay closes."""
+        """Stop the work in progress, and put waiting prompts back into the text area. An edit, or a number typed at a
+        slider, is cancelled first. If nothing is in progress, remove the token cursor or close the overlay."""
         screen, session = self._screen, self._screen.session
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():
@@ -114,7 +114,7 @@ class Replies:
     # Comparison
 
     def compare(self) -> None:
-        """Decode the last prompt again without drafts, beside the first reply."""
+        """Decode the last prompt again without drafts, and compare it with the reply."""
         if reason := self._screen.session.no_comparison:
             self._screen.say(reason)
         else:
@@ -123,7 +123,7 @@ class Replies:
     async def _compare(self) -> None:
         session, panel = self._screen.session, self._screen.panel
         reply = session.messages[-1]
-        comparison = await asyncio.to_thread(Comparison, reply.rounds)  # it reads every round
+        comparison = await asyncio.to_thread(Comparison, reply.rounds)  # `Comparison` reads every round
         if session.no_comparison or session.messages[-1] is not reply:
             return  # a person has gone on meanwhile
         panel.plain.clear()
@@ -150,7 +150,7 @@ class Replies:
         panel.compare.rewrite()
 
     def hide_old_comparison(self) -> None:
-        """Hide a comparison whose reply is not the last any more."""
+        """Hide a comparison if its reply is not the last one any more."""
         if self._comparison_shown and self._screen.session.comparison is None:
             self._comparison_shown = False
             self._screen.panel.clear()

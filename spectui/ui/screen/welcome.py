@@ -1,4 +1,4 @@
-"""The first words to a person who names no model: how many this machine has, and how to choose."""
+"""The first notice if no model was named: how many this machine has, and how to choose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_MODEL = (
 
 
 async def offer_models(screen: ChatScreen) -> None:
-    """Say how many models this machine has, to a person who named none."""
+    """Show how many models this machine has, if none was named."""
     worker = get_current_worker()
     number = await asyncio.to_thread(screen.catalogue.count, lambda: worker.is_cancelled)
     if number:
