@@ -15,7 +15,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dashboard.compare_page import comparison_lines
+from spectui.ui.dashboard.pages.compare_page import comparison_lines
 from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine

@@ -11,8 +11,8 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import PAGES
-from spectui.ui.dashboard.rounds import RoundsPage
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, hold_cursor, load, wait_until, write_reply
 

@@ -6,8 +6,8 @@ import pytest
 
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason
-from spectui.ui.dashboard.dashboard import two_lines
 from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.pages.dashboard import two_lines
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dashboard.shares import Share
 from spectui.ui.prompt.prompt_input import PromptInput

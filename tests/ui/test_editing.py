@@ -12,8 +12,8 @@ from spectui.engine.events import Message
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.ui.dashboard.compare_page import ComparePage
-from spectui.ui.dashboard.trends import TrendsPage
+from spectui.ui.dashboard.pages.compare_page import ComparePage
+from spectui.ui.dashboard.pages.trends import TrendsPage
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.prompt.prompt_input import PromptInput

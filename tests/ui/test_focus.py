@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.rounds import RoundsPage
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, wait_until
 

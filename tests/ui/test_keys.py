@@ -26,7 +26,7 @@ from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.shares import Share
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.export_name import ExportScreen

@@ -10,7 +10,7 @@ from spectui.llama.devices.records import Device, MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token
 from spectui.telemetry.host import Host
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.dashboard.machine import MachinePage
+from spectui.ui.dashboard.pages.machine import MachinePage
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import Make, streaming, wait_until
 from tests.ui.screen_text import one_line, screen_text

@@ -14,13 +14,13 @@ from spectui.chat.figures.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, ReasonKind, Round
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dashboard.dashboard import lines
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.dashboard import lines
+from spectui.ui.dashboard.pages.page import Page
+from spectui.ui.dashboard.pages.positions import PositionsPage, break_even, histogram
+from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, stacks
+from spectui.ui.dashboard.pages.trends import TrendsPage
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
-from spectui.ui.dashboard.positions import PositionsPage, break_even, histogram
-from spectui.ui.dashboard.rounds import RoundsPage, detail, stacks
-from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import Line, cells
 from tests.fake_engine import CPU, GPU, FakeEngine

@@ -12,7 +12,7 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.recovery.crash import Crash
-from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from spectui.knobs import Setup
 from spectui.speculation.records import Reason
-from spectui.ui.dashboard.dashboard import Dashboard
+from spectui.ui.dashboard.pages.dashboard import Dashboard
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
 

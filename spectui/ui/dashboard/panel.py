@@ -16,15 +16,15 @@ from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.telemetry.monitor import Snapshot
-from spectui.ui.dashboard.compare_page import ComparePage
-from spectui.ui.dashboard.dashboard import Dashboard
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.dashboard.page_bar import PageBar
-from spectui.ui.dashboard.positions import PositionsPage
-from spectui.ui.dashboard.rounds import RoundsPage
+from spectui.ui.dashboard.pages.compare_page import ComparePage
+from spectui.ui.dashboard.pages.dashboard import Dashboard
+from spectui.ui.dashboard.pages.machine import MachinePage
+from spectui.ui.dashboard.pages.positions import PositionsPage
+from spectui.ui.dashboard.pages.rounds import RoundsPage
+from spectui.ui.dashboard.pages.trends import TrendsPage
 from spectui.ui.dashboard.shares import Shares
-from spectui.ui.dashboard.trends import TrendsPage
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow

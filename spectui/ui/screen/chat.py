@@ -37,8 +37,8 @@ from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import spoken
 from spectui.ui.prompt.prompt_input import PromptInput

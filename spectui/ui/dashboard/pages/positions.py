@@ -5,7 +5,7 @@ from __future__ import annotations
 from spectui.chat.figures.estimates import Advice, Payoff, advice, payoff
 from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, verdict
 from spectui.chat.figures.records import Figures
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.dashboard.plot import columns
 from spectui.ui.keys import key_of
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled

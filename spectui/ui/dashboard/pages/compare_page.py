@@ -6,7 +6,7 @@ from textwrap import shorten
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.keys import key_of
 from spectui.ui.transcript.inspector import quoted
 from spectui.ui.widgets.line_widget import Line, labelled, wrapped

@@ -13,7 +13,7 @@ from spectui.chat.figures.records import STATES, Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
 from spectui.ui.dashboard.digits import big
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.figures import step
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
 

@@ -10,7 +10,7 @@ from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Snapshot
 from spectui.text import printable
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.dashboard.plot import columns
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
 

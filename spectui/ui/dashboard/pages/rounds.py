@@ -17,7 +17,7 @@ from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, wrapped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spectui.chat.figures.format import UNKNOWN, decimal, share
-from spectui.ui.dashboard.page import Page
+from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.widgets.line_widget import Line
 

@@ -1,0 +1,1 @@
+"""What the panel shows: a file for each page, and their base."""
