@@ -45,12 +45,15 @@ _BEHIND = 600
 """Tokens of context behind which logits are compared once more for --strict: kernels may divide a long context among threads
 or cores, ggml's on the CPU from 257 tokens on. Fewer where the context is smaller, or takes more than BOUND_S to read."""
 
-_LOOK_BACK = 16, 48
-"""Size of the passes that tell what attention costs, and the context that they have."""
+_LOOK_BACK = 128
+"""Tokens of context behind which passes over one row and over several tell what context costs; fewer if time runs out."""
+
+_SEVERAL = 16
+"""Rows of the pass over several."""
 
 _VISIBLE = 1.2
-"""Attention's cost is measured where such a pass takes at least this many times as long as with an empty context. Smaller
-differences could be noise, so the rounds measure them."""
+"""The cost of context is kept where that pass takes at least this many times as long as with an empty context. Smaller
+differences are noise in part, which a longer context multiplies: the rounds measure them better."""
 
 _NOISY = 1.5
 """Passes of one size are noisy where the slowest fifth takes this many times as long as the fastest one."""
@@ -64,6 +67,8 @@ class TargetCosts:
     """Tokens in a pass -> seconds. Empty: nothing is known."""
     per_row: float = 0.0
     """Seconds that each token of context adds for each row; 0 where a short context does not show it."""
+    per_pass: float = 0.0
+    """Seconds that it adds once."""
     equal_up_to: int = 1
     """The largest size tried whose logits equal those of single passes, with all smaller ones."""
     tried: int = 1
@@ -77,12 +82,12 @@ class TargetCosts:
 
     def model(self) -> VerifyCost:
         """For the policy to start from."""
-        return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row)
+        return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row, self.per_pass)
 
     @property
     def sound(self) -> bool:
         """Could these numbers have been measured?"""
-        numbers = [*self.verify.values(), self.per_row]
+        numbers = [*self.verify.values(), self.per_row, self.per_pass]
         positive = self.verify.get(1, 0) > 0 and all(0 <= number < _LONGEST_S for number in numbers)
         return positive and 1 <= self.equal_up_to <= self.tried
 
@@ -264,6 +269,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     alike: dict[int, bool] = {}
     sizes = [size for group in SIZES for size in group * 2 if size <= largest]
     for number, n in enumerate(sizes):
+        if number == 2 * len(SIZES[0]):  # the sizes that tell most are known
+            _measure_context(target, found, tokens, over)
         if over():
             break
         target.truncate(0)
@@ -272,17 +279,6 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
             alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
-    n, context = _LOOK_BACK
-    fits = {n, context} <= found.verify.keys() and n + context <= target.n_ctx
-    if fits and not over(found.verify[context] + 2 * found.verify[n]):
-        target.truncate(0)
-        target.evaluate(tokens[:context], 0)
-        looks: list[float] = []
-        for _ in range(2):
-            target.truncate(context)
-            looks.append(_timed(target, tokens[:n], n)[0])
-        if min(looks) > _VISIBLE * found.verify[n]:
-            found.per_row = (min(looks) - found.verify[n]) / (n * context)
     for n in sorted(alike):
         found.tried = n
         if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):
@@ -292,6 +288,32 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         sizes = [n for n in EQUAL_SIZES if n <= largest]
         found.equal_up_to, found.tried = _compare(target, tokens, 0, sizes, cancelled)
     return found
+
+
+def _measure_context(target: Context, found: TargetCosts, tokens: list[int], over: Callable[[float], bool]) -> None:
+    """Measure what tokens of context add to a pass, as far as it shows behind as many as there is time to read."""
+    several, slice_ = _SEVERAL, max(found.verify)
+    if several not in found.verify:
+        return
+    look_s = 2 * (found.verify[1] + found.verify[several])
+    target.truncate(0)
+    while (context := len(target.tokens)) < _LOOK_BACK and not over(found.verify[slice_] + look_s):
+        more = min(slice_, target.n_ctx - several - context)
+        if more <= 0:
+            break
+        target.evaluate(tokens[:more], 0)
+    if not context:
+        return
+    added: dict[int, float] = {}
+    for n in (several, 1):
+        looks: list[float] = []
+        for _ in range(2):
+            target.truncate(context)
+            looks.append(_timed(target, tokens[:n], n)[0])
+        added[n] = max(0.0, min(looks) - found.verify[n])
+    if added[several] >= (_VISIBLE - 1) * found.verify[several]:
+        found.per_row = max(0.0, added[several] - added[1]) / ((several - 1) * context)
+        found.per_pass = max(0.0, added[1] / context - found.per_row)
 
 
 def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -> None:

@@ -33,7 +33,7 @@ from spectui.llama.tokens.vocabulary import VocabularyError
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.cost_model import CostModel, VerifyCost
 from spectui.speculation.strategy import Strategy
 
 _MOST_SCORES = 256 * 2**20
@@ -62,7 +62,7 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._flash_attn = ""  # the target's context uses this
-        self._other_per_row = 0.0  # the context term of the kind of attention that is not in use
+        self._other_terms = 0.0, 0.0  # per_row and per_pass of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found out, in words."""
         self.replies: Replies | None = None
@@ -145,9 +145,9 @@ class Pair:
         self.remarks["target"] = "; ".join(filter(None, found_out))
         one_device = models.slow_down_together(setup)
         verify, draft = found.model(), drafting.model(found.drift if one_device else 1.0)
-        self._other_per_row = 0.0
+        self._other_terms = 0.0, 0.0
         if self._flash_attn != short:
-            verify.per_row, self._other_per_row = 0.0, verify.per_row
+            self._exchange_terms(verify)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, CostModel(verify, draft, one_device), past)
@@ -217,8 +217,12 @@ class Pair:
             self._make_context(flash_attn)
             if self._threads is not None:
                 self._use_threads(self._threads)
-            verify = self.strategy.costs.verify
-            verify.per_row, self._other_per_row = self._other_per_row, verify.per_row
+            self._exchange_terms(self.strategy.costs.verify)
+
+    def _exchange_terms(self, verify: VerifyCost) -> None:
+        """Take the context terms of the other kind of attention, and keep those of this one."""
+        terms = verify.per_row, verify.per_pass
+        (verify.per_row, verify.per_pass), self._other_terms = self._other_terms, terms
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.context is not None

@@ -30,7 +30,7 @@ def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
 def attends_dearly(found: TargetCosts) -> str:
     """What a short conversation pays for flash attention; "" where that is little."""
     single = found.verify.get(1, 0.0)
-    times = 1 + found.per_row * _BEHIND / single if single else 1.0
+    times = 1 + (found.per_row + found.per_pass) * _BEHIND / single if single else 1.0
     if times < 2:
         return ""
     return (
