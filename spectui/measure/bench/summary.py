@@ -178,7 +178,7 @@ def remarks(summary: Summary) -> list[str]:
         found.append("One run of each: no spread is known, so close settings cannot be ranked (--runs 3).")
     elif ties:
         found.append(
-            f"Cannot be told from the best (=), because their runs overlap: {', '.join(ties)}. More --runs may tell them apart."
+            f"Cannot be told from the best (=), because their runs overlap: {'; '.join(ties)}. More --runs may tell them apart."
         )
     wide = [cell for row in summary.rows for cell in row.cells.values() if (cell.spread or 0) > WIDE]
     if wide:

@@ -44,6 +44,11 @@ def test_the_best_is_marked_and_what_overlaps_it_is_a_tie():
     close = summarise(some(slow=(19.0, 20.5, 19.0)))
     assert [row.tie for row in close.rows] == [False, False, True, False]
     assert any("Cannot be told from the best" in each and SLOW.label in each for each in remarks(close))
+    auto = [Setting(draft_max=4), Setting(draft_max=8)]
+    three = summarise(
+        [*some(), *(a_run(each, speed, n) for each in auto for n, speed in enumerate((20.5, 19.0, 19.0)))]
+    )
+    assert any(": auto, draft-max 4; auto, draft-max 8. More" in each for each in remarks(three)), "labels have commas"
 
 
 def test_without_the_target_alone_the_fastest_is_the_best_and_nothing_is_called_a_gain():
