@@ -1,0 +1,95 @@
+"""`spectui bench` on a tiny pair: the same tokens twice, llama-swap's table, and Ctrl+C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from click.testing import CliRunner
+
+from spectui.cli import root
+from spectui.measure import quiet
+from spectui.measure.bench import prompt_files, results
+from spectui.measure.bench.summary import summarise
+from spectui.measure.report.tables import markdown, seed_table
+from tests.cli.programs import PROGRAM
+from tests.measure.models import tiny_setup
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(quiet, "busy", lambda: "")  # it takes a second
+    setup = tiny_setup(tmp_path)
+    return ["bench", "-m", str(setup.model), "-md", str(setup.draft), "-c", "256", "-t", "1", "--no-profile",
+            "--requantise-draft", "off"]  # fmt: skip
+
+
+def bench(pair: list[str], file: Path, *arguments: str) -> tuple[list[results.Run], str]:
+    """The runs, and what was printed."""
+    done = CliRunner().invoke(root, [*pair, "--results", str(file), *arguments])
+    assert done.exit_code == 0, done.output
+    return results.read(file), done.stdout
+
+
+def test_the_same_command_twice_gives_the_same_tokens(pair, tmp_path):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("tell a story\nadd 1 and 1\n")
+    arguments = ("-f", str(prompts), "--runs", "2", "-n", "12", "--draft-max", "3", "--p-min", "0", "--temp", "0,0.8")
+    first, second = (
+        {
+            (run.setting, run.prompt, run.repetition): (run.text, run.statistics.emitted, run.statistics.accepted)
+            for run in bench(pair, tmp_path / name, *arguments)[0]
+        }
+        for name in ("a.jsonl", "b.jsonl")
+    )
+    assert first == second
+    assert len(first) == 3 * 2 * 2 * 2, "settings, temperatures, prompts, repetitions"
+    for prompt in ("tell a story", "add 1 and 1"):
+        texts = [
+            {value[0] for (setting, name, _), value in first.items() if name == prompt and setting.temperature == heat}
+            for heat in (0.0, 0.8)
+        ]
+        assert [len(each) for each in texts] == [1, 1], "every setting and repetition wrote the same"
+        assert texts[0] != texts[1]
+
+
+def test_the_seed_table_measures_the_rows_of_llama_swaps_guide_and_prints_its_columns(pair, tmp_path):
+    runs, printed = bench(pair, tmp_path / "runs.jsonl", "--seed-table", "--runs", "1", "-n", "2", "--yes")
+    lines = printed.splitlines()
+    assert lines[0].startswith("Baseline: ") and lines[0].endswith("tokens/second without a draft model.")
+    assert lines[2] == "| draft-max | draft-min | draft-p-min | python | TS | swift |"
+    assert [line.split(" | ")[:3] for line in lines[4:]] == [
+        ["| 16", "1", "0.9"], ["| 16", "1", "0.4"], ["| 16", "1", "0.1"],
+        ["| 16", "2", "0.9"], ["| 16", "2", "0.4"], ["| 16", "2", "0.1"],
+        ["| 16", "4", "0.9"], ["| 16", "4", "0.4"], ["| 16", "4", "0.1"],
+        ["| 8", "1", "0.4"], ["| 4", "1", "0.4"],
+    ]  # fmt: skip
+    assert printed.rstrip("\n") == seed_table(summarise(runs))
+    assert {run.setting.temperature for run in runs} == {0.1}
+    asked = prompt_files.built_in(["python", "typescript", "swift"], "you only write code.")
+    assert {run.prompt_text for run in runs} == {prompt.digest for prompt in asked}
+
+
+def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):
+    file = tmp_path / "runs.jsonl"
+    more = ("--prompts", "python", "--draft-max", "2", "-n", "8", "--results", file, "--yes", "--markdown")
+    process = subprocess.Popen(
+        [*PROGRAM, *pair, *more, "--runs", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = monotonic() + 120
+        while not file.exists() or file.read_text().count("\n") < 4:
+            assert process.poll() is None and monotonic() < deadline
+            sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    runs = results.read(file)
+    assert 4 <= len(runs) < 300
+    assert out.rstrip("\n") == markdown(summarise(runs))
+    assert "Traceback" not in said and said.rstrip().endswith("--resume goes on with them, --show prints them.")
