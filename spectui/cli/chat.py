@@ -89,7 +89,7 @@ def command(
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keys import keymap
-        from spectui.ui.textual_patches.watchdog import terminal_restored
+        from spectui.ui.terminal_watchdog import terminal_restored
     catalogue = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     profiles = ProfileFile(config_path or paths.config_file())
     run, journal, ending = Run(runs), Journal(history), ExitStack()

@@ -64,7 +64,7 @@ def command(
     from spectui.ui.app import SpectuiApp
     from spectui.ui.keys import keymap
     from spectui.ui.screen.replay import ReplayScreen
-    from spectui.ui.textual_patches.watchdog import terminal_restored
+    from spectui.ui.terminal_watchdog import terminal_restored
 
     ui, player = load({}).ui, TracePlayer(trace, speed)
     keys, unmapped = keymap(ui.keys)
