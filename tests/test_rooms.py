@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,8 @@ def test_the_contracts_name_every_room():
     assert set(layers["layers"]) == rooms
     assert set(llama["source_modules"]) == rooms - {"spectui.llama"}
     assert set(textual["source_modules"]) | set(window["source_modules"]) == rooms - {"spectui.ui"}
+
+
+def test_no_folder_holds_more_than_twelve_files():
+    files = Counter(path.parent for path in PACKAGE.rglob("*.py"))
+    assert {str(folder): number for folder, number in files.items() if number > 12} == {}

@@ -10,7 +10,7 @@ from os.path import abspath
 from typing import NamedTuple
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
-from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence
+from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics

@@ -13,7 +13,8 @@ def command() -> None:
 
     Conversations stay: spectui history deletes them.
     """
-    from spectui.engine import draft_copy, replies
+    from spectui.engine import replies
+    from spectui.engine.loading import draft_copy
 
     click.echo(
         f"Forgotten: the past replies of {replies.delete_all()} models, {draft_copy.delete_all()} copies of drafts."

@@ -79,8 +79,8 @@ def command(
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
+    from spectui.engine.exactness.verify import verify
     from spectui.engine.isolation.process import EngineProcess, needs_process
-    from spectui.engine.verify import verify
     from spectui.engine.worker import Worker
 
     setup = default_setup(fetched(settings, hub_target, hub_draft))

@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spectui.engine import draft_copy, placement
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
-from spectui.engine.loading import models, remarks
+from spectui.engine.loading import draft_copy, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.loading.cores import allowed_cpus
 from spectui.engine.replies import Replies

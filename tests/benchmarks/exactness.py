@@ -26,7 +26,7 @@ from time import perf_counter
 import numpy as np
 
 from spectui.engine.events import Event, Message
-from spectui.engine.placement import threads as cores
+from spectui.engine.loading.placement import threads as cores
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import selftest

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from spectui.engine.events import Event, Message, ThreadsInUse
-from spectui.engine.placement import threads as cores
+from spectui.engine.loading.placement import threads as cores
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 

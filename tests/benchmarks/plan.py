@@ -10,8 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from spectui.engine import placement
-from spectui.engine.loading import models
+from spectui.engine.loading import models, placement
 from spectui.engine.loading.plan import make_plan
 from spectui.knobs import Setup
 from spectui.llama import selftest

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spectui.engine import costs, placement
+from spectui.engine import costs
 from spectui.engine import pair as pair_module
 from spectui.engine.costs import TargetCosts
 from spectui.engine.events import Event, Message, Prompt
+from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library, reference_path

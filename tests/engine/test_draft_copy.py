@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from spectui.cli.forget import command
-from spectui.engine import draft_copy, placement
 from spectui.engine.events import Loading, Notice
+from spectui.engine.loading import draft_copy, placement
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.listing import Device

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spectui.engine import costs as room
-from spectui.engine import placement
 from spectui.engine.costs import TargetCosts, target_costs
+from spectui.engine.loading import placement
 from spectui.knobs import Setup
 from spectui.llama import reference_path
 from spectui.llama.context import Context

@@ -23,12 +23,12 @@ from spectui.engine.events import (
     RoundDone,
     Unloaded,
 )
+from spectui.engine.exactness.verify import verify
 from spectui.engine.isolation.engine import ChatEngine
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.loading.models import NOT_AHEAD
 from spectui.engine.loading.simulation import ALL
 from spectui.engine.session import Session
-from spectui.engine.verify import verify
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.quantiser import quantise

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence
+from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence
 from spectui.knobs import Knobs
 from spectui.speculation.choice import gumbel
 from spectui.speculation.records import Token

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine import placement
 from spectui.engine.events import Event, Loading
 from spectui.engine.loading import models as loading
+from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.knobs import Setup
 from spectui.llama import library

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spectui.engine import placement
 from spectui.engine.events import Event, Message, ThreadsInUse
+from spectui.engine.loading import placement
 from spectui.engine.pair import Pair
 from spectui.engine.session import Session
 from spectui.engine.thread_count import CpuSeconds, ThreadCount, read_cpu_seconds

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine.events import Message, RoundDone
+from spectui.engine.exactness.verify import verify
 from spectui.engine.session import Session
-from spectui.engine.verify import verify
 from spectui.knobs import Knobs
 from tests.smollm2 import SNAKE, ask, setup
 

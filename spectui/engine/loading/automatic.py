@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from spectui.engine import placement
 from spectui.engine.events import Event, Loading, Notice
+from spectui.engine.loading import placement
 from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from spectui.engine import placement
+from spectui.engine.loading import placement
 from spectui.engine.loading.shares import shares
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.metadata import Metadata

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
-from spectui.engine import draft_copy, placement
-from spectui.engine.loading import models
+from spectui.engine.loading import draft_copy, models, placement
 from spectui.engine.loading.plan import Plan, shortage
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import vocabulary_of

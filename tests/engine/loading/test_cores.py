@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine import placement
+from spectui.engine.loading import placement
 from spectui.engine.loading.cores import performance_cores
 
 

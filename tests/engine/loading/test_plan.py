@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine import placement
-from spectui.engine.loading import models, simulation
+from spectui.engine.loading import models, placement, simulation
 from spectui.engine.loading.plan import PlacementError, Plan, make_plan, shortage
 from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.engine.events import Finished, Message, RoundDone
-from spectui.engine.near_tie import kernels_sentence
+from spectui.engine.exactness.near_tie import kernels_sentence
 from spectui.engine.session import Session
 from spectui.speculation.candidates import likeliest
 from spectui.speculation.choice import choose
