@@ -29,7 +29,7 @@ BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
 
 SIZES = (2, 4, 3, 8, 16, 5, 12), (9, 17, 32, 6, 33, 24, 48)
-"""Pass sizes, the most telling first. Size 1 comes before all of them.
+"""Pass sizes, the most informative first. Size 1 comes before all of them.
 
 They are the sizes at which llama.cpp's kernels step: CPUs take rows in fours (a pass over 4 may cost less than one over 2 or
 3) or, K-quants and AMX, in sixteens; CUDA changes kernels after 8.
@@ -64,7 +64,7 @@ class TargetCosts:
     """Seconds per pass size with an empty context, and up to which size the logits are equal."""
 
     verify: dict[int, float] = field(default_factory=dict)
-    """Tokens in a pass -> seconds. Empty: nothing is known."""
+    """Tokens in a pass -> seconds. Empty: unknown."""
     per_row: float = 0.0
     """Seconds that each token of context adds for each row; 0 where a short context does not show it."""
     per_pass: float = 0.0
@@ -76,9 +76,9 @@ class TargetCosts:
     behind: int | None = None
     """Tokens of context behind which all rows of the passes were compared too; None: only with an empty context."""
     noisy: bool = False
-    """Something else used the machine during the measurement, so the table is not kept."""
+    """Other processes used the machine during the measurement, so the table is not stored."""
     drift: float | None = 1.0
-    """Time of a pass now / its measured time; None if the context was not free to look."""
+    """Time of a pass now / its measured time; None if the context held a conversation."""
 
     def model(self) -> VerifyCost:
         """For the policy to start from."""
@@ -104,13 +104,13 @@ class DraftCosts:
     """As the target's."""
 
     def model(self, target_drift: float | None) -> DraftCost:
-        """For the policy to start from, which multiplies it by the target's drift."""
+        """The cost model's start; the model multiplies it by the target's drift."""
         scale = (self.drift or 1.0) / (target_drift or 1.0)
         return DraftCost(self.first * scale, self.next * scale)
 
     @property
     def sound(self) -> bool:
-        """Could these numbers have been measured?"""
+        """Whether these numbers are plausible measurements."""
         return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
 
 
@@ -140,7 +140,7 @@ def target_costs(
         if strict:
             _compare_behind(target, found, cancelled)
     finally:
-        target.truncate(0)  # also what an interrupted pass left
+        target.truncate(0)  # also the cells of an interrupted pass
     if not cancelled() and not found.noisy:
         _store(file, found)
     return found
@@ -190,7 +190,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _store(file: Path, found: TargetCosts | DraftCosts) -> None:
-    """Where the disk fails, the next process measures again."""
+    """If the disk fails, the next process measures again."""
     with suppress(OSError):
         write_atomic(file, json.dumps(asdict(found)).encode())
 
@@ -204,7 +204,7 @@ def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | N
         while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
             seconds.append(_timed(context, [5], 1)[0])
     finally:
-        context.truncate(0)  # also what an interrupted pass left
+        context.truncate(0)  # also the cells of an interrupted pass
     # The first pass sets things up.
     return min(seconds[1:]) / measured if len(seconds) > 1 else None
 
@@ -217,7 +217,7 @@ def _timed(context: Context, tokens: list[int], rows: int) -> tuple[float, np.nd
 
 
 def _is_noisy(seconds: list[float]) -> bool:
-    """Did passes of one size take very different times?"""
+    """Whether passes of one size took very different times."""
     return bool(np.quantile(seconds, 0.8) > _NOISY * min(seconds))
 
 
@@ -264,7 +264,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     found.verify[1] = float(np.median(seconds_of_one))
     found.noisy = _is_noisy(seconds_of_one)
 
-    # The lower of two looks at each size, because what disturbs only adds. In turns: a pass of another size than the last
+    # The lower of two measurements of each size, because disturbances only add
+    # time. In turns: a pass of another size than the last
     # one's costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
     alike: dict[int, bool] = {}
     sizes = [size for group in SIZES for size in group * 2 if size <= largest]
@@ -333,7 +334,7 @@ def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -
 def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) -> None:
     """Bring the context to its first tokens of the text, as many as BOUND_S lets it read."""
     begun = perf_counter()
-    most = max(map(max, SIZES))  # how long a pass over so many takes is known
+    most = max(map(max, SIZES))  # the time of such a pass is known
     while len(target.tokens) < context and perf_counter() - begun < BOUND_S and not cancelled():
         start = len(target.tokens)
         target.evaluate(text[start : min(context, start + most)], 0)
@@ -353,7 +354,7 @@ def _compare(
             break
         together[n] = target.evaluate(text[context : context + n], n).copy()
         target.truncate(context)
-        _fill(target, text, context, cancelled)  # what a memory that cannot be truncated has lost
+        _fill(target, text, context, cancelled)  # tokens that a recurrent model lost when it was truncated
     longest, singles = max(together, default=0), 0
     unequal: set[int] = set()
     while singles < longest and not cancelled() and perf_counter() - begun <= BOUND_S:

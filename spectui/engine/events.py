@@ -111,7 +111,7 @@ class ThreadsInUse(NamedTuple):
 
 
 class Measuring(NamedTuple):
-    """Progress of a measurement in a process of its own. `done`: 0..1. `found`: everything that is measured until now."""
+    """Progress of a measurement in another process. `done`: 0..1. `found`: everything measured so far."""
 
     done: float
     what: str

@@ -63,9 +63,9 @@ class Pair:
         self._flash_attn = ""  # the target's context uses this
         self._other_terms = 0.0, 0.0  # per_row and per_pass of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
-        """"target" and "draft" -> what loading found out, in words."""
+        """"target" and "draft" -> what loading found, in words."""
         self.replies: Replies | None = None
-        """Past replies, where they are to be remembered."""
+        """Past replies, if they are remembered."""
         self._threads: ThreadCount | None = None
 
     def load(self, setup: Setup) -> None:
@@ -91,7 +91,7 @@ class Pair:
         self._choose_threads(setup)
 
     def adapt_threads(self) -> None:
-        """Between two passes: compute with as many threads as other processes leave cores."""
+        """Use as many threads as other processes leave cores. Call it between two passes."""
         if self._threads is not None and self._threads.update():
             self._use_threads(self._threads)
             self._emit(ThreadsInUse(self._threads.now, self._threads.most))
@@ -111,14 +111,14 @@ class Pair:
         return placement.rounds_by_threads(setup) and not self.target.output_on_gpu
 
     def _use_threads(self, count: ThreadCount) -> None:
-        """Compute with so many, in contexts that were created with all of them too."""
+        """Set the number of threads, also of contexts that were created with more."""
         assert self.context is not None
         self.context.use_threads(count.now)
         if self.draft_context is not None and not isinstance(self.drafter, AheadDrafter):
             self.draft_context.use_threads(count.now)
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:
-        """Measure what passes cost, and create the strategy."""
+        """Measure the costs of passes, and create the strategy."""
         assert self.target is not None and self.context is not None
         found, drafting = TargetCosts(), DraftCosts()
         found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(setup) else []
@@ -256,7 +256,7 @@ class Pair:
             raise DraftError(str(error)) from error
 
     def _draft_or_copy(self, setup: Setup, extra_buffers: bool) -> Model:
-        """The draft, or its draft copy where that is wanted and worth using."""
+        """The draft, or its draft copy if that is wanted and worth using."""
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
@@ -327,11 +327,11 @@ class Pair:
         return info._replace(path=self._loaded["draft"][0], translated=self._translated)
 
     def _memory(self) -> list[MemoryUse]:
-        """What is loaded takes this much on each device."""
+        """Memory of the loaded models on each device."""
         return [use for each in (self.context, self.draft_context) if each is not None for use in each.memory]
 
     def clear_caches(self) -> None:
-        """Empty both contexts after a failure, because their content may be its cause."""
+        """Empty both contexts after a failure, which their content may have caused."""
         if isinstance(self.drafter, AheadDrafter):
             self.drafter.drop()
         if self.context is not None:

@@ -1,4 +1,5 @@
-"""The interface of an engine. `worker.Worker` computes, `isolation` has those in other processes, the tests a `FakeEngine`."""
+"""The interface of an engine. `worker.Worker` computes in a thread, `isolation` in another process; tests have a
+`FakeEngine`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from spectui.knobs import Knobs, Setup
 
 
 class Traceable(Protocol):
-    """What a trace is written of."""
+    """The part of an engine that a trace needs."""
 
     knobs: Knobs
     events: deque[Event]

@@ -40,22 +40,21 @@ class Session:
         self.knobs = Knobs()
         """Read once per round."""
         self.strict = False
-        """Whether only passes were asked for whose logits do not depend on their size."""
+        """Whether --strict allows only passes whose logits do not depend on their size."""
         self._emit = on_event
         self._interrupt = interrupt or Interrupt()
         self.pair: Pair | None = None
-        """What is loaded; None before the first load and after `close`."""
+        """The loaded pair; None before the first load and after `close`."""
         self._loaded: Setup | None = None
-        self._opening = ""  # the first prompt of the conversation that was answered last
+        self._opening = ""  # the first prompt of the last answered conversation
 
     def stop(self) -> None:
         """Stop the reply within one target pass, or the loading. Any thread may call it."""
         self._interrupt.set()
 
     def load(self, setup: Setup) -> Loaded:
-        """Load what has changed. If only the placement of the loaded models changes, and that fails, it is put back.
-
-        Returns what is loaded. Raises SpectuiError; then possibly nothing is loaded.
+        """Load the changed parts. If only the placement changes and loading fails, the old placement is restored. Returns
+        what is loaded. Raises SpectuiError; then possibly nothing is loaded.
         """
         from spectui.llama.devices.listing import list_devices
         from spectui.llama.devices.rpc import ServerError
@@ -87,7 +86,7 @@ class Session:
         return loaded
 
     def forget(self, setup: Setup) -> None:
-        """Empty both contexts and forget what was learned of the drafts: the next reply is as the first after loading."""
+        """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading."""
         if self.pair is not None:
             self.pair.clear_caches()
             self.pair.load(setup)
@@ -179,14 +178,15 @@ class Session:
 
     @property
     def strategy(self) -> Strategy:
-        """What passes of the loaded pair cost, and what was learned of its drafts. Raises SpectuiError without one."""
+        """The strategy of the loaded pair: its cost model and what was learned about drafts. Raises SpectuiError if nothing
+        is loaded."""
         if self.pair is None or self.pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
         return self.pair.strategy
 
     @property
     def target_context(self) -> Context | None:
-        """The target's context, to measure its passes; None where nothing is loaded."""
+        """The target's context, to measure its passes; None if nothing is loaded."""
         return self.pair.context if self.pair is not None else None
 
     @property

@@ -24,7 +24,7 @@ _NICE = 5
 """Added to the thread's nice value."""
 
 Watch = Callable[[str, Setup], None]
-"""Called in the worker's thread with what begins, and the set-up: "loading draft", "decoding"; "" when it is idle."""
+"""Called in the worker's thread with the work that begins, such as "loading draft" or "" for idle, and the set-up."""
 
 Result = TypeVar("Result")
 
@@ -85,7 +85,7 @@ class Worker:
         self._post(lambda session: self._generate(session, tuple(messages)))
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
-        """Call `function` with the session and the arguments, in the engine's thread. The future has what comes of it.
+        """Call `function` with the session and the arguments, in the engine's thread. The future gets its result.
 
         Events come up the deque as usual; a LoadFailed in place of a result: llama.cpp could not be loaded.
         """

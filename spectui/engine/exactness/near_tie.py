@@ -1,4 +1,4 @@
-"""The sentence for a token that is another one with drafts than without, although no knob may change the text."""
+"""The sentence for a token that differs between decoding with and without drafts, although no knob may change the text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def is_near_tie(one: Token, other: Token, knobs: Knobs) -> bool:
 
 
 def kernels_sentence(drafted: float, plain: float, knobs: Knobs, strict: bool) -> str:
-    """Rounding decided between two tokens: the probability of one in a drafted pass, and of the other in a plain one."""
+    """The sentence if rounding decided. Takes the probabilities of one token in a drafted pass and of the other in a plain
+    one."""
     advice = "please report this, because --strict should avoid it" if strict else "--strict avoids it"
     return (
         f"a near-tie{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}: this machine's kernels round differently in"
@@ -34,7 +35,7 @@ def kernels_sentence(drafted: float, plain: float, knobs: Knobs, strict: bool) -
 
 
 def far_sentence(drafted: float, plain: float, knobs: Knobs) -> str:
-    """The same where the two are too far apart for that."""
+    """The sentence if the tokens are too far apart for rounding to decide."""
     return (
         f"no near-tie{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}: spectui run --verify tells whether kernels"
         " explain it"

@@ -67,7 +67,8 @@ def _plain(session: Session, messages: Sequence[Message], finished: Finished) ->
 def _explanation(
     session: Session, messages: Sequence[Message], rounds: Sequence[Round], ours: Token, theirs: Token
 ) -> str:
-    """Evaluate the reply's passes once more, and the same tokens one by one: do the logits lead to the two tokens?"""
+    """Evaluate the reply's passes again, and the same tokens one by one. Returns whether the logits lead to the two
+    tokens."""
     context, prompt = session.context_and_prompt(messages)
     last = rounds[ours.round]
     text = prompt + [token.id for round in rounds for token in round.tokens if token.position < ours.position]

@@ -22,7 +22,7 @@ from spectui.engine.worker import Worker
 
 
 class Result(NamedTuple):
-    """What the call of this number returned, or raised."""
+    """The result, or the exception, of the call with this number."""
 
     number: int
     value: Any = None
@@ -30,7 +30,7 @@ class Result(NamedTuple):
 
 
 class LastWords(NamedTuple):
-    """What ggml said before it ended the process."""
+    """ggml's last message before it ended the process."""
 
     text: str
 
@@ -47,12 +47,12 @@ class _Sending(deque[Event]):
 
 
 def main() -> None:
-    """Obey commands until standard input ends: the parent closes it, or dies."""
+    """Run commands until standard input ends, because the parent closed it or died."""
     for name in ("SIGINT", "SIGHUP"):  # of the terminal, which the parent has to answer
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     commands, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    # What a library prints must not come between the messages.
+    # Text printed by libraries must not mix with the messages.
     os.dup2(2 if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY), 1)
     sending = threading.Lock()
 
@@ -69,7 +69,7 @@ def main() -> None:
             name, arguments = pickle.load(commands)
             _obey(worker, send, name, arguments)
     worker.close()
-    os._exit(0)  # a pass that has not ended must not keep the process
+    os._exit(0)  # an unfinished pass must not keep the process alive
 
 
 def _obey(worker: Worker, send: Callable[[object], None], name: str, arguments: tuple[Any, ...]) -> None:

@@ -68,7 +68,7 @@ class ChatEngine:
         before, isolated = self.process, needs_process(setup)
         read_once = setup.op_offload_min_batch != self._setup.op_offload_min_batch
         if before is not None and (not isolated or setup.rpc or self._setup.rpc or read_once):
-            # ggml keeps the servers it knows, and ends the process when it lists the devices of one that is gone. And a
+            # ggml keeps the servers that it knows, and ends the process if it lists the devices of one that is gone. Also, a
             # server forgets the graphs of all models when one is freed, but the client has the next one computed again.
             self.process = None
             before.kill()
@@ -118,7 +118,7 @@ class ChatEngine:
         self.events.append(event)
 
     def _end(self, process: EngineProcess, reason: str, pending: Sequence[str]) -> None:
-        """The process has ended by itself, while it obeyed the first of these commands."""
+        """The process has ended by itself, during the first of these commands."""
         with self._switching:
             if process is not self.process:
                 return
@@ -129,7 +129,8 @@ class ChatEngine:
                 if "generate" in pending:
                     self._emit(Failed(f"{reason}: send the prompt again."))
                 return
-            # With a load in the queue its set-up is loaded; otherwise what was loaded, which need not be what was asked for.
+            # If a load is in the queue, load its set-up; else the set-up that was loaded, which may differ from the
+            # requested one.
             setup = self._setup if loads else process.loaded or self._setup
             servers = bool(setup.rpc)
             after = "the models are loaded on this machine alone" if servers else "the models are loaded again"
@@ -140,7 +141,7 @@ class ChatEngine:
             self._load(without_servers(setup) if servers else setup)
 
     def _end_loading(self, process: EngineProcess, reason: str, loads: int) -> None:
-        """It has ended while it loaded: what was loaded before is put back where only the placement differs."""
+        """The process ended during a load. If only the placement differs, load the previous set-up again."""
         failed, before = self._setup, process.loaded
         if failed.rpc:
             self._emit(LoadFailed(f"{reason}.", without_servers=True))

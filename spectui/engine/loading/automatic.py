@@ -25,7 +25,7 @@ class AutomaticPlacement:
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self._asked: tuple[Any, ...] = ()
-        self._planned = Setup()  # the set-up that led to these choices
+        self._planned = Setup()  # the set-up that these choices were made for
         self._chosen: dict[str, Any] = {}
 
     def place(self, setup: Setup, extra_buffers: bool, loaded: Iterable[MemoryUse]) -> Setup:

@@ -45,7 +45,7 @@ def copy_of(draft: str) -> Path:
     file = Path(draft).expanduser()
     status = file.stat()
     key = hashlib.sha256(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:12]
-    # With a process id and an ending the name must stay below the usual limit of 255 bytes.
+    # The name with a process id and an ending must stay below the usual limit of 255 bytes.
     return _directory() / f"{file.stem[:_NAME_LENGTH]}-{key}.{QUANTISATION}.gguf"
 
 

@@ -1,4 +1,4 @@
-"""What a set-up means on this machine: defaults that depend on it, and which change needs which part loaded again."""
+"""A set-up's meaning on this machine: defaults that depend on the machine, and which changes require which reload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spectui.llama.library import build_key
 
 
 def _file(path: str | None) -> tuple[str, int, int]:
-    """What identifies a model file: path, bytes, time of the last change in ns."""
+    """A model file's identity: path, bytes, time of the last change in ns."""
     path = os.path.expanduser(path or "")
     status = os.stat(path)
     return path, status.st_size, status.st_mtime_ns
@@ -74,7 +74,7 @@ _PASTED = 2500
 
 
 def is_long(messages: Iterable[Message]) -> bool:
-    """Did the user give a long text, after little text?
+    """Whether the user gave a long text after little text.
 
     This decides the target's kind of attention, so it must not depend on the reply, the knobs, or the content of the context.
     When it becomes true, the text before is evaluated again, so that must be short.
@@ -140,13 +140,13 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
 
 
 def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
-    """What the costs of the target's passes depend on: nothing of the draft, and not the size of the context."""
+    """The key of the target's costs. It does not depend on the draft or the size of the context."""
     context = (setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
     return (build_key(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
 
 
 def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, ...]:
-    """What the costs of the draft's passes depend on: nothing of the target. `copy`: the file that was really loaded."""
+    """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded."""
     cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, threads(setup.threads_draft or setup.threads), *cells)
     model = (*_file(setup.draft), copy, setup.device_draft, setup.gpu_layers_draft, extra_buffers)

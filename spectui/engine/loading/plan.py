@@ -23,11 +23,11 @@ _COMMAND = [sys.executable, "-m", "spectui.engine.loading.simulation"]
 _MIB = 2**20
 
 PlanInWords = Callable[[Setup, Sequence[MemoryUse]], str]
-"""What a set-up would take in place of what is loaded, in a line."""
+"""A function that says in a line what a set-up would take if it replaced the loaded models."""
 
 
 class PlacementError(SpectuiError):
-    """llama.cpp ends its process at an assertion when the models are placed so."""
+    """With this placement llama.cpp ends its process at an assertion."""
 
 
 class Plan(NamedTuple):
@@ -64,7 +64,7 @@ class Plan(NamedTuple):
         return lines
 
     def sentence(self) -> str:
-        """Whether it fits, and if not, what would."""
+        """Whether it fits; if not, flags with which it would."""
         if not self.missing:
             return "It fits."
         lacks = " and ".join(f"{name} lacks {bytes // _MIB + 1:,} MiB" for name, bytes in self.missing.items())
@@ -112,14 +112,14 @@ def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, 
 
 
 def way_out(setup: Setup) -> str:
-    """What to do where llama.cpp ends its process when it loads this set-up: the end of a sentence."""
+    """What to do if llama.cpp ends its process when it loads this set-up: the end of a sentence."""
     if setup.split_mode in ("row", "tensor"):
         return "choose -sm layer, which divides models among all kinds of devices"
     return "choose another device (-dev), or fewer layers on it (-ngl)"
 
 
 def on_servers(uses: Iterable[MemoryUse]) -> bool:
-    """Whether some of it is on an RPC server, which then answers no other process."""
+    """Whether a part is on an RPC server, which then answers no other process."""
     return any(use.device.startswith("RPC") for use in uses)
 
 
@@ -161,7 +161,7 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
 
 
 def plan_in_words(setup: Setup, freed: Iterable[MemoryUse] = ()) -> str:
-    """The plan in a line, or why there is none. Takes a second or more, so not in the window's thread."""
+    """The plan in a line, or why there is none. Takes a second or more: do not call it in the window's thread."""
     freed = tuple(freed)
     if setup.rpc and on_servers(freed):
         return "What this would take is not known before it is loaded: the RPC server answers the loaded models alone."

@@ -1,4 +1,4 @@
-"""What loading found out about a model, in words."""
+"""Sentences about a loaded model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BEHIND = 1000
 
 
 def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
-    """Up to which size of pass the logits were found equal, and where."""
+    """The pass size up to which the logits are equal, and with which context."""
     where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
     where = "except behind a long text" if only_short else where
     if found.tried < 2:
@@ -28,7 +28,7 @@ def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
 
 
 def attends_dearly(found: TargetCosts) -> str:
-    """What a short conversation pays for flash attention; "" where that is little."""
+    """The cost of flash attention in a short conversation; "" if it is small."""
     single = found.verify.get(1, 0.0)
     times = 1 + (found.per_row + found.per_pass) * _BEHIND / single if single else 1.0
     if times < 2:

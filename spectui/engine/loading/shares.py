@@ -30,7 +30,7 @@ def with_share(now: Sequence[int], at: int, share: int) -> list[int]:
 
 
 def _divided(whole: int, numbers: Sequence[float]) -> list[int]:
-    """`whole` in these proportions. What is left after rounding down goes to those that lost most."""
+    """`whole` divided in these proportions. The remainder of rounding down goes to the parts that lost most."""
     total = sum(numbers)
     exact = [whole * number / total if total else whole / len(numbers) for number in numbers]
     found = [int(each) for each in exact]

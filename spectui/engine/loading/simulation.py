@@ -49,7 +49,7 @@ class Simulation:
         self.layers = self.layers_draft = 0
 
     def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
-        """What the set-up's target takes."""
+        """The memory of the set-up's target."""
         if setup.ctx_size > _LARGEST_CONTEXT:
             raise UsageError(
                 f"A context of {setup.ctx_size} tokens is too large: choose -c {_LARGEST_CONTEXT} or less."
@@ -63,7 +63,7 @@ class Simulation:
         return self._ask(model, context)
 
     def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
-        """What its draft takes beside the target that was asked about last; () without one."""
+        """The memory of its draft beside the target of the last call; () without a draft."""
         if setup.draft is None:
             return ()
         path = setup.draft
