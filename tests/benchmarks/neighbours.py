@@ -1,6 +1,6 @@
 """Speed beside busy processes: with each fixed number of threads, and with spectui's own choice.
 
-    python -m tests.benchmarks.neighbours -m TARGET [--predict 48] [--runs 2] [--nice 5]
+    python -m tests.benchmarks.neighbours -m TARGET [--predict 48] [--runs 2] [--nice 5] [--most 1]
 
 For no neighbour, one, and as many as there are cores, each a process that computes without end. Plain decoding, greedy.
 A share is that of the best fixed number of threads beside the same neighbours. `--nice`: the nice value of the threads that
@@ -45,10 +45,10 @@ def main() -> None:
     parser.add_argument("-m", "--model", required=True)
     parser.add_argument("--predict", type=int, default=48)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--most", type=int, default=cores(0), help="fixed numbers of threads up to this one")
     parser.add_argument("--nice", type=int, default=0, help="added to the nice value of the threads that compute")
     args = parser.parse_args()
     prompt = [Message("user", "Write a story about a lighthouse.")]
-    most = cores(0)
     used: list[int] = []
 
     def note(event: Event) -> None:
@@ -64,12 +64,16 @@ def main() -> None:
     engine = ThreadPoolExecutor(1, initializer=give_way)
     session = Session(note)
     session.knobs = Knobs(drafter="off", temperature=0.0, predict=args.predict)
-    print("neighbours  " + "".join(f"{number} threads  " for number in range(1, most + 1)) + "spectui  share  changes")
-    for number in sorted({0, 1, most}):
+    print(
+        "neighbours  "
+        + "".join(f"{number} threads  " for number in range(1, args.most + 1))
+        + "spectui  share  changes"
+    )
+    for number in sorted({0, 1, cores(0)}):
         speeds: dict[int, list[float]] = {}
         used.clear()
         for _ in range(args.runs):
-            for threads in (0, *range(1, most + 1)):  # 0: spectui's own choice
+            for threads in (0, *range(1, args.most + 1)):  # 0: spectui's own choice
                 setup = Setup(model=args.model, ctx_size=1024, threads=threads, no_profile="on")
                 engine.submit(session.load, setup).result()
                 with neighbours(number):
@@ -77,7 +81,7 @@ def main() -> None:
                 speeds.setdefault(threads, []).append(statistics.tokens_per_s or 0.0)
         found = {threads: median(values) for threads, values in speeds.items()}
         best = max(speed for threads, speed in found.items() if threads)
-        fixed = "".join(f"{found[threads]:9.1f}  " for threads in range(1, most + 1))
+        fixed = "".join(f"{found[threads]:9.1f}  " for threads in range(1, args.most + 1))
         print(f"{number:10}  {fixed}{found[0]:7.1f}  {found[0] / best:5.2f}  {used}", flush=True)
     engine.submit(session.close).result()
 
