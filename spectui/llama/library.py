@@ -150,6 +150,11 @@ def build_key() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+def system_info() -> str:
+    """The features of llama.cpp's CPU code, as it lists them."""
+    return str(llama.llama_print_system_info().decode("utf-8", "replace").strip(" |\n"))
+
+
 def cpu_name() -> str:
     """The CPU's model name, with " AMX" if it has that, as far as the system tells."""
     import platform

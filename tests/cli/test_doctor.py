@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.machine.findings import Finding, advice, cpu_flags, features_of, findings
+from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
 from spectui.llama.devices.records import Device
+from spectui.llama.kernels import features_of
 from spectui.telemetry.gpus import Gpu
 from tests.rpc_server import LIBRARIES
 

@@ -17,6 +17,8 @@ from click.testing import CliRunner, Result
 from spectui import config
 from spectui.cli import root
 from spectui.errors import SpectuiError
+from spectui.llama import library, selftest
+from spectui.llama.kernels import features_of, several_rows
 from spectui.measure import progress, quiet
 from spectui.measure.bench.runner import EngineModels
 from spectui.measure.bench.settings import Setting
@@ -240,4 +242,6 @@ def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: P
     text = " ".join(found["sentences"])
     share = found["costs"]["draft_token_s"] / passes[1]
     assert f"A drafted token takes {share:.0%} of a plain pass" in text, "both models are the same size"
+    fast = several_rows(features_of(library.system_info()), selftest.run().extra_buffers)
+    assert ("or this one in Q4_0 in place of F32: this CPU has fast kernels" in text) == ("Q4_0" in fast)
     assert f"{ratio:.2f}" in text and f"{exp(fmean(best)):.1f} tokens per second" in text

@@ -19,13 +19,14 @@ def command(ctx: click.Context) -> None:
 
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """
-    from spectui.cli.machine.findings import advice, cpu_flags, features_of, findings
+    from spectui.cli.machine.findings import advice, cpu_flags, findings
     from spectui.llama import library, selftest
     from spectui.llama.devices.listing import list_devices
+    from spectui.llama.kernels import features_of
     from spectui.telemetry.gpus import Nvml
     from spectui.telemetry.sysfs import SysfsGpus
 
-    system_info = library.llama.llama_print_system_info().decode("utf-8", "replace").strip(" |\n")
+    system_info = library.system_info()
     nvml = Nvml()
     gpus = (*nvml.read(), *SysfsGpus().read())
     nvml.close()

@@ -165,11 +165,6 @@ def advice(found: Sequence[Finding], known: bool) -> Iterator[str]:
         yield "Nothing to do: this build uses what the machine has, and its fast kernels work."
 
 
-def features_of(system_info: str) -> frozenset[str]:
-    """The features that llama_print_system_info lists."""
-    return frozenset(re.findall(r"(\w+) = 1\b", system_info))
-
-
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """The CPU's features as Linux names them; none elsewhere."""
     try:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from io import TextIOWrapper
 
     from spectui.config import Configuration
+    from spectui.engine.events import Loaded
     from spectui.knobs import Setup
     from spectui.measure.bench.prompt_files import Prompt
     from spectui.measure.live.view import Winner
+    from spectui.measure.tune.advice import Weights
 
 _PROMPTS = "python,toaster,story"
 _PREDICT, _SEED = 96, 1
@@ -133,7 +135,8 @@ def command(
     finally:
         worker.close()
         line.end()
-    advice = list(sentences(found, CostModel.of(loaded.costs) if loaded.costs is not None else None))
+    costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
+    advice = list(sentences(found, costs, weights(loaded)))
     view = tune_view(found.trials, found, advice)
     if live:
         line.show(lambda: view)
@@ -172,6 +175,23 @@ def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
     if names is not None:
         raise UsageError("Give the prompts with --prompts or with -f, not with both.")
     return prompt_files.read(file, system)
+
+
+def weights(loaded: Loaded) -> Weights:
+    """The types of the loaded pair, and of which this CPU's kernels take several rows at once."""
+    from spectui.engine.isolation.process import needs_process
+    from spectui.engine.loading.placement import target_on_cpu
+    from spectui.llama import library, selftest
+    from spectui.llama.kernels import features_of, several_rows, weight_type
+    from spectui.measure.tune.advice import Weights
+
+    setup = loaded.setup
+    known: frozenset[str] = frozenset()
+    if not needs_process(setup) and target_on_cpu(setup):  # with a GPU, another process alone may ask for devices
+        fast_kernels = setup.no_repack == "off" and selftest.run().extra_buffers
+        known = several_rows(features_of(library.system_info()), fast_kernels)
+    draft = loaded.draft.description if loaded.draft is not None else ""
+    return Weights(weight_type(loaded.target.description), weight_type(draft), known)
 
 
 def profile_settings(settings: Configuration, setup: Setup, winner: Winner) -> dict[str, Any]:

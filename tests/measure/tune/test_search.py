@@ -12,8 +12,9 @@ import pytest
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
+from spectui.llama.kernels import several_rows
 from spectui.measure.bench.settings import Setting
-from spectui.measure.tune.advice import sentences
+from spectui.measure.tune.advice import Weights, sentences
 from spectui.measure.tune.search import AUTO, PLAIN, Reply, Search, Tuned, candidates, neighbours
 from tests.speculation.replaying import MACHINES, RECORDED, recorded, replay
 
@@ -146,6 +147,42 @@ def test_the_sentences_say_best_auto_and_what_no_setting_gives():
     assert "Auto is faster" in told and "No draft is best here" in told and "takes 50% of a plain pass" in told
     steep = " ".join(sentences(slow, MACHINES["q8"]["AVX2"].model(True)))
     assert "four rows takes 2.1 plain passes" in steep and "drafted token takes" not in steep
+
+
+FAST = several_rows({"AVX2", "AVX512", "REPACK", "LLAMAFILE"}, True)
+SLOW = Tuned(PLAIN, {PLAIN: [1.0], AUTO: [1.0]}, 0, 2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "named"),
+    [
+        (Weights("Q6_K", "Q8_0", FAST), "this one in Q4_0 in place of Q8_0"),
+        (Weights("Q6_K", "Q4_0", FAST), "this one in Q2_K in place of Q4_0"),
+        (Weights("Q6_K", "Q4_0", FAST - {"Q2_K"}), "a plain pass: try a smaller draft (spectui compare)."),
+        (Weights("Q6_K", "Q2_K", FAST), "a plain pass: try a smaller draft (spectui compare)."),
+        (Weights("Q6_K", "Q8_0"), "or a cheaper quantisation of it"),
+    ],
+)
+def test_a_dear_draft_has_a_lighter_type_that_this_cpu_is_fast_with(weights, named):
+    assert named in " ".join(sentences(SLOW, MACHINES["q8"]["AMX, Q4_K_M"].model(True), weights))
+
+
+@pytest.mark.parametrize(
+    ("weights", "end"),
+    [
+        (
+            Weights("Q6_K", "", FAST),
+            "short drafts pay: Q6_K is computed row by row on this CPU. Its kernels for Q4_K_M and Q4_0 and Q8_0 take several "
+            "rows at once, so try a target of such a type.",
+        ),
+        (Weights("Q8_0", "", FAST), "short drafts pay."),
+        (Weights("", "", FAST), "short drafts pay."),
+        (Weights("Q6_K", "", frozenset({"F16"})), "short drafts pay."),
+        (Weights("Q6_K"), "short drafts pay; another type of the target may have a better kernel."),
+    ],
+)
+def test_where_rows_are_dear_a_type_of_the_target_is_named_if_its_kernels_are_better(weights, end):
+    assert " ".join(sentences(SLOW, MACHINES["q8"]["AVX2"].model(True), weights)).endswith(end)
 
 
 def test_neighbours_are_valid_settings_of_their_own():
