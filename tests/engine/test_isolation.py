@@ -161,6 +161,29 @@ def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engin
     assert placed["device_draft"] == "RPC0" and placed["gpu_layers"] == ALL
 
 
+@needs_server
+def test_a_target_on_two_servers_and_a_draft_on_the_other(server: Server, engine: ChatEngine, setup: Setup):
+    """Unless it is told otherwise the target is on both and the draft on one; the text is the same."""
+    events, other, texts, places = events_of(engine), Server(), [], []
+    try:
+        for number, device in enumerate(("", "RPC0"), 1):
+            engine.load(replace(setup, rpc=f"{server.address},{other.address}", device=device))
+            loaded = events.wait(Loaded, number)
+            assert loaded.draft is not None
+            places.append([
+                {use.device for use in model.memory if use.weights and use.device != "CPU"}
+                for model in (loaded.target, loaded.draft)
+            ])  # fmt: skip
+            engine.generate(QUESTION)
+            texts.append(events.wait(Finished, number).text)
+    finally:
+        other.kill()
+    (divided, one), (target, draft) = places
+    assert divided == {"RPC0", "RPC1"} and len(one) == 1
+    assert target == {"RPC0"} and draft == {"RPC1"}
+    assert texts[0] == texts[1] != ""
+
+
 def automatic_choices(session: Session) -> dict[str, object]:
     assert session.pair is not None
     return session.pair._automatic._chosen

@@ -15,7 +15,7 @@ from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices import memory_use
-from spectui.llama.devices.records import Device, MemoryUse
+from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.rpc_server import LIBRARIES, Server, needs_server
@@ -124,6 +124,43 @@ def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.Mo
     assert 0 < full.layers[0] < 31, "the cells of all layers would fill it"
     assert "RPC0" not in full.missing
     assert any(line.startswith("RPC0 ") and f"{remote.free // MIB:,}" in line for line in made.lines())
+
+
+@needs_server
+def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other(monkeypatch: pytest.MonkeyPatch):
+    """Two real devices, each with the memory of this machine."""
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
+    servers = Server(), Server()
+    asked = replace(
+        setup(), rpc=",".join(each.address for each in servers), requantise_draft="off", ctx_size_draft=1024
+    )
+    try:
+        beside = make_plan(replace(asked, device="RPC0"), True)
+        first, second = (each for each in beside.devices if each.name.startswith("RPC"))
+        (alone_there,) = (each for each in beside.target if each.device == "RPC0")
+        per_token = alone_there.cells // asked.ctx_size
+        of_both = make_plan(replace(asked, ctx_size=3 * first.total // per_token), True, suggest=False)
+        filled = replace(
+            asked, device="RPC0", gpu_layers=-2, device_draft="RPC0", ctx_size=first.free // per_token // 512 * 256
+        )
+        (half_full,) = (each for each in make_plan(filled, True, suggest=False).target if each.device == "RPC0")
+        # The target's sum is linear in the context. With this one, target and draft lack half of what the draft takes.
+        slope = (half_full.total - alone_there.total) / (filled.ctx_size - asked.ctx_size)
+        wanted = first.free - beside.draft[0].total / 2
+        most = filled.ctx_size + int((wanted - half_full.total) / slope)
+        lacking = make_plan(replace(filled, ctx_size=most // 256 * 256), True)
+    finally:
+        for each in servers:
+            each.kill()
+    assert [use.device for use in beside.draft if use.weights and use.device != "CPU"] == ["RPC1"]
+    assert beside.layers == (31, 31)
+    on = {use.device: use.total for use in added([*of_both.target, *of_both.draft])}
+    assert 0 < of_both.layers[0] < 31, "the cells of all layers would need three servers"
+    # One layer takes a tenth of a server.
+    assert all(0.7 * (each.free - GIB) < on[each.name] <= each.free - GIB for each in (first, second)), on
+    assert list(lacking.missing) == ["RPC0"]
+    assert lacking.suggestions[0] == "-devd RPC1"
 
 
 class Toy(simulation.Simulation):
