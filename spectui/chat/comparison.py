@@ -25,6 +25,12 @@ class Difference(NamedTuple):
     second: Token | None
 
 
+class OfComparison(NamedTuple):
+    """An event of the comparison, which is shown beside the conversation."""
+
+    event: Event
+
+
 class Comparison:
     """Compares a reply with its second decoding, whose events it takes."""
 

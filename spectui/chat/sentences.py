@@ -17,6 +17,7 @@ State = Literal["no model", "loading", "ready", "reading", "writing", "comparing
 CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
 NOT_KEPT = "Chats are not saved: --no-history is on."
+WAITING = "{stop} first removes the waiting prompt."
 NOTHING_ASKED = "There is no prompt to answer again."
 NOTHING_TO_COMPARE = "There is no finished reply to compare."
 SETUP_CHANGED = "The last reply used another model, device or system prompt. {regenerate} answers again."

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from spectui.chat import sentences
-from spectui.chat.comparison import Comparison, decodes_alike
+from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.figures.records import Figures
 from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
@@ -25,12 +24,6 @@ from spectui.text import printable
 
 _WHOLE = (StopReason.EOS.value, StopReason.CONTEXT.value)
 """Stop reasons of replies that cannot be continued: the model ended them, or the context is full."""
-
-
-class OfComparison(NamedTuple):
-    """An event of the comparison, which is shown beside the conversation."""
-
-    event: Event
 
 
 class ChatSession:
@@ -109,6 +102,13 @@ class ChatSession:
         return sentences.busy_reason(self.state)
 
     @property
+    def no_change(self) -> str:
+        """Why the conversation cannot be edited or cut just now; "" where it can."""
+        if self.replying:
+            return self.busy_reason
+        return sentences.WAITING if self.waiting else ""
+
+    @property
     def unanswered(self) -> bool:
         """The last prompt got no reply, and can be asked again."""
         return self._unanswered is not None
@@ -176,6 +176,12 @@ class ChatSession:
         if self.editing is not None:
             self.go_back(self.editing)
         self._begin_reply(ChatMessage("user", text))
+
+    def take_back_waiting(self) -> str:
+        """The prompts that wait, as one text; they are not sent any more."""
+        text = "\n".join(self.waiting)
+        self.waiting.clear()
+        return text
 
     def send_waiting(self) -> str | None:
         """Send the first waiting prompt if the engine is free; returns the prompt."""

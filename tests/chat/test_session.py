@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.comparison import Comparison
+from spectui.chat.comparison import Comparison, OfComparison
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.session import ChatSession, OfComparison
+from spectui.chat.session import ChatSession
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason

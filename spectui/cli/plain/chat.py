@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
+from spectui.chat.comparison import OfComparison
 from spectui.chat.figures.format import count, size
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import UNANSWERED, crash_advice, load_advice, short_name, stop_note
-from spectui.chat.session import ChatSession, OfComparison
+from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
 from spectui.cli.plain.slash import COMMANDS

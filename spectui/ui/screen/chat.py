@@ -13,8 +13,9 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from spectui.chat.comparison import OfComparison
 from spectui.chat.sentences import load_advice, stop_note
-from spectui.chat.session import ChatSession, OfComparison
+from spectui.chat.session import ChatSession
 from spectui.engine import demo
 from spectui.engine.events import (
     Devices,

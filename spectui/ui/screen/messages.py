@@ -12,8 +12,6 @@ from spectui.store.records import StoredMessage
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
 
-ONE_AT_A_TIME = "{stop} first removes the waiting prompt."
-
 
 class Messages:
     """Changes the conversation. The earlier messages stay on disk, as a branch."""
@@ -51,11 +49,10 @@ class Messages:
         self._screen.show_state()
 
     def _may_change(self) -> bool:
-        if self._screen.session.replying:
-            return self._screen.replies.is_free()
-        if self._screen.session.waiting:
-            self._screen.say(ONE_AT_A_TIME)
-        return not self._screen.session.waiting
+        reason = self._screen.session.no_change
+        if reason:
+            self._screen.say(reason)
+        return not reason
 
     def list(self, at: int | None = None) -> None:
         """List the messages and the other branches, with message `at` highlighted."""
@@ -71,7 +68,7 @@ class Messages:
             branches = await asyncio.to_thread(stored.branches, session.journal)
         except SpectuiError as error:
             self._screen.complain(error)
-        if session.replying or session.waiting or not self._screen.is_current:
+        if session.no_change or not self._screen.is_current:
             return  # a person has gone on meanwhile
         if not session.messages and not branches:
             self._screen.say("Nothing was said yet.")

@@ -47,9 +47,8 @@ class Replies:
 
     def return_waiting(self) -> None:
         """Put waiting prompts back into the text area."""
-        if self._screen.session.waiting:
-            self._screen.prompt.give_back("\n".join(self._screen.session.waiting))
-            self._screen.session.waiting.clear()
+        if waiting := self._screen.session.take_back_waiting():
+            self._screen.prompt.give_back(waiting)
             self._screen.show_state()
 
     def _begin(self) -> None:
