@@ -264,8 +264,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     found.verify[1] = float(np.median(seconds_of_one))
     found.noisy = _is_noisy(seconds_of_one)
 
-    # The lower of two measurements of each size, because disturbances only add
-    # time. In turns: a pass of another size than the last
+    # The lower of two measurements of each size, because disturbances only add time. In turns: a pass of another size than
+    # the last
     # one's costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
     alike: dict[int, bool] = {}
     sizes = [size for group in SIZES for size in group * 2 if size <= largest]

@@ -1,1 +1,1 @@
-"""What measures and tunes speculation: benchmarks, traces and what-if estimates. Without a widget."""
+"""Measures and tunes speculation: benchmarks, traces and what-if estimates. Without a widget."""

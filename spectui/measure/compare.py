@@ -27,16 +27,16 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics, ratio
 
 KINDS = ("python", "table", "toaster", "story")
-"""Prompts that are asked where none are named."""
+"""The default prompts."""
 
 TOKENS = 64
 """Length of a reply."""
 
 DRAFT_MAX = 4
-"""Length of the drafts from which the acceptance is counted."""
+"""Length of the drafts with which the acceptance is measured."""
 
 _LONGEST = 16
-"""Lengths of a draft among which the expected speed-up is looked for."""
+"""Draft lengths for which the expected speed-up is computed."""
 
 SUFFIX = "suffix lookup"
 
@@ -60,7 +60,7 @@ class Replies:
 
 @dataclass
 class Row:
-    """One drafter. `problem`: the sentence with which it failed."""
+    """One drafter. `problem`: the error if it failed."""
 
     name: str
     path: str | None = None
@@ -96,7 +96,7 @@ class Row:
     def expected_by_length(self) -> list[float]:
         """Estimates: the speed-up with drafts of 0, 1, 2 ... tokens, from the measured costs and the chance of acceptance.
 
-        Empty where those are not known.
+        Empty if those are unknown.
         """
         figures = self.drafting
         chance = ratio(sum(figures.kept), sum(figures.reached))
@@ -106,12 +106,13 @@ class Row:
 
     @property
     def expected(self) -> float | None:
-        """Estimate: the best speed-up of a fixed length; None where it is not known."""
+        """Estimate: the best speed-up of a fixed length; None if unknown."""
         return max(self.expected_by_length, default=None)
 
 
 def expected_speed_ups(costs: CostModel, chance: float) -> list[float]:
-    """By length, 0 to 16, if each drafted token is accepted with this chance, provided those before it were. Estimates, for an
+    """By length, 0 to 16, if each drafted token is accepted with this probability, provided those before it
+    were. Estimates, for an
     empty context; that of length 0 is 1."""
     plain = costs.verify(1, 0)
     return [
@@ -122,7 +123,7 @@ def expected_speed_ups(costs: CostModel, chance: float) -> list[float]:
 
 @dataclass
 class Comparison:
-    """What was found, as far as it came. `rows`: suffix lookup first, then the drafts as they were named."""
+    """The results so far. `rows`: suffix lookup first, then the drafts as they were named."""
 
     target: ModelInfo | None = None
     knobs: Knobs = field(default_factory=Knobs)
@@ -133,7 +134,7 @@ class Comparison:
     stopped: bool = False
 
     def ranked(self) -> list[Row]:
-        """Best first by measured speed-up, those without one last."""
+        """Sorted by measured speed-up, the best first; those without one are last."""
         return sorted(self.rows, key=lambda row: -(row.speed_up or 0.0))
 
     def plain(self, kind: str | None = None) -> Statistics:
@@ -162,7 +163,7 @@ class Comparison:
         return max(found) if found else None
 
     def ties(self, row: Row) -> bool:
-        """Is this row's speed-up too close to the best one's to rank them?"""
+        """Whether this row's speed-up is too close to the best one's to rank them."""
         best, own = self.ranked()[0].speed_up, row.speed_up
         return bool(best and own) and best / own - 1 <= (self.scatter or 0.0)  # type: ignore[operator]
 
@@ -184,7 +185,7 @@ class _Run:
         self.progress(min(1.0, self.done / self.steps), what)
 
     def step(self, what: str) -> None:
-        """A part of the work begins. Raises _Over where this row's time is over."""
+        """A part of the work begins. Raises _Over if this row's time is over."""
         if perf_counter() >= self.deadline:
             raise _Over
         self.tell(what)
@@ -256,7 +257,7 @@ def compare(
     found.rows = [Row(Path(draft).name if draft else SUFFIX, draft) for draft in (None, *drafts)]
     try:
         for at, row in enumerate(found.rows):
-            # Time that a row leaves is shared by those after it.
+            # The rows after a row share the time that it leaves.
             run.deadline = perf_counter() + max(0.0, run.until - perf_counter()) / (len(found.rows) - at)
             done = run.done
             try:

@@ -34,23 +34,23 @@ CONTEXTS = (0, 512, 2048)
 REPETITIONS = 5
 
 _SHARES = {"target": 3.0, "draft": 1.0}
-"""How the time is divided between the models; what one does not need is left for the next."""
+"""How the time is divided between the models; the next one gets the time that one does not need."""
 
 STEEP = 2.0
-"""A step rises at least this many times as much as a token more in the pass costs on average."""
+"""A step is at least this many times the mean cost of one more token in the pass."""
 
 _VISIBLE = 0.05
 """A step is at least this share of the pass."""
 
 _ACCEPTANCES = tuple(n / 20 for n in range(4, 20))
-"""Acceptances for which the best length of a draft is looked for: 20 to 95 %."""
+"""Acceptances for which the best draft length is computed: 20 to 95 %."""
 
 _AS_GOOD = 0.98
-"""A length is good where some acceptance lets it reach this share of the best length's speed."""
+"""A length is good if, at some acceptance, it reaches this share of the best length's speed."""
 
 Role = Literal["target", "draft"]
 Progress = Callable[[float, str], None]
-"""Called with the share of the work that is done, 0..1, and what is measured now."""
+"""Called with the finished share of the work, 0..1, and the name of the present measurement."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class LeftOut(NamedTuple):
 
 @dataclass
 class Measurement:
-    """What was measured, as far as it came; every cell has passes over one token. `stopped`: before all repetitions."""
+    """The measurements so far; every cell has passes over one token. `stopped`: before all repetitions."""
 
     cells: list[Passes] = field(default_factory=list)
     stopped: bool = False
@@ -118,9 +118,8 @@ class Measurement:
         self.cells = [cell for cell in self.cells if cell.seconds.get(1)]
 
     def costs(self, at_load: CostSnapshot | None = None) -> CostModel:
-        """The same in the policies' terms, for the shortest context.
-
-        `at_load`: what was measured when the pair was loaded. It is used for the draft if the draft was not measured here.
+        """The cost model for the shortest context. `at_load`: the costs measured when the pair was
+        loaded. It is used for the draft if the draft was not measured here.
         """
         target, draft = self.of("target"), self.of("draft")
         drafting = DraftCost(at_load.first * at_load.drift, at_load.next * at_load.drift) if at_load else DraftCost()
@@ -208,7 +207,7 @@ def _measure(
     context.evaluate(tokens[cell.context : cell.context + 2], 1)  # the first pass sets things up
     for repetition in range(repetitions):
         shuffled.shuffle(order)
-        order.sort(key=lambda n: n != 1)  # first what all others are compared with
+        order.sort(key=lambda n: n != 1)  # first the size that all others are compared with
         for number, n in enumerate(order):
             if perf_counter() > until and cell.seconds:
                 return False

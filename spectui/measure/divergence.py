@@ -15,10 +15,10 @@ from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionD
 from spectui.speculation.drafters.model import ModelDrafter
 
 TEXT = "a page about the Aral Sea"
-"""What the text is, in words."""
+"""The name of the text."""
 
 POSITIONS = 128
-"""Positions at which the distributions are compared."""
+"""Number of positions at which the distributions are compared."""
 
 _SKIPPED = 32
 """Tokens of the text that are read first: its beginning says little."""

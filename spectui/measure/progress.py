@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """Call it with the share that is done, 0..1, and what is measured now. It prints at each new percent."""
+    """Call it with the finished share, 0..1, and the name of the present measurement. It prints at each new percent."""
 
     def __init__(self, most: float = float("inf")) -> None:
         """`most`: seconds after which the measurement ends in any case."""
@@ -32,7 +32,7 @@ class ProgressLine:
         sys.stderr.flush()
 
     def left_s(self, done: float) -> float | None:
-        """Seconds left where the share `done` is done; None where that tells too little."""
+        """Seconds left if the share `done` is finished; None if that is too early to tell."""
         used = perf_counter() - self._begun
         return max(0.0, min(used / done, self._most) - used) if done > 0.02 else None
 

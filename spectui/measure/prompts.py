@@ -1,4 +1,4 @@
-"""Prompts of different kinds: some that drafting loves, some that it does not. A kind's name is what tables call it."""
+"""Prompts of different kinds: drafting speeds up some much and others little. Tables show a kind's name."""
 
 from __future__ import annotations
 

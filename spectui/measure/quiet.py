@@ -33,7 +33,8 @@ def read_processes() -> dict[int, Used]:
 
 
 class Others:
-    """What other processes use of the cores from here on. Neither this process nor those it began are counted, and none that
+    """The share of the cores that other processes use from here
+    on. Neither this process nor those it began are counted, and none that
     has ended before it is asked.
     """
 
@@ -63,7 +64,7 @@ class Others:
 
 
 def _is_own(pid: int, own: int, processes: Mapping[int, Used]) -> bool:
-    """Is it this process, or one that it began?"""
+    """Whether it is this process, or one that it began."""
     seen: set[int] = set()
     while pid != own and pid in processes and pid not in seen:
         seen.add(pid)

@@ -1,1 +1,1 @@
-"""Conversations and prompts on disk, and what is known of a run that died."""
+"""Conversations and prompts on disk, and the records of a run that crashed."""

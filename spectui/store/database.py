@@ -1,4 +1,4 @@
-"""The SQLite file of the conversations: opening it, migrating it, and what its errors mean.
+"""The SQLite file of the conversations: opens it, migrates it, and words its errors.
 
 It has a write-ahead log (WAL): two spectui can use it at once, and a killed one loses nothing that was committed. Only its
 owner may read it.
@@ -18,7 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.store.schema import MIGRATIONS, has_tables
 
 BUSY_S = 2.0
-"""How long a transaction waits for that of another process."""
+"""Seconds that a transaction waits for one of another process."""
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first version that has STRICT tables."""
@@ -36,7 +36,7 @@ class DamagedError(StoreError):
 
 
 FAULTS = (sqlite3.Error, OSError, StoreError, UnicodeDecodeError)
-"""What using the file may raise. The last: SQLite's message may quote a damaged schema that is not UTF-8."""
+"""Errors that using the file may raise. The last: SQLite's message may quote a damaged schema that is not UTF-8."""
 
 
 def database_file() -> Path:
@@ -224,7 +224,7 @@ def _require(file: Path) -> None:
 
 @contextmanager
 def as_store_errors(file: Path) -> Iterator[None]:
-    """Turn what goes wrong into a StoreError with a sentence for the person."""
+    """Turn errors into a StoreError with a sentence for the person."""
     try:
         yield
     except StoreError:

@@ -54,7 +54,7 @@ def markdown(conversation: Conversation) -> str:
 def document(conversation: Conversation) -> str:
     """The conversation as a `spectui.conversation/1` object in JSON: tokens with origins, replies with figures and models.
 
-    Times are ISO 8601 in UTC, durations are in seconds; what is unknown is null.
+    Times are ISO 8601 in UTC, durations are in seconds; unknown values are null.
     """
     table = {
         "schema": SCHEMA,
@@ -147,7 +147,7 @@ def save(conversation: Conversation, directory: Path, name: str, *, replace: boo
 
 
 def _write_new(file: Path, data: bytes) -> None:
-    """Write a file that does not exist yet; where that fails halfway, delete it. Raises OSError."""
+    """Write a file that does not exist yet; if writing fails, delete it. Raises OSError."""
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
         try:
             out.write(data)

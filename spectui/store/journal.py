@@ -1,4 +1,4 @@
-"""The conversation that goes on, kept on disk: the chat tells the journal what is said, and the writer writes it.
+"""The open conversation on disk: the chat passes messages and rounds to the journal, and the writer writes them.
 
 Belongs to the UI thread. Nothing here touches the disk, and nothing but `flush` and `close` waits for the writer.
 """
@@ -64,11 +64,11 @@ class Journal:
 
     @property
     def rounds(self) -> PackedRounds | None:
-        """All rounds of the reply that is being written, to which the journal appends; None if none is written."""
+        """All rounds of the reply in progress, to which the journal appends; None if there is none."""
         return self._reply.rounds if self._reply is not None else None
 
     def flush(self) -> None:
-        """Wait, at most `FLUSH_WAIT_S` seconds, until what was said so far is on disk. Call it from a worker thread."""
+        """Wait, at most `FLUSH_WAIT_S` seconds, until the conversation so far is on disk. Call it from a worker thread."""
         if self._writer is not None:
             self._writer.request().wait(FLUSH_WAIT_S)
 
@@ -93,7 +93,7 @@ class Journal:
         return self._snapshot.row.title if self._snapshot is not None else ""
 
     def cut(self, length: int) -> None:
-        """Go back to the first so many messages; what is said next is a branch from there."""
+        """Keep the first `length` messages; the next message begins a branch there."""
         del self.path[length:]
 
     def turn_here(self) -> None:
@@ -124,7 +124,7 @@ class Journal:
             self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
 
     def keep_prompt(self, typed: str) -> None:
-        """Keep what was typed, for the arrow keys to bring back in later chats."""
+        """Store a typed prompt, which the arrow keys bring back in later chats."""
         if self._writer is not None:
             self._writer.keep_prompt(typed)
 
@@ -176,9 +176,8 @@ class Journal:
         self._save()
 
     def close(self) -> str:
-        """Write what is left, and end. May be called twice.
-
-        Returns a sentence for the person if something that was said is not on disk, else "".
+        """Write the rest, and end. May be called twice. Returns a sentence for the person if a part of the conversation is
+        not on disk, else "".
         """
         return self._writer.close() if self._writer is not None else ""
 
@@ -197,7 +196,7 @@ class Journal:
 
 
 def _new_id() -> int:
-    """A message's id: drawn at random, so that nobody has to ask the disk for the next number."""
+    """A message's id: a random number, so that the disk need not be read for the next one."""
     return secrets.randbits(62)
 
 

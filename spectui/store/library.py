@@ -1,4 +1,4 @@
-"""Reading conversations back, and what a person may do to them: rename, delete, branch from an earlier message.
+"""Reads conversations, renames and deletes them, and branches from an earlier message.
 
 Each function reads the disk, waits up to `database.BUSY_S` seconds for another process, and may decode many rounds: call it
 from a worker thread, never from the UI thread. It opens a connection of its own, so any thread may call it at any time. What
@@ -73,7 +73,7 @@ def ends(file: Path, name: str) -> list[StoredMessage]:
 
 
 def prompts(file: Path, name: str) -> list[str]:
-    """What a person said in a conversation, in all of its branches. Call it from a worker thread."""
+    """A person's prompts in a conversation, in all of its branches. Call it from a worker thread."""
     with reading(file) as connection:
         return _prompts(connection, _identity(connection, name))
 

@@ -30,12 +30,12 @@ _LONGEST_LINE = 12 * LONGEST + 3
 
 
 def prompts_file() -> Path:
-    """Where they are kept."""
+    """The file of the prompts."""
     return paths.state_directory() / "prompts.jsonl"
 
 
 class PromptHistory:
-    """The prompts of all conversations. A disk that fails costs what is remembered, never the chat."""
+    """The prompts of all conversations. If the disk fails, prompts are lost, but the chat continues."""
 
     def __init__(self, file: Path | None) -> None:
         """Without a file nothing is kept."""
@@ -64,7 +64,8 @@ class PromptHistory:
                 self._trim()
 
     def forget(self, messages: Iterable[str]) -> None:
-        """Take the prompts of these messages off the disk. A message has the files it named behind what was typed."""
+        """Delete the prompts of these messages from the disk. In a message, the files that it names follow the typed
+        text."""
         by_first_line: dict[str, list[str]] = {}
         for message in messages:
             by_first_line.setdefault(_first_line(message), []).append(message)
@@ -110,7 +111,7 @@ class PromptHistory:
 
 
 def is_of(prompt: str | None, message: str) -> bool:
-    """Whether this is what was typed to send that message."""
+    """Whether this prompt was typed to send that message."""
     if prompt is None:
         return False
     typed = _typed(prompt)

@@ -75,12 +75,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE conversation (id TEXT PRIMARY KEY CHECK (id != ''), title TEXT NOT NULL, created REAL NOT NULL,"
         " updated REAL NOT NULL, system TEXT NOT NULL, target TEXT NOT NULL, head INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX latest ON conversation (updated)",
-        # No foreign key for `parent`: where damage took the message before this one, the conversation begins here.
+        # No foreign key for `parent`: if damage destroyed the message before this one, the conversation begins here.
         "CREATE TABLE message (id INTEGER PRIMARY KEY,"
         " conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE, parent INTEGER,"
         " role TEXT NOT NULL CHECK (role IN ('user', 'assistant')), text TEXT NOT NULL, created REAL NOT NULL) STRICT",
         "CREATE INDEX messages ON message (conversation)",
-        # What a message of the assistant has besides. `setup` is a JSON object; `stop` is NULL until the reply has ended.
+        # Further columns of the assistant's messages. `setup` is a JSON object; `stop` is NULL until the reply has ended.
         "CREATE TABLE reply (message INTEGER PRIMARY KEY REFERENCES message (id) ON DELETE CASCADE,"
         " setup TEXT NOT NULL, stop TEXT, prompt_tokens INTEGER CHECK (prompt_tokens >= 0),"
         " prompt_s REAL, first_token_s REAL, thinking INTEGER NOT NULL CHECK (thinking IN (0, 1)),"
@@ -89,7 +89,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         " number INTEGER NOT NULL CHECK (number >= 0), rounds BLOB NOT NULL, PRIMARY KEY (message, number))"
         " STRICT, WITHOUT ROWID",
         f"INSERT INTO conversation {_FIRST['conversation']}",
-        # Rows without their conversation are what an earlier spectui left of a deleted one.
+        # Rows without a conversation are left by an earlier spectui that deleted it.
         f"INSERT INTO message {_FIRST['message']} AND conversation IN (SELECT id FROM conversation)",
         f"INSERT INTO reply {_FIRST['reply']} AND message IN (SELECT id FROM message)",
         f"INSERT INTO chunk {_FIRST['chunk']} AND message IN (SELECT message FROM reply)",

@@ -1,4 +1,4 @@
-"""The conversation in memory as it is to be on disk, and writing what is not there yet.
+"""A snapshot of the conversation as it should be on disk; writes the parts that are not there yet.
 
 The UI thread changes a snapshot while the writer's thread saves it. No lock is needed: rows are immutable and replaced whole,
 messages and rounds are only appended. The writer appends first and replaces the row that refers to the new part
@@ -51,7 +51,7 @@ class ReplyRow(NamedTuple):
 
 
 class SnapshotMessage:
-    """A message, and how much of it is on disk.
+    """A message, and the part of it that is on disk.
 
     A reply's text is `text` and that of all rounds from `text_rounds` on. The chat shows the same `rounds`: the journal appends
     to them.
@@ -89,7 +89,7 @@ class SnapshotMessage:
 
 
 class Snapshot:
-    """A conversation: what was said in it here, and what was read of it from the disk."""
+    """A conversation: the messages of this chat, and those read from the disk."""
 
     def __init__(self, row: ConversationRow, messages: Iterable[SnapshotMessage] = ()) -> None:
         self.row = row
@@ -98,7 +98,7 @@ class Snapshot:
         """Nothing more will be said in it."""
         # What is on disk belongs to the writer's thread.
         self.saved_in: object = None
-        """Which file has what is saved; None: not known yet."""
+        """The file that has the saved part; None: unknown."""
         self.saved_row: ConversationRow | None = None
         self.failures: set[str] = set()
         """Kinds of errors over messages that could not be written."""
@@ -123,7 +123,7 @@ class Snapshot:
         return self.saved_row is self.row and all(message.is_saved() for message in self.messages)
 
     def is_there(self, connection: sqlite3.Connection, file: object) -> bool:
-        """Note what of it is in this file, which may be a new one. False: it was in this file, and was deleted there."""
+        """Note which part is in this file, which may be a new one. Returns False if the conversation was deleted there."""
         if self.saved_row is None:
             return True
         there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (self.row.id,)).fetchone() is not None
@@ -143,7 +143,7 @@ class Snapshot:
 
 
 class Written:
-    """What `write_conversation` has written, to be noted once the transaction is committed."""
+    """The parts that `write_conversation` wrote, to be noted after the commit."""
 
     def __init__(self, snapshot: Snapshot, file: object) -> None:
         self.snapshot = snapshot
@@ -187,7 +187,7 @@ def write_conversation(connection: sqlite3.Connection, snapshot: Snapshot, file:
             except Exception as error:
                 if isinstance(error, sqlite3.OperationalError) or is_damage(error):
                     raise
-                # What cannot be written at all must not stand in the way of what can.
+                # A message that cannot be written at all must not block the others.
                 connection.execute("ROLLBACK TO message")
                 _log.error("a message cannot be written to disk", exc_info=error)
                 written.failures.add(type(error).__name__)
@@ -203,7 +203,7 @@ def reply_row(reply: Reply) -> ReplyRow:
 
 
 def setup_json(setup: Setup) -> str:
-    """What a reply's row has of its set-up."""
+    """The part of the set-up that a reply's row stores."""
     return json.dumps(dataclasses.asdict(setup))
 
 

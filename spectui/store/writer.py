@@ -37,7 +37,7 @@ class Writer:
         self.failing = False
         """The last attempt to write did not reach the disk."""
         self.file_number: int | None = None
-        """How many files have had this name so far; None before the first was opened."""
+        """Number of files that have had this name so far; None before the first was opened."""
         self._file = file
         self._snapshots: list[Snapshot] = []
         self._requests: deque[threading.Event] = deque()
@@ -61,7 +61,8 @@ class Writer:
         self._snapshots.append(snapshot)
 
     def request(self) -> threading.Event:
-        """Write at once what was said so far. The event is set when it is on disk, or will not be for now (see `failing`)."""
+        """Write the conversation so far at once. The event is set when it is on disk, or when writing fails (see
+        `failing`)."""
         done = threading.Event()
         self._requests.append(done)
         self._wake.set()
@@ -73,7 +74,7 @@ class Writer:
         self._wake.set()
 
     def add_tokens(self, number: int) -> None:
-        """A tracked reply has so many tokens more: write them within a second.
+        """A tracked reply has this many more tokens: write them within a second.
 
         The thread is woken for the first and the last that it waits for. Waking it in between would cost passes on the same
         cores their time.
@@ -83,9 +84,8 @@ class Writer:
             self._wake.set()
 
     def close(self, timeout: float = 2.0) -> str:
-        """Write what is left, wait at most `timeout` seconds for it, and end. May be called twice.
-
-        Returns a sentence for the person if something that was said is not on disk, else "".
+        """Write the rest, wait at most `timeout` seconds for it, and end. May be called twice. Returns a sentence for the
+        person if a part of the conversation is not on disk, else "".
         """
         self._closing = True
         self._wake.set()
@@ -111,7 +111,7 @@ class Writer:
             at_once = closing or (not self.failing and (bool(requested) or self._is_late))
             if at_once or (self._due is not None and monotonic() >= self._due):
                 self._save()
-            while self._prompts:  # after the conversation, which matters more
+            while self._prompts:  # after the conversation, which is more important
                 self._history.add(self._prompts.popleft())
             for each in requested:
                 each.set()
@@ -204,7 +204,7 @@ class Writer:
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
-    """Which file has this name; None if there is none."""
+    """The identity of the file with this name; None if there is none."""
     try:
         found = file.stat()
     except FileNotFoundError:
@@ -213,5 +213,5 @@ def _identity(file: Path) -> tuple[int, int] | None:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in the system's or SQLite's words."""
+    """The error in the system's or SQLite's words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

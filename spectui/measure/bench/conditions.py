@@ -1,4 +1,5 @@
-"""What the runs of one bench have in common: models, set-up, sampling, seed and length. Others cannot be compared with them."""
+"""The conditions that all runs of a bench share: models, set-up, sampling, seed and length. Other runs are not
+comparable."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
 
 
 def _difference(then: Conditions, now: Conditions) -> str:
-    """What differs first; "" if nothing does."""
+    """The first difference; "" if there is none."""
     for name in ("target", "draft", "seed", "predict"):
         if getattr(then, name) != getattr(now, name):
             return _told(name, getattr(then, name), getattr(now, name))

@@ -134,7 +134,7 @@ def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:
 
 
 def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
-    """What is compared if nobody says what: auto, and a few fixed settings of the draft model (or of repetitions)."""
+    """The default settings: auto, and a few fixed settings of the draft model (or of repetitions)."""
     drafter, lengths, thresholds = ("model", (4, 8, 16), (0.4, 0.75)) if drafts else ("suffix", (4, 8, 16), (0.5,))
     return [
         setting

@@ -78,7 +78,7 @@ class Row:
 
     @property
     def order(self) -> tuple[float, float]:
-        """The larger, the better: by gain, and where none is known by speed."""
+        """The sort key, larger is better: the gain, or the speed if no gain is known."""
         return self.gain or 0.0, median(self.speeds) if self.speeds else 0.0
 
     @property
@@ -164,7 +164,7 @@ def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def remarks(summary: Summary) -> list[str]:
-    """Sentences about what the figures do not say by themselves."""
+    """Sentences that explain the figures."""
     found = []
     if _mixed(summary.runs):
         found.append("These runs are of different models, prompts or settings, so they cannot be compared.")

@@ -20,7 +20,7 @@ LONGEST = 48
 """Tokens of a chain: the longest draft there is."""
 
 _NEAR = 24
-"""Recorded positions that one is drawn from: those with the nearest confidence of the target."""
+"""Number of recorded positions to draw one from: those with the nearest confidence of the target."""
 
 _OTHER = -1
 """A drafted token that is not the text's, whatever it was."""
@@ -33,10 +33,10 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 class Known(NamedTuple):
-    """What a reply tells about its draft model."""
+    """What a reply shows of its draft model."""
 
     chains: dict[int, Chain]
-    """By position in the text: what the model drafted there, as far as it went."""
+    """By position in the text: the tokens that the model drafted there."""
     refused: dict[int, float]
     """By position: its confidence in a token that p-min refused, which is not recorded itself."""
     refused_behind: list[float]
@@ -52,7 +52,7 @@ class Drawn(NamedTuple):
 
 
 def known(reply: RecordedReply) -> Known:
-    """What was recorded."""
+    """The recorded part."""
     costs = costs_at_load(reply)
     next_s = costs.draft.next * costs.verify.drift
     text = reply.tokens
@@ -80,7 +80,7 @@ def known(reply: RecordedReply) -> Known:
 
 
 class Draws:
-    """Draws what was not recorded."""
+    """Draws values that were not recorded."""
 
     def __init__(self, replies: Iterable[RecordedReply]) -> None:
         """`replies`: all by the same two models."""
@@ -89,7 +89,7 @@ class Draws:
         self._at: list[tuple[float, float, bool | None]] = []
         self._behind: list[float] = []  # the model's confidence behind a wrong token
         self.size = 0
-        """Positions at which it was recorded what the model drafted."""
+        """Positions at which the model's draft was recorded."""
         for reply in replies:
             found, text, begin = known(reply), reply.tokens, len(reply.asked.tokens)
             sure = [p for each in reply.rounds for p in each.sure]

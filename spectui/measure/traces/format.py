@@ -41,7 +41,7 @@ from spectui.text import safe
 SCHEMA = "spectui.trace/1"
 
 FAULTS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, UsageError)
-"""What reading a damaged line raises."""
+"""Errors that reading a damaged line raises."""
 
 DRAFT = ("id", "text", "p", "source", "fate")
 """The columns of a drafted token."""
@@ -77,11 +77,11 @@ class Drafts(NamedTuple):
 
 
 Entry = Event | Drafts
-"""What a line after the first stands for."""
+"""The meaning of a line after the first."""
 
 
 class Encoder:
-    """Turns events into lines. A line leaves out what the lines before it have said."""
+    """Turns events into lines. A line omits values that earlier lines have."""
 
     def __init__(self, knobs: Knobs) -> None:
         self._knobs = knobs
@@ -96,7 +96,7 @@ class Encoder:
                      knobs=dataclasses.asdict(self._knobs))  # fmt: skip
 
     def line(self, entry: Entry) -> bytes | None:
-        """The line of an event; None where it has none."""
+        """The line of an event; None if it has none."""
         match entry:
             case RoundDone(round=done, context=context):
                 return self._round(done, context)
@@ -176,7 +176,7 @@ class Decoder:
         }  # fmt: skip
 
     def entry(self, line: bytes) -> Entry | None:
-        """What the line stands for; None for a type that this version does not know."""
+        """The line's meaning; None for a type that this version does not know."""
         row = json.loads(line)
         reader = self._readers.get(row.pop("type"))
         if "knobs" in row:

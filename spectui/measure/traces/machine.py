@@ -1,5 +1,5 @@
-"""What passes took in the rounds of a trace: the table measured at load gives the shape, the rounds the level and the context's
-part."""
+"""The cost of passes in a trace: the table measured at load gives the shape, the rounds give the level and the context
+term."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _ENOUGH = 4
 """Passes of one size from which their own times count too, and not those of all sizes alone."""
 
 _HICCUP = 4.0
-"""A time this many times as long as expected is something else's doing, and counts as so much."""
+"""Limit of a time, in multiples of the expected time: more has another cause."""
 
 _SPREAD = 0.2
 """Relative error of a time from which it counts for half in the fit."""
 
 
 def costs_at_load(reply: RecordedReply) -> CostModel:
-    """What the policy knew when the models were ready."""
+    """The cost model when the models were ready."""
     costs = reply.loaded.costs if reply.loaded is not None else None
     return CostModel.of(costs or CostSnapshot())
 
 
 def fit_machine(replies: Sequence[RecordedReply]) -> Machine:
-    """A machine on which the rounds of these replies, by the same models, take as long as they took."""
+    """A machine on which the rounds of these replies take the recorded time."""
     rounds = [each for reply in replies for each in reply.rounds]
     costs = costs_at_load(replies[0])
     verify = _Passes(rounds, costs.verify)
     next_s = costs.draft.next * costs.verify.drift
     asked = [_asked(each, next_s) for each in rounds]
-    # Rounds in which the model was not asked tell what a look for repetitions takes.
+    # Rounds without the model show the time of a look for repetitions.
     alone = [
         each.draft_s for each, tokens in zip(rounds, asked, strict=True) if not tokens and each.knobs.drafter != "off"
     ]
@@ -142,7 +142,7 @@ def seen_sizes(replies: Iterable[RecordedReply]) -> set[int]:
 
 
 def _asked(each: Round, next_s: float) -> int:
-    """Tokens that the draft model was asked for: those it drafted, and one that p-min refused."""
+    """Number of tokens requested from the draft model: those it drafted, and one that p-min refused."""
     return by_model(each.drafted) + (refused_by_model(each, next_s) is not None)
 
 
@@ -174,7 +174,7 @@ def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
 
 
 def _typical(seconds: Sequence[float]) -> float:
-    """The mean, without what outliers add; 0 of none."""
+    """The mean with outliers limited; 0 of no values."""
     if not seconds:
         return 0.0
     most = _HICCUP * median(seconds)

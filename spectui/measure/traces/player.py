@@ -1,4 +1,4 @@
-"""An engine without a model: it says again what a trace has recorded, at any speed."""
+"""An engine without a model: it repeats a trace's events, at any speed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TracePlayer:
 
     def __init__(self, entries: Iterable[Entry], speed: float = 1.0) -> None:
         self.knobs = Knobs()
-        """Those of the round that was played last."""
+        """The knobs of the last played round."""
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         self.speed = speed
@@ -59,7 +59,7 @@ class TracePlayer:
         self._loaded = False
 
     def load(self, setup: Setup) -> None:
-        """Say what was loaded first, and what was said before that."""
+        """Emit the events up to the first load."""
         while not self._loaded:
             if isinstance(self._next, Loaded | LoadFailed | Notice):
                 self._step()
@@ -83,7 +83,7 @@ class TracePlayer:
         """Nothing is left to be closed."""
 
     def advance(self, seconds: float) -> None:
-        """So many seconds have passed: say what falls into them."""
+        """Emit the events of the next `seconds`."""
         if self.paused or self.ended or not self._loaded:
             return
         self._due -= seconds * self.speed
@@ -91,7 +91,7 @@ class TracePlayer:
             self._step()
 
     def step(self) -> None:
-        """Say what comes next, up to the end of the next round."""
+        """Emit the events up to the end of the next round."""
         while self._loaded and self.asked is None and not self.ended:
             was_round = isinstance(self._next, RoundDone)
             self._step()

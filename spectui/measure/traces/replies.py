@@ -1,4 +1,4 @@
-"""The replies of a trace, one by one, with what was recorded of each."""
+"""The replies of a trace, one by one, with their records."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ SCHEMA = "spectui.what-if/1"
 
 
 def lines(found: WhatIf) -> Iterator[str]:
-    """A table of the estimates beside what was measured, and what cannot be known."""
+    """A table of the estimates beside the measured figures, and the limits of the method."""
     measured = found.measured
     replies = "1 reply" if found.replies == 1 else f"{found.replies} replies"
     yield f"{replies}, {measured.emitted} tokens. Measured and estimated tokens a second of decoding:"
@@ -37,7 +37,7 @@ def lines(found: WhatIf) -> Iterator[str]:
 
 
 def remarks(found: WhatIf) -> Iterator[str]:
-    """What the figures are, and what they cannot tell."""
+    """What the figures are, and what they do not show."""
     again = found.measured.emitted / found.again.seconds
     yield (
         "All but the first row are estimates, from the drafts, probabilities and times of the trace; reading prompts is not in "

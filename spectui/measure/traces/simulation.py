@@ -42,7 +42,7 @@ class Recording:
     sure: list[float]
     """Per token of the reply: the target's probability of it."""
     chains: list[Chain] | None
-    """Per position of the reply: what the draft model would go on with; None without one."""
+    """Per position of the reply: the draft model's continuation; None without a draft model."""
     reused: int = 0
     """Tokens of the prompt that both models had read before."""
     ends: bool = False
@@ -54,7 +54,7 @@ class Recording:
         return len(self.tokens) - self.prompt
 
     def up_to(self, length: int) -> Recording:
-        """Only so many tokens of the reply."""
+        """The recording with only the first `length` tokens of the reply."""
         if length >= self.length:
             return self
         return replace(self, tokens=self.tokens[: self.prompt + length], ends=False)
@@ -67,7 +67,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Machine:
-    """What everything takes, in seconds."""
+    """The times of a machine, in seconds."""
 
     verify: Callable[[int, int], float]
     """A target pass over (rows, tokens of context)."""
@@ -78,7 +78,7 @@ class Machine:
     choose: float = 0.0
     """Choosing a token."""
     rest: float = 0.0
-    """What is left of a round."""
+    """The rest of a round."""
     read: float = 0.0
     """A token of the prompt, for the target."""
     draft_read: float = 0.0
@@ -96,7 +96,8 @@ class Clock:
 
 
 class Simulator:
-    """Decodes the replies of a chat one after the other: what is learned in one serves the next, as with a loaded pair."""
+    """Decodes the replies of a chat one after the other. Later replies use what earlier ones learned, as with a loaded
+    pair."""
 
     def __init__(self, recordings: Iterable[Recording], machine: Machine, costs: CostModel) -> None:
         """`recordings`: all that will be decoded. `costs`: what is known of the machine at the beginning; it is learned on."""

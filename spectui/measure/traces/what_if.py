@@ -1,4 +1,4 @@
-"""What a recorded chat would have taken under other settings: an estimate, from recorded drafts, probabilities and times."""
+"""Estimates the time of a recorded chat under other settings, from recorded drafts, probabilities and times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONG = 15_000
 """Tokens that all draws decode together."""
 
 LITTLE = 1 / 3
-"""Where less than this share of the draft model's tokens was recorded, an estimate is a guess."""
+"""If less than this share of the draft model's tokens was recorded, an estimate is a guess."""
 
 _MOST_ERROR = 0.9
 """Relative error of the method from which its estimates mean nothing."""
@@ -52,7 +52,7 @@ class Estimate:
     acceptance: float | None
     tokens_per_pass: float | None
     recorded: float | None
-    """Share of the draft model's tokens that the trace tells; the others were drawn. None where it drafts nothing."""
+    """Share of the draft model's tokens that the trace has; the others were drawn. None if it drafts nothing."""
     unseen: tuple[int, ...]
     """Sizes of pass, of one pass in fifty or more, whose times come from the table measured at load alone."""
 
@@ -64,7 +64,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What was measured and what is estimated."""
+    """The measured and the estimated figures."""
 
     measured: Statistics
     replies: int
@@ -72,7 +72,7 @@ class WhatIf:
     """The settings as recorded, estimated in the same way: how far off the method is."""
     estimates: tuple[Estimate, ...]
     positions: int
-    """At how many positions the trace tells what the draft model drafted."""
+    """Number of positions at which the trace has the draft model's draft."""
     text_positions: int
     """Of how many."""
 
@@ -82,7 +82,7 @@ class WhatIf:
         return self.again.seconds / self.measured.decode_s - 1.0
 
     def tokens_per_s(self, estimate: Estimate, seconds: float | None = None) -> float:
-        """An estimate's speed, corrected by how far off that of the recorded settings is."""
+        """An estimate's speed, corrected by the error of the estimate for the recorded settings."""
         return (1.0 + self.error) * estimate.tokens / (seconds or estimate.seconds)
 
 
@@ -159,7 +159,7 @@ class _Group:
         self.seen = seen_sizes(chat)
 
     def must_know(self, settings: Mapping[str, Any]) -> None:
-        """Raise WhatIfError where the model would draft, and nothing is known of what."""
+        """Raise WhatIfError if the model would draft, but none of its drafts are recorded."""
         if not self.has_draft or self.draws.size:
             return
         turns = {replace(each.knobs, **settings) for reply in self.replies for each in reply.rounds}

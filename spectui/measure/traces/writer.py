@@ -20,7 +20,7 @@ COLLECT_S = 0.5
 
 
 class TraceWriter:
-    """Writes what a worker says from now on. What fails is said once, as a notice among the worker's events."""
+    """Writes a worker's events from now on. Reports a failure once, as a notice among the worker's events."""
 
     def __init__(self, file: Path, worker: Traceable) -> None:
         """Replaces an older trace of this name. Raises TraceError where the file cannot be written, or is something else."""

@@ -1,4 +1,4 @@
-"""What was found, in sentences, and what no setting gives."""
+"""The results in sentences, and advice that no setting gives."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _ranking(found: Tuned, best: Setting) -> Iterator[str]:
 
 
 def _advice(costs: CostModel, weights: Weights) -> Iterator[str]:
-    """What no setting gives."""
+    """Advice that no setting gives."""
     one = costs.verify(1, 0)
     share = (costs.drafting(2) - costs.drafting(1)) / one if costs.draft.next else 0.0
     if share > _DEAR_DRAFT:

@@ -154,7 +154,7 @@ class Search:
     stopped: Callable[[], bool] = lambda: False
     trials: list[Trial] = field(default_factory=list)
     problem: SpectuiError | None = None
-    """What ended the search early."""
+    """Why the search ended early."""
     _scores: dict[Setting, float] = field(default_factory=dict)
     _rung: tuple[Leader, ...] = ()
     _stage: Stage = "start"

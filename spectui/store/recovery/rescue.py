@@ -57,7 +57,7 @@ class Rescued:
 
     @property
     def sentence(self) -> str:
-        """What a person is told of it."""
+        """The sentence for the person."""
         number = self.conversations
         came = f", with what could be read of {number} conversation{'s' if number > 1 else ''}" if number else ""
         late = f"; reading it took too long, and was ended after {PATIENCE_S:g} seconds" if not self.in_time else ""
