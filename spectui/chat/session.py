@@ -20,7 +20,6 @@ from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
 from spectui.store.recovery.crash import Crash
-from spectui.text import printable
 
 _WHOLE = (StopReason.EOS.value, StopReason.CONTEXT.value)
 """Stop reasons of replies that cannot be continued: the model ended them, or the context is full."""
@@ -122,13 +121,6 @@ class ChatSession:
     def last_reply(self) -> ChatMessage | None:
         """The reply to the last prompt; None while there is none."""
         return self.messages[-1] if self.messages and self._unanswered is None and self._writer is None else None
-
-    def code_blocks(self) -> list[str]:
-        """The code blocks of the last reply that is finished."""
-        from spectui.chat.text.prose import code_blocks  # it reads Markdown, which takes a tenth of a window's start
-
-        replies = [each.content for each in self.messages if each.role == "assistant"]
-        return code_blocks(printable(replies[-1])) if replies else []
 
     @property
     def title(self) -> str:

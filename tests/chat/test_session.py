@@ -10,6 +10,7 @@ import pytest
 from spectui.chat.comparison import Comparison, OfComparison
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.session import ChatSession
+from spectui.chat.text.prose import last_code_blocks
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
@@ -251,11 +252,11 @@ def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> Non
 
 def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     session = loaded(engine)
-    assert session.code_blocks() == []
+    assert last_code_blocks(session.messages) == []
     session.send("code")
     reply(engine, "```\na\n```\n", "and\n```\nb\n```\n")
     drained(session)
     session.send("more")
     engine.emit_round(plain="```\nc")
     drained(session)
-    assert session.code_blocks() == ["a", "b"]
+    assert last_code_blocks(session.messages) == ["a", "b"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from markdown_it import MarkdownIt
 
 from spectui.chat.text.thinking import MARK, Thinking
+from spectui.text import printable
+
+if TYPE_CHECKING:
+    from spectui.chat.messages import ChatMessage
 
 
 class Part(NamedTuple):
@@ -37,3 +42,9 @@ def code_blocks(text: str) -> list[str]:
     """The code blocks of the answer, without their fences."""
     tokens = MarkdownIt().parse(said(text))
     return [token.content.rstrip("\n") for token in tokens if token.type in ("fence", "code_block")]
+
+
+def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:
+    """The code blocks of the last reply among these messages, safe to show."""
+    last = next((each for each in reversed(messages) if each.role == "assistant"), None)
+    return code_blocks(printable(last.content)) if last is not None else []

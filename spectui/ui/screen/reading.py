@@ -94,9 +94,10 @@ class Reading:
 
     def copy_code(self) -> None:
         """Copy the last code block of the last finished reply."""
+        from spectui.chat.text.prose import last_code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
 
-        blocks = self._screen.session.code_blocks()
+        blocks = last_code_blocks(self._screen.session.messages)
         copy_block(self._screen, blocks, len(blocks) - 1)
 
     # Export

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spectui.chat import stored
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
+from spectui.chat.text.prose import last_code_blocks
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.text import printable
@@ -92,7 +93,7 @@ def _system(chat: PlainChat, rest: str) -> None:
 
 
 def _code(chat: PlainChat, rest: str) -> None:
-    blocks = chat.session.code_blocks()
+    blocks = last_code_blocks(chat.session.messages)
     if not blocks:
         raise UsageError("There is no code block in the reply.")
     chat.tell(numbered(blocks, rest or str(len(blocks)), "code block", "code"))
