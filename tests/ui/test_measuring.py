@@ -214,3 +214,47 @@ async def test_the_window_reads_and_writes_no_file_while_another_process_measure
         await wait_until(pilot, lambda: "Saved: spectui chat -P 'my tuned' starts with it." in notified(app))
     assert profiles.names() == ["my tuned"]
     assert [name for name in noted if Path(name).suffix in (".txt", ".jsonl", ".toml", ".gguf", ".json")] == []
+
+
+def points(page: MeasureScreen, name: str) -> int:
+    """Points of the chart of what was measured so far."""
+    chart = page.measurements.views.get(name, View()).chart
+    return sum(len(line.points) for line in chart.lines) if chart is not None else 0
+
+
+async def test_a_search_fills_its_table_and_its_chart_and_its_winner_is_used(
+    window: Window, engine: FakeEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "prompts.txt").write_text("Hi")
+    seen: list[int] = []
+    async with window(tiny_setup(tmp_path), size=(160, 42)) as (app, pilot):
+        page = await opened(pilot)
+        await pilot.press("tab", "tab", "ctrl+u")
+        await paste(pilot, f"-f {tmp_path / 'prompts.txt'} -n 20 --minutes 0.05")
+        await pilot.press("enter")
+
+        def done() -> bool:
+            seen.append(points(page, "tune"))
+            return "Done. Fastest:" in one_line(app)
+
+        await wait_until(pilot, done)
+        assert len(set(seen)) > 2 and seen == sorted(seen), "the chart grows"
+        view = page.measurements.views["tune"]
+        assert "target alone" in one_line(app) and view.sentences[0].startswith("The best of ") and "┤" in one_line(app)
+        winner = view.winner
+        assert winner is not None and winner.knobs
+        await pilot.press("alt+u")
+        assert {key: getattr(engine.knobs, key) for key in winner.knobs} == winner.knobs
+
+
+async def test_a_comparison_fills_its_table_and_its_chart(window: Window, tmp_path: Path) -> None:
+    setup = tiny_setup(tmp_path, no_profile="off")  # the chart is computed from the costs
+    async with window(setup, size=(160, 42)) as (app, pilot):
+        page = await opened(pilot)
+        await pilot.press("tab", "tab", "tab", "ctrl+u")
+        await paste(pilot, f"{setup.draft} --prompts story,toaster --tokens 8")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Done." in one_line(app))
+        view = page.measurements.views["compare"]
+        assert {row[0] for row in view.rows} == {"draft.gguf", "suffix lookup"} and points(page, "compare") > 10
+        assert all(row[0] in one_line(app) for row in view.rows) and "speed-up (estimate)" in one_line(app)
