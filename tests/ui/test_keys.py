@@ -64,6 +64,10 @@ def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
 
 def test_an_actions_earlier_name_still_works() -> None:
     assert keymap({"save-preset": "f5", "preset": "f11"}) == ({"save-profile": "f5", "profile": "f11"}, [])
+    assert keymap({"switch.next": "f5", "switch.default": "f11"}) == (
+        {"choice.next": "f5", "choice.default": "f11"},
+        [],
+    )
 
 
 @pytest.mark.parametrize(
