@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama import reference_path
+from spectui.llama.cpu import reference_path
+from spectui.llama.cpu.reference_path import SPLIT_FROM, ReferencePath
 from spectui.llama.devices import context_memory, memory_use, rpc
 from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.likeliest import LikeliestSampler
 from spectui.llama.model import Model
-from spectui.llama.reference_path import SPLIT_FROM, ReferencePath
 from spectui.speculation.candidates import Candidates
 from spectui.speculation.evaluator import Interrupted
 

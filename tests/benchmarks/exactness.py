@@ -2,7 +2,7 @@
 
 On a CPU with flash attention ggml rounds a single row differently from several, from 257 tokens of context on. Ways out:
 
-    kernels     the reference kernels for single rows (what spectui does: see spectui/llama/reference_path.py)
+    kernels     the reference kernels for single rows (what spectui does: see spectui/llama/cpu/reference_path.py)
     V in bf16   cells of two types, for which ggml has one kernel
     two rows    a second row beside each single one, which nobody reads
     no flash    no flash attention: single rows round differently at every length, shown for comparison
@@ -31,9 +31,9 @@ from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
+from spectui.llama.cpu.reference_path import ReferencePath
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.llama.reference_path import ReferencePath
 from spectui.measure.quiet import Stolen, busy
 
 ROWS = 8, 16

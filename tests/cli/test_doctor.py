@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
+from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.records import Device
-from spectui.llama.kernels import features_of
 from spectui.telemetry.gpus import Gpu
 from tests.rpc_server import LIBRARIES
 

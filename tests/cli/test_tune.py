@@ -18,7 +18,7 @@ from spectui import config
 from spectui.cli import root
 from spectui.errors import SpectuiError
 from spectui.llama import library, selftest
-from spectui.llama.kernels import features_of, several_rows
+from spectui.llama.cpu.kernels import features_of, several_rows
 from spectui.measure import progress, quiet
 from spectui.measure.bench.runner import EngineModels
 from spectui.measure.bench.settings import Setting

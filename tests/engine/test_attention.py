@@ -15,7 +15,8 @@ from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from spectui.llama import library, reference_path
+from spectui.llama import library
+from spectui.llama.cpu import reference_path
 from spectui.llama.devices.records import Device
 from tests.smollm2 import SNAKE, alone, opened
 

@@ -13,8 +13,8 @@ from spectui.engine import costs as room
 from spectui.engine.costs import TargetCosts, target_costs
 from spectui.engine.loading import placement
 from spectui.knobs import Setup
-from spectui.llama import reference_path
 from spectui.llama.context import Context
+from spectui.llama.cpu import reference_path
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from tests import smollm2

@@ -14,8 +14,8 @@ from spectui.engine.pair import Pair
 from spectui.engine.session import Session
 from spectui.engine.thread_count import CpuSeconds, ThreadCount, read_cpu_seconds
 from spectui.knobs import Knobs, Setup
-from spectui.llama import reference_path
 from spectui.llama.context import Context
+from spectui.llama.cpu import reference_path
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model

@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-from spectui.llama import reference_path, selftest
+from spectui.llama import selftest
 from spectui.llama.context import Context
+from spectui.llama.cpu import reference_path
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.speculation.choice import choose

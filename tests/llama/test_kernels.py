@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.llama.kernels import several_rows, weight_type
+from spectui.llama.cpu.kernels import several_rows, weight_type
 
 X86 = {"AVX2", "REPACK", "LLAMAFILE"}
 

@@ -21,8 +21,8 @@ def command(ctx: click.Context) -> None:
     """
     from spectui.cli.machine.findings import advice, cpu_flags, findings
     from spectui.llama import library, selftest
+    from spectui.llama.cpu.kernels import features_of
     from spectui.llama.devices.listing import list_devices
-    from spectui.llama.kernels import features_of
     from spectui.telemetry.gpus import Nvml
     from spectui.telemetry.sysfs import SysfsGpus
 

@@ -182,7 +182,7 @@ def weights(loaded: Loaded) -> Weights:
     from spectui.engine.isolation.process import needs_process
     from spectui.engine.loading.placement import target_on_cpu
     from spectui.llama import library, selftest
-    from spectui.llama.kernels import features_of, several_rows, weight_type
+    from spectui.llama.cpu.kernels import features_of, several_rows, weight_type
     from spectui.measure.tune.advice import Weights
 
     setup = loaded.setup

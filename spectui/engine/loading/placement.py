@@ -11,7 +11,7 @@ from spectui.engine.loading.cores import allowed_cpus, performance_cores
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Setup
-from spectui.llama import reference_path
+from spectui.llama.cpu import reference_path
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
 from spectui.llama.devices.records import Device
 from spectui.llama.library import build_key

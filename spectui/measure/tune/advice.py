@@ -27,7 +27,7 @@ _TARGETS = ("Q4_K_M", "Q4_0", "Q8_0")
 
 
 class Weights(NamedTuple):
-    """The types of a pair's weights, "" if unknown. `several_rows`: as of `spectui.llama.kernels`; none if they are unknown, as
+    """The types of a pair's weights, "" if unknown. `several_rows`: see `llama.cpu.kernels`; none if they are unknown, as
     those of a GPU are.
     """
 

@@ -12,7 +12,7 @@ import pytest
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.llama.kernels import several_rows
+from spectui.llama.cpu.kernels import several_rows
 from spectui.measure.bench.settings import Setting
 from spectui.measure.tune.advice import Weights, sentences
 from spectui.measure.tune.search import AUTO, PLAIN, Reply, Search, Tuned, candidates, neighbours
