@@ -58,7 +58,7 @@ class AutomaticPlacement:
             except PlacementError:
                 raise
             except SpectuiError as error:
-                _log.warning("no plan: %s", error)
+                _log.info("no plan: %s", error)  # loading tells it, if it fails for the same reason
                 return setup
             if made.missing:
                 self._emit(Notice(made.sentence()))

@@ -150,3 +150,19 @@ def test_auto_fills_a_gpu_up_to_the_margin() -> None:
     everything, fitting = ({use[0]: sum(use[1:]) for use in each} for each in on_the_device(PLACE, json.dumps(setup)))
     assert everything["Vulkan0"] > 2**30
     assert 0.9 * 2**30 < fitting["Vulkan0"] < 2**30
+
+
+def test_what_cannot_be_planned_is_tried_and_no_line_says_so_beside_the_error_of_loading(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning would be printed on the terminal in a process that keeps no log."""
+
+    def make_plan(*_: object) -> Plan:
+        raise SpectuiError("The target model cannot be divided so: choose -sm layer.")
+
+    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: False)
+    with caplog.at_level("INFO"):
+        placed = automatic.AutomaticPlacement(lambda _: None).place(alone(), True, ())
+    assert placed == alone()
+    assert [record.levelname for record in caplog.records] == ["INFO"]
