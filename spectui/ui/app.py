@@ -186,7 +186,7 @@ class SpectuiApp(TerminalApp):
         # The engine's thread releases the interpreter in each call, and waits up to this long to get it back from a frame.
         sys.setswitchinterval(SWITCH_S)
         if self._monitor is not None:
-            # Importing its libraries would delay the first frame.
+            # Its libraries are imported here, because they would delay the first frame.
             self.call_after_refresh(self._monitor.start)
         self.set_interval(THEMES_S, self._renew_themes)
 

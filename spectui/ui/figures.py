@@ -1,4 +1,4 @@
-"""How figures are drawn: bars, steps, and the colour of their names."""
+"""Draws figures: bars, steps, and the colour of their names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Restores the terminal when spectui could not: after `kill -9`, after a crash in llama.cpp, or after an end while the terminal
-took no output.
+"""Restores the terminal if spectui could not: after `kill -9`, a crash in llama.cpp, or an end while the terminal accepted
+no output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ case $(stty -a <&3) in *-isig*) stty sane <&3 ;; esac
 """
 
 PATIENCE_S = 1.0
-"""How long to wait for the watchdog's shell, which may wait for the terminal."""
+"""Seconds to wait for the watchdog's shell, which may wait for the terminal."""
 
 
 @contextmanager

@@ -45,7 +45,7 @@ _Stamp = tuple[int, int, int]
 
 
 class _ThemeError(ValueError):
-    """What is wrong with a theme, as the end of a sentence."""
+    """An error in a theme, as the end of a sentence."""
 
 
 class ThemeFiles:
@@ -54,7 +54,7 @@ class ThemeFiles:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
-        self._seen: dict[_File, _Stamp] | None = None  # as at the last call
+        self._seen: dict[_File, _Stamp] | None = None  # the state at the last call
         self._read: dict[_File, _Stamp] = {}
         self._good: dict[_File, Theme] = {}
         self._given: dict[str, Theme] = {}

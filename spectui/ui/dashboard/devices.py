@@ -57,7 +57,7 @@ it alone.
 
     @dataclass
     class Picked(Message):
-        """A person wants `role` ("device" or "device_draft" of the set-up) to use this device, or to leave it."""
+        """A person has picked this device for `role` ("device" or "device_draft" of the set-up), or removed it."""
 
         pane: DevicePane
         role: Role
@@ -65,7 +65,7 @@ it alone.
 
         @property
         def control(self) -> DevicePane:
-            """The pane it was picked in."""
+            """The pane of the device."""
             return self.pane
 
     def __init__(self, setup: Setup, *, id: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The names of the panel's pages on one line; those that are seen stand out."""
+"""The names of the panel's pages on one line; the visible pages are highlighted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PageBar(LineWidget):
 
     @dataclass
     class Chosen(Message):
-        """A person wants to see this page."""
+        """A person has clicked on this page's name."""
 
         bar: PageBar
         page: str

@@ -24,7 +24,7 @@ _SHOWN = 200  # characters of a message: more than a line has
 
 
 class Way(NamedTuple):
-    """Where to go on: edit the conversation's `number`th prompt, go back to its first `number` messages, or turn to the
+    """Where to continue: edit the conversation's `number`th prompt, go back to its first `number` messages, or turn to the
     branch that ends with the message of this number."""
 
     verb: Literal["edit", "back", "branch"]
@@ -40,7 +40,7 @@ class MessagesScreen(ListWindow[Way]):
     ]  # fmt: skip
 
     def __init__(self, messages: Sequence[Message], branches: Sequence[StoredMessage], at: int | None = None) -> None:
-        """`branches` are the last messages of the conversation's other branches; the bar is put on message `at`."""
+        """`branches` are the last messages of the conversation's other branches; message `at` is highlighted."""
         super().__init__()
         self._at = at
         self._lines: list[tuple[Way, Content]] = []

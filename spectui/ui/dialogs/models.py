@@ -35,7 +35,7 @@ MOST_SHOWN = 500
 
 REFRESH_S = 1 / 5
 PLAN_AFTER_S = 0.3
-"""Seconds that the highlight rests on a model before what it would take is asked."""
+"""Seconds that the highlight rests on a model before its memory is planned."""
 
 NO_DRAFT = ""
 """The id of the entry without a draft model."""
@@ -68,7 +68,7 @@ class ModelsScreen(ListWindow[Setup]):
     ) -> None:
         """`setup`: the loaded one. Its models are proposed, its other settings stay.
 
-        `plan`: says what other models would take in place of what is loaded, which takes `loaded`.
+        `plan`: says what other models would take if they replaced the loaded ones, which take `loaded`.
         """
         super().__init__()
         self._catalogue = catalogue
@@ -79,7 +79,7 @@ class ModelsScreen(ListWindow[Setup]):
         self._target: GgufHeader | None = None
         self._moved = False
         self._plan, self._loaded = plan, loaded
-        self._planned: dict[tuple[str | None, str | None], str] = {}  # the models, and what they would take
+        self._planned: dict[tuple[str | None, str | None], str] = {}  # models -> the line about what they would take
         self._plan_timer: Timer | None = None
         self._to_plan: Setup | None = None  # what the timer waits for, or the thread plans
 
@@ -241,10 +241,10 @@ class ModelsScreen(ListWindow[Setup]):
     def _point(self) -> None:
         self._tell()
 
-    # What the models would take
+    # The memory of the models
 
     def _pointed(self) -> Setup | None:
-        """The set-up that Enter would lead to, as far as it is chosen; None where nothing would be loaded."""
+        """The set-up that Enter would load, as far as it is chosen; None if it would load nothing."""
         header = self._found.get(self._chosen_id or "")
         if self._target is None:
             return None if header is None or header.problem else replace(self._setup, model=header.path, draft=None)
@@ -254,7 +254,7 @@ class ModelsScreen(ListWindow[Setup]):
         return replace(self._setup, model=self._target.path, draft=header.path) if usable else None
 
     def _plan_soon(self, setup: Setup) -> None:
-        """Make the plan when the highlight has rested for a moment, however often the list is filled again meanwhile."""
+        """Make the plan after the highlight has rested for a moment. Filling the list again does not delay it."""
         if setup == self._to_plan:
             return
         self._to_plan = setup

@@ -1,4 +1,4 @@
-"""The table of a measurement and its chart, as they stand."""
+"""The table and the chart of a measurement so far."""
 
 from __future__ import annotations
 

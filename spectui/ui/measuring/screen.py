@@ -1,4 +1,4 @@
-"""Measuring from the window. The models of the chat are freed meanwhile, since a process of its own loads them."""
+"""Measures from the window. The chat's models are freed during a measurement, because another process loads them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.line_widget import gauge
 
 LOOK_S = 0.2
-"""Seconds between two looks at what the measurement tells."""
+"""Seconds between two updates of the measurement's progress."""
 
 _BAR = 20
 
@@ -92,7 +92,7 @@ class MeasureScreen(ModalScreen[str | None]):
         self._draft: str | None = None  # to be loaded on the way back
 
     def compose(self) -> ComposeResult:
-        """The measurements, the chosen one's command, how far it is, and what was found."""
+        """The measurements, the chosen one's command, its progress and its results."""
         yield PageBar([each.name for each in MEASUREMENTS], id="kinds")
         yield Label("", id="purpose", markup=False)
         with Horizontal(id="command"):
@@ -106,7 +106,7 @@ class MeasureScreen(ModalScreen[str | None]):
         )
 
     def on_mount(self) -> None:
-        """Look for drafts to compare, and show what was measured before."""
+        """Look for drafts to compare, and show the last results."""
         self._find_drafts()
         self._show_measurement()
         self.set_interval(LOOK_S, self._look)
@@ -179,7 +179,7 @@ class MeasureScreen(ModalScreen[str | None]):
         self._show_result()
 
     def action_stop(self) -> None:
-        """Stop what is measured and keep it; with nothing going on, go back to the chat."""
+        """Stop the measurement and keep its results; if none is running, go back to the chat."""
         if self.measurements.stop():
             self._show_result()
         else:
@@ -202,7 +202,7 @@ class MeasureScreen(ModalScreen[str | None]):
         self.query_one(ActionLine).refresh()
 
     def _state(self) -> Content:
-        """How far the measurement is, and what can be done with what it found."""
+        """The progress of the measurement, and the actions on its results."""
         process = self.measurements.process
         if self.measurements.waiting:
             return Content("Freeing the models of the chat.")
@@ -239,7 +239,7 @@ class MeasureScreen(ModalScreen[str | None]):
             first = "Done."
         return Content(spoken(self.app, f"{first} {self._advice()}".strip()))
 
-    # What was found
+    # Results
 
     def _advice(self) -> str:
         winner = self.measurements.winner
@@ -251,7 +251,7 @@ class MeasureScreen(ModalScreen[str | None]):
         return f"Fastest: {name}. {{measure.use}} uses it, {{measure.save}} saves it as a profile."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys are shown only while they can do something."""
+        """Keys are active only while their actions are possible."""
         match action:
             case "begin" | "choose":
                 return not self.measurements.running
@@ -294,7 +294,7 @@ class MeasureScreen(ModalScreen[str | None]):
             self._complain(error)
 
     def action_scroll(self, by: int) -> None:
-        """Scroll what was found."""
+        """Scroll the results."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def _complain(self, error: Exception) -> None:

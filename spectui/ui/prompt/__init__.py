@@ -1,1 +1,1 @@
-"""The box that a prompt is written in."""
+"""The text area for prompts."""

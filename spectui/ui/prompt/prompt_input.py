@@ -1,4 +1,4 @@
-"""The box in which a prompt is written: Enter sends, Ctrl+J, Shift+Enter and Alt+Enter begin a new line.
+"""The text area for prompts: Enter sends, Ctrl+J, Shift+Enter and Alt+Enter begin a new line.
 
 A terminal without kitty's keyboard protocol sends plain Enter for the last two, so Ctrl+J is the one to teach.
 """
@@ -23,7 +23,7 @@ from spectui.text import printable
 
 
 class PromptInput(TextArea):
-    """A text area that sends its text and recalls what was sent."""
+    """A text area that sends its text and recalls sent prompts."""
 
     HELP = """\
 ## Prompt
@@ -82,17 +82,17 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self._back = 0
         self._recalled = ""
         self._folds = PasteFolds()
-        self._typed = ("", "")  # what was last to be sent, and how it stood in the box
+        self._typed = ("", "")  # the last sent prompt, and its text as typed
 
     def remember(self, earlier: Sequence[str], keep: Callable[[str], None]) -> None:
-        """Bring back the prompts of earlier chats too, and pass each prompt that is sent in this one to `keep`."""
+        """Recall the prompts of earlier chats too, and pass each prompt of this chat to `keep`."""
         for prompt in self._sent:  # before the earlier ones were read
             keep(prompt)
         self._keep = keep
         self._sent = [*earlier, *self._sent]
 
     def forget(self, messages: Sequence[str]) -> None:
-        """Bring the prompts of these messages back no more."""
+        """Remove the prompts of these messages from the history."""
         self._sent = [prompt for prompt in self._sent if not any(is_of(prompt, message) for message in messages)]
         self._back = 0
 

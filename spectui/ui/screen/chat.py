@@ -1,4 +1,4 @@
-"""The one screen of the window: transcript and prompt on the left, figures and controls on the right."""
+"""The chat screen of the window: transcript and prompt on the left, figures and controls on the right."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The conversation as it is drawn: blocks, wrapping, the cursor on a token."""
+"""Draws the conversation: blocks, wrapping, and the token cursor."""

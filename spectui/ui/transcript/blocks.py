@@ -59,7 +59,7 @@ class Block:
     _starts: array[int] = field(default_factory=lambda: array("I"))
     """For each round: its first piece."""
     _run: tuple[int, int] = (0, 0)
-    """Of the rounds that were made without a pause, the latest: number and index of the first."""
+    """Number and index of the first of the latest rounds that were made without a pause."""
     _next: int = 0
     """The index that the next round has, if it is made without a pause."""
     has_rejected: bool = False
@@ -78,16 +78,15 @@ class Block:
         if round.index != self._next or not number:
             self._run = number, round.index
         self._next = round.index + 1
-        if number == len(self.rounds):  # the block was given no list, so nobody else has appended the round
+        if number == len(self.rounds):  # the block has its own list, so the round must be appended here
             self.rounds.append(round)
         self.has_rejected = self.has_rejected or bool(round.count("rejected"))
         closed = self.thinking.add(round)
         return self._write(round, ghosts), closed
 
     def rewritten(self, width: int, ghosts: bool) -> Block:
-        """A copy with all rounds written again: with ghosts or without, and thinking as it is folded now.
-
-        It decodes all rounds; any thread may call it.
+        """A copy with all rounds written again, with or without ghosts, and thinking folded as now. It decodes all rounds;
+        any thread may call it.
         """
         block = replace(
             self, flow=Flow(width), _indexes=array("b"), folds={}, _starts=array("I"), _length=0, _line_owed=False
@@ -97,7 +96,7 @@ class Block:
         return block
 
     def take_text(self, rewritten: Block, ghosts: bool) -> None:
-        """Have the text of a rewritten copy, and that of the rounds that came since it was begun."""
+        """Take the text of a rewritten copy, and append the rounds that came since it was begun."""
         written = len(self._starts)
         self.flow, self.folds, self._indexes = rewritten.flow, rewritten.folds, rewritten._indexes
         self._starts, self._length, self._line_owed = rewritten._starts, rewritten._length, rewritten._line_owed
@@ -185,6 +184,6 @@ def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
         if token.origin != "accepted":
             yield from struck
             struck = []
-        # With the drafter off all tokens are plain: colours would tell nothing.
+        # With the drafter off all tokens are plain, so colours have no meaning.
         yield token.text, TEXT if round.knobs.drafter == "off" else KINDS.index(token.origin), index
     yield from struck

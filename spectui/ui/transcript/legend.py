@@ -1,4 +1,4 @@
-"""What the tokens' colours mean, with a count for each."""
+"""The meaning of the tokens' colours, with a count for each."""
 
 from __future__ import annotations
 

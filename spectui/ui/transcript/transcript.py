@@ -96,7 +96,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._strips: LRUCache[int, Strip] = LRUCache(1024)
         self._styles_by_kind: dict[int, Style] = {}
 
-    # What is shown
+    # Content
 
     def add_message(self, role: str, text: str, name: str | None = None, index: int = 0) -> None:
         """Add a whole message, the conversation's `index`th, under a heading: the name, or what the role is called."""
@@ -185,7 +185,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._messages += document.messages
         self._changed(0)
 
-    # What can be asked
+    # Queries
 
     @property
     def text(self) -> str:
@@ -227,7 +227,7 @@ class Transcript(GrowingScrollView, can_focus=True):
             parts.append(block.flow.extract(start, end, skip=ASIDE))
         return "\n".join(parts), "\n"
 
-    # How it is drawn
+    # Drawing
 
     def render_line(self, y: int) -> Strip:
         """Render row `y` of the widget."""
@@ -304,7 +304,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._strips.clear()
 
     def watch_show_ghosts(self) -> None:
-        """Wrap those replies again in which ghosts appear or vanish."""
+        """Wrap the replies again in which ghosts appear or vanish."""
         self._rewrite([block for block in self.blocks if block.has_rejected])
 
     def watch_show_thinking(self) -> None:
@@ -341,7 +341,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         return round(self.scroll_target_y) >= self._end_y
 
     def _rewrite(self, blocks: Sequence[Block]) -> None:
-        """Write these replies again, as ghosts and folds are to be seen now: long ones in a worker thread."""
+        """Write these replies again, with the present ghosts and folds: long ones in a worker thread."""
         if not self._rewriting and sum(len(block.rounds) for block in blocks) <= REWRITTEN_AT_ONCE:
             for block in blocks:
                 block.take_text(block.rewritten(self.text_width, self.show_ghosts), self.show_ghosts)
