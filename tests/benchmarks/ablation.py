@@ -1,0 +1,241 @@
+"""What each part of the automatic length is worth: the recorded replies, replayed without it.
+
+    python -m tests.benchmarks.ablation [--only NAME ...]
+
+prints a row for each part. Figures are auto / plain by the geometric mean over the machines of `tests.speculation.replaying`:
+`first`, each recorded reply as a pair's first; `later`, the later replies of chats; `unmeasured`, the same chats where nothing
+was measured at load; `page`, first replies behind a page that both models must read (machines that decode with a draft model).
+`most` is the machine whose mean changes most, and `worst` the worst of all first replies. `tests` are those of the policy
+that fail without the part. It takes three minutes for each part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
+from random import Random
+from statistics import geometric_mean
+from typing import Any, NamedTuple
+
+from spectui.measure.traces.simulation import Recording, Simulator
+from spectui.speculation.drafters import copy_cursor, mixed, suffix
+from spectui.speculation.policies import acceptance, automatic, cost_model, draft_prefill, loss_budget, value
+from spectui.speculation.policies.cost_model import CostModel
+from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, recorded, replay
+
+_CHATS = 3
+
+_PAGE = 1000
+"""Tokens of the page. A reply behind it needs as many passes as any other."""
+
+_READ = 0.08
+"""Passes that the target takes to read a token of the prompt, as measured with AMX. The draft's are in proportion to d."""
+
+_TESTS = [f"tests/speculation/test_{name}.py" for name in (
+    "acceptance", "auto", "cost_model", "draft_prefill", "loss_budget", "mixed_drafts", "reasons", "suffix"
+)]  # fmt: skip
+
+Change = tuple[Any, str, Any]
+"""An object, the name of an attribute, and what replaces it."""
+
+
+def _rate(self: automatic.AutoPolicy) -> float:
+    return 1.0
+
+
+def _one_further(
+    enough: float,
+    acceptance: float,
+    rate: float,
+    passes: Sequence[float],
+    drafting: Sequence[float],
+    *rest: float,
+) -> bool:
+    return _EXTENDS(enough, acceptance, rate, passes[:2], drafting[:2], *rest)
+
+
+def _suffix_first(self: mixed.MixedDrafter, cursor: suffix.Cursor, drafted: Sequence[Any]) -> Any:
+    candidates = self._value.follow(drafted)
+    return self._likely(cursor, candidates.limit - len(drafted))
+
+
+def _no_drift(self: cost_model.VerifyCost, n: int, context: int, seconds: float) -> None:
+    before = self.drift
+    _OBSERVE(self, n, context, seconds)
+    self.drift = before
+
+
+_EXTENDS = value.extends
+_OBSERVE = cost_model.VerifyCost.observe
+_KIND = acceptance._kind
+
+PARTS: dict[str, list[Change]] = {
+    "nothing": [],
+    # the cost model
+    "drift": [(cost_model.VerifyCost, "observe", _no_drift)],
+    "correction of t_n by rounds": [(cost_model, "_SIZE_WEIGHT", 0.0)],
+    "half of the first error at an unmeasured size": [(cost_model, "_FIRST_SHARE", 1.0)],
+    "fading of unmeasured sizes": [(cost_model, "_FADE", 0.0)],
+    "fit of the context's cost": [(cost_model, "_CONTEXT_WEIGHT", 0.0)],
+    "error put down to context by its length": [(cost_model, "_ROW_CONTEXT", inf)],
+    "cheapest pass over at least n rows": [(cost_model, "_FREE", 0.0)],
+    "bound on one drafted token's time": [(cost_model, "_OUTLIER", inf)],
+    # the acceptance
+    "fading of observations": [(acceptance, "_DECAY", 1.0)],
+    "estimates: confidence as it is": [(acceptance, "_PRIOR", 1e9)],
+    "confidence bins": [(acceptance, "_kind", lambda source, p, match: (source, 0, _KIND(source, p, match)[2]))],
+    "match-length bins": [(acceptance, "_kind", lambda source, p, match: (source, _KIND(source, p, match)[1], 0))],
+    "match length as a confidence": [
+        (acceptance, "match_prior", lambda match: 0.5),
+        (suffix, "match_prior", lambda match: 0.5),
+    ],
+    "expectation from the target's confidence": [(acceptance, "_LATELY", 0.0)],
+    "usual confidence of first words": [(acceptance.Acceptance, "begin_reply", lambda self: None)],
+    # the rule
+    "going rate (1 instead)": [(automatic.AutoPolicy, "rate", property(_rate))],
+    "repetitions raise the going rate": [(value.DraftValue, "_raise", lambda self, rate: None)],
+    "looking further than one token": [(value, "extends", _one_further)],
+    "drafting after 32 idle rounds": [(automatic, "_LOOK_AGAIN", inf)],
+    "bounds on outliers in the going rate": [(automatic, "_MOST_DRAFTING", inf), (automatic, "_MOST_LOOK", inf)],
+    "suffix by yield (always first)": [(mixed.MixedDrafter, "_repeated", _suffix_first)],
+    "suffix at all": [(mixed.MixedDrafter, "_repeated", lambda self, cursor, drafted: ())],
+    "cut of unlikely repetitions": [(mixed, "_TAIL", 0.0)],
+    "copying across edits": [(copy_cursor.CopyCursor, "start", lambda self, position, run: None)],
+    # the rest
+    "loss budget": [(loss_budget.LossBudget, "left", lambda self, plain_s: inf)],
+    "draft prefill (always read)": [(draft_prefill.DraftPrefill, "pays", lambda self, lag, context, predict: True)],
+}
+"""What replaces each part."""
+
+
+class Figures(NamedTuple):
+    """auto / plain without one part."""
+
+    first: dict[str, float]
+    """By machine: the mean over the recorded replies."""
+    worst: float
+    later: float
+    unmeasured: float
+    page: float
+
+
+def remove(part: str) -> None:
+    """Leave this part out in this process."""
+    for owner, name, replacement in PARTS[part]:
+        assert hasattr(owner, name), f"{owner} has no {name}"
+        setattr(owner, name, replacement)
+
+
+def figures() -> Figures:
+    """Replay everything."""
+    first: dict[str, float] = {}
+    worst, later, unmeasured, page = inf, [], [], []
+    for pair, machines in MACHINES.items():
+        recordings = list(recorded(RECORDED / pair).values())
+        for name, costs in machines.items():
+            pays = [replay(each, costs, KNOBS) for each in recordings]
+            first[f"{pair} {name}"] = geometric_mean(pays)
+            worst = min(worst, *pays)
+            later.append(_later(recordings, costs, costs.simulator))
+            unmeasured.append(_later(recordings, costs, partial(_unmeasured, costs)))
+            if costs.draft:
+                page.append(geometric_mean(_behind_a_page(each, costs) for each in recordings))
+    return Figures(first, worst, geometric_mean(later), geometric_mean(unmeasured), geometric_mean(page))
+
+
+def _later(recordings: list[Recording], costs: Costs, load: Callable[[list[Recording]], Simulator]) -> float:
+    """The mean of the later replies of chats of six."""
+    pays: list[float] = []
+    for seed in range(_CHATS):
+        chance = Random(seed)
+        simulator = load(recordings)
+        for number, each in enumerate(chance.sample(recordings, 6)):
+            begun = each.begun_at(chance.randrange(0, min(each.length - 48, 65)))
+            pays += [replay(begun, costs, KNOBS, simulator)] * (number > 0)
+    return geometric_mean(pays)
+
+
+def _unmeasured(costs: Costs, recordings: list[Recording]) -> Simulator:
+    """A pair of which nothing is known (--no-profile)."""
+    return Simulator(recordings, costs.machine(), CostModel())
+
+
+def _behind_a_page(recording: Recording, costs: Costs) -> float:
+    """auto / plain of a reply behind a page of a text that is never repeated, with the time to read."""
+    page = list(range(10**6, 10**6 + _PAGE))
+    read = _READ * costs.pass_s
+    machine = replace(costs.machine(), read=read, draft_read=costs.draft * read)
+    behind = replace(recording, tokens=[*page, *recording.tokens], prompt=_PAGE + recording.prompt)
+    simulator = Simulator([behind], machine, costs.model(True))
+    simulator.decode(behind, lambda position: KNOBS)
+    truth = costs.truth()
+    plain = sum(truth(1, behind.prompt + index) for index in range(behind.length))
+    return (read * behind.prompt + plain) / simulator.strategy._clock()
+
+
+def failing_tests(part: str) -> list[str]:
+    """Tests of the policy that fail without the part; the replays, whose figures are here, are none of them."""
+    command = [sys.executable, "-m", "tests.benchmarks.ablation", "--tests-without", part]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    names = (
+        line.split("::", 1)[1].split(" ")[0].split("[")[0] for line in found.stdout.splitlines() if "FAILED" in line
+    )
+    return sorted(set(names))
+
+
+def row(part: str, base: Figures | None) -> Figures:
+    """Print the row of a part."""
+    now = figures()
+    base = base or now
+    changes = {name: mean / base.first[name] - 1 for name, mean in now.first.items()}
+    most = max(changes, key=lambda name: abs(changes[name]))
+    cells = [
+        part,
+        f"{geometric_mean(now.first.values()):.3f}",
+        f"{100 * changes[most]:+.1f} % ({most})",
+        *(f"{each:.3f}" for each in (now.worst, now.later, now.unmeasured, now.page)),
+        ", ".join(failing_tests(part)) if PARTS[part] else "",
+    ]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    return now
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--tests-without", choices=PARTS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.tests_without:
+        import pytest
+
+        remove(args.tests_without)
+        options = [
+            "-q",
+            "-rf",
+            "--no-header",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            "--deselect",
+            f"{_TESTS}/test_replay.py",
+        ]
+        raise SystemExit(pytest.main([*_TESTS, *options]))
+    print("| without | first | most | worst | later | unmeasured | page | tests that fail |\n" + "| --- " * 8 + "|")
+    base = row("nothing", None)
+    kept = {id(owner): dict(vars(owner)) for part in PARTS.values() for owner, _, _ in part}
+    for part in args.only:
+        if part == "nothing":
+            continue
+        remove(part)
+        row(part, base)
+        for owner, name, _ in PARTS[part]:
+            setattr(owner, name, kept[id(owner)][name])
+
+
+if __name__ == "__main__":
+    main()
