@@ -11,7 +11,7 @@ from typing import Any
 from spectui import config
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
-from spectui.knobs import Knobs, title
+from spectui.knobs import Knobs, Setup, title
 
 EXISTS = "{path} has a profile {name!r} already: --replace it, or give this one another name."
 LONGEST_NAME = 40
@@ -41,13 +41,18 @@ class ProfileFile:
             if chosen.origins[field.name].startswith("profile ")
         }
 
-    def save(self, name: str, knobs: Knobs) -> None:
-        """Write all knobs into the profile of this name. What else it holds, and the rest of the file, stays as it is.
+    def save(self, name: str, knobs: Knobs, setup: Setup | None = None) -> None:
+        """Write all knobs into the profile of this name, and what a set-up has other than the defaults. What else the
+        profile holds, and the rest of the file, stays as it is.
 
         Raises ProfileError if the name is not allowed or the file cannot be written, UsageError if the file is not a valid
         configuration.
         """
         values = {field.name: getattr(knobs, field.name) for field in dataclasses.fields(Knobs)}
+        if setup is not None:
+            chosen = {field.name: getattr(setup, field.name) for field in dataclasses.fields(Setup)}
+            for key in [key for key, value in chosen.items() if value != config.SETTINGS[key].default]:
+                values[key] = config.rooted(config.SETTINGS[key].spec, chosen[key], Path.cwd())
         self._write({name.strip(): values}, alone=False)
 
     def write(self, profiles: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:

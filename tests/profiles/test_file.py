@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spectui import config, paths
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from spectui.profiles.file import ProfileFile
 
 COMMENTED = """\
@@ -32,6 +33,17 @@ def test_a_saved_profile_gives_the_knobs_that_were_saved(tmp_path: Path) -> None
     assert ProfileFile(path).names() == ["my code"]
     assert config.load(path=path, profile="my code", environ={}).knobs == knobs
     assert Knobs(**ProfileFile(path).load("my code")) == knobs
+
+
+def test_a_set_up_is_saved_as_far_as_it_is_not_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "spectui" / "config.toml"
+    setup = Setup(model="big.gguf", draft="small.gguf", ctx_size=2048, threads=3)
+    ProfileFile(path).save("tuned", Knobs(draft_max=3), setup)
+    loaded = config.load(path=path, profile="tuned", environ={})
+    assert loaded.setup == replace(setup, model=str(tmp_path / "big.gguf"), draft=str(tmp_path / "small.gguf"))
+    assert loaded.knobs.draft_max == 3
+    assert "gpu-layers" not in path.read_text()
 
 
 def test_saving_keeps_comments_and_everything_else(tmp_path: Path) -> None:

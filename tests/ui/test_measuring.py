@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from spectui.config import load
 from spectui.knobs import Knobs
 from spectui.measure.bench import results
 from spectui.measure.bench.summary import summarise
@@ -75,6 +76,8 @@ async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
         await pilot.press("enter")
         await wait_until(pilot, lambda: profiles.names() == ["tuned"])
         assert profiles.load("tuned").get("drafter", Knobs().drafter) == drafter
+        saved = load(path=tmp_path / "config.toml", profile="tuned", environ={}).setup
+        assert (saved.model, saved.draft, saved.ctx_size) == (setup.model, setup.draft, setup.ctx_size)
         await pilot.press("escape")
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
         assert len(engine.loads) == 2 and engine.loads[1].model == setup.model and engine.loads[1].draft == setup.draft

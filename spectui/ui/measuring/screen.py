@@ -279,7 +279,7 @@ class MeasureScreen(ModalScreen[str | None]):
 
     @work(exclusive=True)
     async def action_save(self) -> None:
-        """Ask for a name, and save the chat's knobs with the fastest setting under it."""
+        """Ask for a name, and save the pair with the chat's knobs and the fastest setting under it."""
         from spectui.ui.dialogs.profile_name import SaveScreen
 
         winner, profiles = self.measurements.winner, self._profiles
@@ -288,7 +288,8 @@ class MeasureScreen(ModalScreen[str | None]):
         try:
             name = await self.app.push_screen_wait(SaveScreen("", await asyncio.to_thread(profiles.names)))
             if name:
-                await asyncio.to_thread(profiles.save, name, replace(self._knobs(), **winner.knobs))
+                knobs = replace(self._knobs(), **winner.knobs)
+                await asyncio.to_thread(profiles.save, name, knobs, self.measurements.models.setup)
                 self.notify(saved_profile(name), markup=False)
         except SpectuiError as error:
             self._complain(error)
