@@ -129,14 +129,14 @@ def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Se
 
 
 def _best(found: Tuned) -> Setting | None:
-    """What to use: auto, if that is measurably faster than each fixed setting, or no draft, if nothing is.
+    """What to use: a fixed setting; auto, if it is measurably faster or alone beats plain decoding; no draft, if nothing does.
 
     None if the search ended too early to tell.
     """
     if found.best is None:
         return None
-    if found.ratio(found.best, PLAIN).value <= 1 and found.ratio(AUTO, PLAIN).value <= 1:
-        return PLAIN
+    if found.ratio(found.best, PLAIN).value <= 1:
+        return AUTO if found.ratio(AUTO, PLAIN).value > 1 else PLAIN
     auto = found.ratio(AUTO, found.best)
     return AUTO if auto.significant and auto.value > 1 else found.best
 

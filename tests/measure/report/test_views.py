@@ -43,6 +43,12 @@ def test_where_nothing_beats_the_target_alone_no_draft_wins():
     assert tune_view(trials({PLAIN: 10, AUTO: 9, FAST: 8}), tuned(9, 8)).winner.knobs == {"drafter": "off"}
 
 
+def test_a_fixed_setting_that_is_slower_than_the_target_alone_never_wins():
+    finals = {PLAIN: [log(10)], AUTO: [log(10.2)], FAST: [log(9.5)]}  # once: auto cannot be told from the fixed setting
+    found = Tuned(FAST, finals, 1, 3, 60.0)
+    assert tune_view(trials({PLAIN: 10, AUTO: 10.2, FAST: 9.5}), found).winner.knobs["policy"] == "auto"
+
+
 @pytest.mark.parametrize(
     "message", [Progress(0.5, "python, “model” 8/0/0.4: 18.0 t/s", 12.5), Progress(0, "x"), View()]
 )
