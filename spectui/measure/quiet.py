@@ -33,9 +33,8 @@ def read_processes() -> dict[int, Used]:
 
 
 class Others:
-    """The share of the cores that other processes use from here
-    on. Neither this process nor those it began are counted, and none that
-    has ended before it is asked.
+    """What other processes use of the cores from now on. This process and its children are not counted, nor are processes
+    that have ended before the figures are read.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ def _is_own(pid: int, own: int, processes: Mapping[int, Used]) -> bool:
 
 
 def busy() -> str:
-    """What `Others` says of a second in which this process waits."""
+    """The busiest other process during one second, in which this process waits; "" on a quiet machine."""
     others = Others()
     sleep(1.0)
     return str(others)

@@ -161,7 +161,7 @@ def _later(recordings: list[Recording], costs: Costs, load: Callable[[list[Recor
 
 
 def _unmeasured(costs: Costs, recordings: list[Recording]) -> Simulator:
-    """A pair of which nothing is known (--no-profile)."""
+    """A pair whose costs were not measured at load (--no-profile)."""
     return Simulator(recordings, costs.machine(), CostModel())
 
 

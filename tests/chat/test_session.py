@@ -42,6 +42,15 @@ def reply(engine: FakeEngine, *texts: str, stop: StopReason = StopReason.EOS) ->
     engine.finish(stop)
 
 
+def with_stopped_reply(engine: FakeEngine, file: Path) -> ChatSession:
+    """A session in this file, whose only reply, "ab" in two rounds, was stopped."""
+    session = loaded(engine, Journal(file))
+    session.send("one")
+    reply(engine, "a", "b", stop=StopReason.CANCELLED)
+    drained(session)
+    return session
+
+
 @pytest.fixture
 def engine() -> FakeEngine:
     return FakeEngine()
@@ -70,10 +79,7 @@ def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_mean
     engine: FakeEngine, tmp_path: Path
 ) -> None:
     file = tmp_path / "c.db"
-    session = loaded(engine, Journal(file))
-    session.send("one")
-    reply(engine, "a", "b", stop=StopReason.CANCELLED)
-    drained(session)
+    session = with_stopped_reply(engine, file)
     assert session.can_continue
     session.continue_reply()
     assert engine.generates[-1] == (Message("user", "one"), Message("assistant", "ab"))
@@ -94,10 +100,7 @@ def test_rounds_of_a_continuation_are_kept_once_also_for_a_reply_from_the_disk(
     engine: FakeEngine, tmp_path: Path
 ) -> None:
     file = tmp_path / "c.db"
-    session = loaded(engine, Journal(file))
-    session.send("one")
-    reply(engine, "a", "b", stop=StopReason.CANCELLED)
-    drained(session)
+    session = with_stopped_reply(engine, file)
     session.journal.flush()
     session.resume(OpenedConversation.of(last(file)))
     rounds = session.messages[-1].rounds

@@ -98,7 +98,7 @@ def test_a_round_without_a_reason_is_read() -> None:
 @pytest.mark.parametrize(
     "reason",
     [
-        {}, [], "budget", 7, {"kind": "mood"}, {"kind": "budget", "confidence": "x"}, {"kind": "budget", "kept": None},
+        {}, [], "budget", 7, {"kind": "unknown"}, {"kind": "budget", "confidence": "x"}, {"kind": "budget", "kept": None},
         {"kind": "budget", "passes": 3}, {"kind": "budget", "passes": ["x"]}, {"kind": "budget", "passes": [-1.0]},
         {"kind": "budget", "passes": [float("inf")]}, {"kind": "budget", "passes": [float("nan")]},
         {"kind": "budget", "passes": [1.0] * 1000}, {"kind": "budget", "seconds": 10**300},
@@ -138,7 +138,7 @@ def test_chunks_of_other_versions_are_read() -> None:
     assert table["round"].pop() == last.name
     for row in table["rows"]:
         row[0].pop()
-    table["token"].append("mood")
+    table["token"].append("unknown")
     for row in table["rows"]:
         for token in row[3]:
             token.append("good")

@@ -178,7 +178,7 @@ def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
 
 
 def weights(loaded: Loaded) -> Weights:
-    """The types of the loaded pair, and of which this CPU's kernels take several rows at once."""
+    """The types of the loaded pair's weights, and the types whose kernels compute several rows at once on this CPU."""
     from spectui.engine.isolation.process import needs_process
     from spectui.engine.loading.placement import target_on_cpu
     from spectui.llama import library, selftest

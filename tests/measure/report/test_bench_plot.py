@@ -17,7 +17,7 @@ SHORT = Setting("model", "fixed", 8, 0, 0.75)
 
 
 def some(*baselines: Setting) -> list[Run]:
-    """Two prompts, on the second of which everything has half the speed and FAST a third."""
+    """Two prompts. On the second one FAST has a third of its speed, and all others half of theirs."""
     speeds = {TARGET: (10.0, 5.0), FAST: (24.0, 8.0), SLOW: (14.0, 7.0), SHORT: (12.0, 6.0), DRAFT: (40.0, 20.0)}
     return [
         a_run(setting, speed, number, prompt)

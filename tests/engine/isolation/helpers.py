@@ -1,0 +1,38 @@
+"""What the tests of engines in processes of their own share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spectui.engine.events import (
+    Event,
+    Message,
+    RoundDone,
+)
+from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
+from spectui.knobs import Knobs
+from tests.engine.waiting import Events
+
+KNOBS = Knobs(temperature=0.8, seed=3, predict=200, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
+QUESTION = [Message("user", "what now")]
+
+
+def events_of(engine: ChatEngine | EngineProcess) -> Events:
+    assert isinstance(engine.events, Events)
+    return engine.events
+
+
+def text_of(events: Events) -> str:
+    return "".join(token.text for event in events.of(RoundDone) for token in event.round.tokens)
+
+
+def at_round(events: Events, index: int, do: Callable[[], None]) -> None:
+    """Do something once, when the round of this index comes."""
+
+    def hook(event: Event) -> None:
+        if isinstance(event, RoundDone) and event.round.index == index:
+            events.hook = lambda _: None
+            do()
+
+    events.hook = hook

@@ -1,0 +1,116 @@
+"""An engine in a process of its own: llama.cpp ends that process, and this one says so and goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine.events import (
+    Failed,
+    Finished,
+    Loaded,
+    RoundDone,
+    Unloaded,
+)
+from spectui.engine.exactness.verify import verify
+from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.session import Session
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+from spectui.speculation.records import StopReason
+from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, events_of
+from tests.engine.waiting import PATIENCE, Events
+
+
+def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """ggml ends the process then. This one takes it for a build with a GPU; the engine's process has none."""
+    monkeypatch.setattr("spectui.engine.isolation.process.gpu_backends", lambda: ("cuda",))
+    events = events_of(engine)
+    engine.load(setup)
+    events.wait(Loaded)
+    process = engine.process
+    assert process is not None
+    at_round(events, 2, lambda: os.kill(process.pid, signal.SIGABRT))
+    engine.generate(QUESTION)
+    assert events.wait(Failed).message == (
+        "The engine's process ended by signal SIGABRT: what was written is kept, and the models are loaded again."
+    )
+    assert events.wait(Loaded, 2).setup == setup
+    engine.generate(QUESTION)
+    assert events.wait(Finished).statistics.emitted > 20
+    assert engine.process not in (None, process)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_models_are_freed_and_loaded_again(
+    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, own: bool
+):
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: own)
+    events = events_of(engine)
+    engine.load(setup)
+    events.wait(Loaded)
+    process = engine.process
+    assert (process is not None) == own
+    engine.generate(QUESTION)
+    events.wait(RoundDone)
+    engine.unload()
+    events.wait(Unloaded)
+    if process is None:
+        assert events.wait(Finished).reason is StopReason.CANCELLED
+        assert engine._worker.call(lambda session: session.target_context).result(PATIENCE) is None
+    else:
+        assert process._process is not None and process._process.poll() is not None, "it has ended"
+    engine.load(setup)
+    events.wait(Loaded, 2)
+    engine.knobs = replace(KNOBS, predict=4)
+    engine.generate(QUESTION)
+    assert events.wait(Finished, 1 if own else 2).reason is StopReason.LIMIT
+
+
+def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
+    process = EngineProcess(KNOBS)
+    try:
+        process.call(Session.load, setup).result(PATIENCE)
+        finished = process.call(Session.generate, QUESTION).result(PATIENCE)
+        rounds = [event.round for event in process.events if isinstance(event, RoundDone)]
+        assert process.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
+        with pytest.raises(SpectuiError, match="There is no target model"):
+            process.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
+        os.kill(process.pid, signal.SIGSTOP)  # it could have loaded before it is killed
+        pending = process.call(Session.load, setup)
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(SpectuiError, match="The engine's process ended"):
+            pending.result(PATIENCE)
+        with pytest.raises(SpectuiError, match="ended"):
+            process.call(Session.load, setup).result(PATIENCE)
+    finally:
+        process.close(PATIENCE)
+
+
+def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """As when the connection to a server hangs."""
+    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    process = EngineProcess(KNOBS)
+    events = process.events = Events()
+    process.load(setup)
+    events.wait(Loaded)
+    at_round(events, 2, lambda: os.kill(process.pid, signal.SIGSTOP))
+    process.generate(QUESTION)
+    events.wait(RoundDone, 3)
+    process.stop()
+    process.stop()
+    assert "The engine's process ended by signal SIGKILL" in events.wait(Failed).message
+    process.close(PATIENCE)
+
+
+def test_the_process_ends_with_its_parent(setup: Setup):
+    process = EngineProcess(KNOBS)
+    process.call(Session.load, setup).result(PATIENCE)
+    child = process._process
+    assert child is not None and child.stdin is not None
+    process._commands.put(None)  # closes its standard input, as the parent's death does
+    assert child.wait(PATIENCE) == 0
