@@ -43,6 +43,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Arguments: a tiny pair, two candidates, one prompt."""
     monkeypatch.setattr(search, "candidates", lambda drafts: [FIXED, OTHER])
     monkeypatch.setattr(quiet, "busy", lambda: "")
+    monkeypatch.setattr(quiet, "Others", str)
     setup = tiny_setup(tmp_path)
     (tmp_path / "config.toml").write_text("# mine\ntemperature = 0.3  # warm\n")
     arguments = ["-m", str(setup.model), "-md", str(setup.draft), "-c", "256", "-t", "1", "--requantise-draft", "off"]
@@ -211,6 +212,15 @@ def test_a_model_that_fails_leaves_what_was_measured(
     assert done.exit_code == 1
     assert done.stdout.startswith("It ended after 3 replies, ")
     assert "was not saved" in done.stderr and done.stderr.endswith("spectui: The device is gone.\n")
+
+
+def test_a_program_that_becomes_busy_during_the_search_is_named(
+    pair: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "Others", lambda: "make uses 90 % of a core")
+    found = json.loads(tune(*pair, "-n", "20", "--json").stdout)
+    assert found["busy"] == "make uses 90 % of a core"
+    assert any("busy meanwhile (make uses 90 % of a core)" in each for each in found["sentences"])
 
 
 def computed(trials: list[dict[str, Any]], setting: dict[str, Any], prompts: list[str]) -> list[float]:

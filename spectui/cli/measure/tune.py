@@ -74,7 +74,7 @@ def command(
     from spectui.engine.worker import Worker
     from spectui.gguf_files.check import check_file
     from spectui.measure.bench.runner import EngineModels
-    from spectui.measure.quiet import busy
+    from spectui.measure.quiet import Others, busy
     from spectui.measure.report.tune import json_object
     from spectui.measure.report.views import tune_view
     from spectui.measure.tune.advice import flags, sentences
@@ -111,6 +111,7 @@ def command(
             loaded = models.load(setup)
             if other := busy():
                 click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
+            others = Others()
 
             def measure(setting: Any, prompt: str, tokens: int) -> Reply | None:
                 began = perf_counter()
@@ -128,6 +129,7 @@ def command(
                 measure, list(messages), base.predict, 60 * minutes, perf_counter, tell, lambda: bool(stopped)
             )
             found = search.run(candidates(setup.draft is not None))
+            other = str(others) or other
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
@@ -137,6 +139,8 @@ def command(
         line.end()
     costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
     advice = list(sentences(found, costs, weights(loaded)))
+    if other:
+        advice.append(f"The machine was busy meanwhile ({other}), so speeds are too low, and uneven.")
     view = tune_view(found.trials, found, advice)
     if live:
         line.show(lambda: view)
