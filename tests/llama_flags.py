@@ -90,8 +90,8 @@ def source(help_texts: list[str]) -> str:
     """The text of the generated module."""
     ours = {flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags}
     ours |= {flag for option in hub_options(lambda: None).__click_params__ for flag in option.opts}  # type: ignore[attr-defined]
-    groups: dict[str, set[str]] = {name: set() for name in ("CHOICES", "VALUES", "PAIRS", "MODELS", "TEXT")}
-    groups["CHOICES"].update(OLDER.split())
+    groups: dict[str, set[str]] = {name: set() for name in ("SWITCHES", "VALUES", "PAIRS", "MODELS", "TEXT")}
+    groups["SWITCHES"].update(OLDER.split())
     left_out = set(LEFT_OUT.split())
     for option in (each for text in help_texts for each in parse(text)):
         if left_out.intersection(option.flags):
@@ -101,13 +101,13 @@ def source(help_texts: list[str]) -> str:
         if any(MODELS.match(flag) for flag in flags):
             groups["MODELS"] |= flags
             continue
-        groups[("CHOICES", "VALUES", "PAIRS")[option.arity]] |= flags
+        groups[("SWITCHES", "VALUES", "PAIRS")[option.arity]] |= flags
         changes_text = option.section == "sampling params" or any(TEXT.match(flag) for flag in flags)
         if changes_text:
             same = {flag for flag in flags if SAME_TEXT.match(flag)}
             groups["TEXT"] |= flags - (flags if same and option.arity else same)
     explained = {
-        "CHOICES": "Flags without a value.",
+        "SWITCHES": "Flags without a value.",
         "VALUES": "Flags with one value.",
         "PAIRS": "Flags with two values.",
         "MODELS": "Flags that choose a model in a way that spectui does not have: refused.",

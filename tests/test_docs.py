@@ -163,7 +163,7 @@ def known_flags() -> frozenset[str]:
                 assert inner is not None
                 yield from flags(inner, click.Context(inner, parent=context))
 
-    theirs = " ".join((llama_flags.CHOICES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS))
+    theirs = " ".join((llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS))
     return frozenset((*flags(root, click.Context(root, **root.context_settings)), *theirs.split()))
 
 

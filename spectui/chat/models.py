@@ -109,9 +109,8 @@ class LoadedModels:
                 self.state = "loading"
             case Loaded(setup=setup, target=target, draft=draft, devices=devices):
                 self.state, self.crash = "ready", None
-                self.setup = replace(
-                    setup, system=self.setup.system
-                )  # the conversation's system prompt may have changed
+                # The conversation's system prompt may have changed meanwhile.
+                self.setup = replace(setup, system=self.setup.system)
                 self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):

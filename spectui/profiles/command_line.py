@@ -97,7 +97,7 @@ def unused_values(flag: str) -> int | None:
     """How many values follow a flag of llama.cpp that spectui does not use; None if llama.cpp has no such flag."""
     from spectui.profiles import llama_flags
 
-    groups = (llama_flags.CHOICES, llama_flags.VALUES, llama_flags.PAIRS)
+    groups = (llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS)
     return next((values for values, names in enumerate(groups) if flag in names.split()), None)
 
 

@@ -6,7 +6,7 @@ Generated from the programs' `--help` by `python -m tests.llama_flags`. Do not e
 VERSION = "0.3.36"
 """The llama-cpp-python that carries these programs' source."""
 
-CHOICES = """
+SWITCHES = """
     -ag --agent --backend-sampling -bs --cache-idle-slots --cache-prompt -cb --check-tensors -cmoe -cmoed
     --cont-batching --context-shift --cors-credentials --cpu-moe --cpu-moe-draft -dio --direct-io -e --embedding
     --embeddings --escape --ignore-eos --jinja --kv-offload --kv-unified -kvo -kvu --log-disable --log-jsonl

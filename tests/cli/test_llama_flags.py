@@ -123,7 +123,7 @@ def test_what_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
 
 
 def test_no_flag_of_spectui_is_in_the_table() -> None:
-    theirs = " ".join((llama_flags.CHOICES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS)).split()
+    theirs = " ".join((llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS)).split()
     ours = [flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags]
     assert len(theirs) == len(set(theirs)) > 300
     assert not {*theirs} & {*ours, "-hf", "-hfd", "-P", "-p", "-f", "--json", "--continue"}
@@ -139,7 +139,7 @@ def test_a_help_text_is_read() -> None:
     assert options["--presence-penalty"] == Option(("--presence-penalty",), 1, "sampling params")
     made: dict[str, str] = {}
     exec(source([HELP]), made)
-    assert made["CHOICES"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
+    assert made["SWITCHES"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
     assert made["VALUES"].split() == ["-ot", "--override-tensor", "--presence-penalty"]
     assert made["MODELS"].split() == ["--model-url", "-mu"]
     assert made["TEXT"].split() == ["--control-vector-layer-range", "--no-jinja", "--presence-penalty"]

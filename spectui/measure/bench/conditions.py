@@ -70,16 +70,16 @@ def _difference(then: Conditions, now: Conditions) -> str:
     """The first difference; "" if there is none."""
     for name in ("target", "draft", "seed", "predict"):
         if getattr(then, name) != getattr(now, name):
-            return _told(name, getattr(then, name), getattr(now, name))
+            return _worded(name, getattr(then, name), getattr(now, name))
     for role in ("target", "draft"):
         sizes = getattr(then, f"{role}_bytes"), getattr(now, f"{role}_bytes")
         if all(sizes) and sizes[0] != sizes[1]:
             return f"another {role} {getattr(now, role)}, of {sizes[0]} bytes instead of {sizes[1]}"
     before, after = (_DEFAULTS | dict(each.settings or {}) for each in (then, now))
-    return next((_told(key, before[key], after.get(key)) for key in before if before[key] != after.get(key)), "")
+    return next((_worded(key, before[key], after.get(key)) for key in before if before[key] != after.get(key)), "")
 
 
-def _told(key: str, then: object, now: object) -> str:
+def _worded(key: str, then: object, now: object) -> str:
     return f"{title(key)} {'none' if then == '' else then}, not {'none' if now == '' else now}"
 
 
