@@ -52,6 +52,12 @@ async def opened(pilot: Pilot[None], options: str | None = None) -> MeasureScree
     return page
 
 
+async def laid_out(pilot: Pilot[None]) -> None:
+    """Wait until the result is as high as its lines: it grows at the layout after the words above it."""
+    pane = pilot.app.screen.query_one(ResultPane)
+    await wait_until(pilot, lambda: pane.styles.height is not None and pane.size.height == pane.styles.height.value)
+
+
 async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
     window: Window, engine: FakeEngine, tmp_path: Path, quick: str
 ) -> None:
@@ -62,6 +68,7 @@ async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
         await wait_until(pilot, lambda: engine.unloads)
         await wait_until(pilot, lambda: "left" in one_line(app) and "t/s" in one_line(app))
         await wait_until(pilot, lambda: "Done. Fastest:" in one_line(app))
+        await laid_out(pilot)
         shown = one_line(app)
         assert "model 4/0/0.75" in shown and "draft alone" in shown
         assert "● model draft-min 0 p-min 0.75" in shown and "┤" in shown
@@ -189,6 +196,7 @@ async def test_a_table_and_its_chart_fit_the_window(window: Window, width: int) 
         page._show_result()
         pane = page.query_one(ResultPane)
         await wait_until(pilot, lambda: "model 8/0/0.4 *" in one_line(app))
+        await laid_out(pilot)
         assert widths(pane._lines) <= pane.size.width
         heads = next(line for line in pane._lines if "setting" in "".join(text for text, _ in line))
         beside = "tokens per second" in "".join(text for text, _ in heads) or "┤" in "".join(text for text, _ in heads)
@@ -241,6 +249,7 @@ async def test_a_search_fills_its_table_and_its_chart_and_its_winner_is_used(
             return "Done. Fastest:" in one_line(app)
 
         await wait_until(pilot, done)
+        await laid_out(pilot)
         assert len(set(seen)) > 2 and seen == sorted(seen), "the chart grows"
         view = page.measurements.views["tune"]
         assert "target alone" in one_line(app) and view.sentences[0].startswith("The best of ") and "┤" in one_line(app)
@@ -258,6 +267,7 @@ async def test_a_comparison_fills_its_table_and_its_chart(window: Window, tmp_pa
         await paste(pilot, f"{setup.draft} --prompts story,toaster --tokens 8")
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Done." in one_line(app))
+        await laid_out(pilot)
         view = page.measurements.views["compare"]
         assert {row[0] for row in view.rows} == {"draft.gguf", "suffix lookup"} and points(page, "compare") > 10
         assert all(row[0] in one_line(app) for row in view.rows) and "speed-up (estimate)" in one_line(app)
