@@ -18,11 +18,11 @@ test: .venv/.installed-test
 
 # What is generated in docs/ and config.example.toml: settings, keys, commands after a slash.
 docs: .venv/.installed-demo
-	$(BIN)/python -m tests.docs
+	$(BIN)/python -m tests.generators.docs
 
 # The pictures in docs/.
 pictures: .venv/.installed-test
-	$(BIN)/python -m tests.pictures
+	$(BIN)/python -m tests.generators.pictures
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

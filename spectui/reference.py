@@ -1,6 +1,6 @@
 """The table of settings as people read it: `config.example.toml`, the tables of docs/settings.md, and the help of flags.
 
-`make docs` writes both files (`tests/docs.py`); a test fails when they are stale.
+`make docs` writes both files (`tests/generators/docs.py`); a test fails when they are stale.
 """
 
 from __future__ import annotations

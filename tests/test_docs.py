@@ -21,9 +21,9 @@ from spectui.config import convert
 from spectui.profiles import llama_flags
 from spectui.speculation.records import StopReason
 from spectui.ui.dashboard.panel import PAGES as PAGES_OF_THE_PANEL
-from tests import docs
 from tests.cli.test_report import LOADED, a_round, finished
-from tests.docs import PAGES, ROOT
+from tests.generators import docs
+from tests.generators.docs import PAGES, ROOT
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -13,6 +13,7 @@ import tomli
 import spectui
 
 PACKAGE = Path(spectui.__file__).parent
+TESTS = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -46,5 +47,7 @@ def test_the_contracts_name_every_room():
 
 
 def test_no_folder_holds_more_than_twelve_files():
-    files = Counter(path.parent for path in PACKAGE.rglob("*.py"))
+    files = Counter(path.parent for folder in (PACKAGE, TESTS) for path in folder.rglob("*.py"))
+    for folder in ("speculation", "benchmarks"):  # not divided yet
+        del files[TESTS / folder]
     assert {str(folder): number for folder, number in files.items() if number > 12} == {}

@@ -1,6 +1,6 @@
 """Flags of llama-server and llama-speculative-simple that spectui accepts without using them.
 
-Generated from the programs' `--help` by `python -m tests.llama_flags`. Do not edit.
+Generated from the programs' `--help` by `python -m tests.generators.llama_flags`. Do not edit.
 """
 
 VERSION = "0.3.36"

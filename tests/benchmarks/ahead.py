@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from spectui.knobs import Knobs, Setup
-from tests.rpc_server import LIBRARIES, Server
+from tests.helpers.rpc_server import LIBRARIES, Server
 
 DELAYS_MS = ((0, 0), (200, 20))
 POLICIES = (Knobs(temperature=0, predict=64, drafter="model", policy="fixed", draft_max=4, p_min=0.0),

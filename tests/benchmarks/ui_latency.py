@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from spectui.measure.quiet import Stolen
-from tests.terminal import Terminal
+from tests.helpers.terminal import Terminal
 
 CHAT = ("-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")
 

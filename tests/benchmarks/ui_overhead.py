@@ -32,7 +32,7 @@ from spectui.cli.options import Command, configuration, setting_options
 from spectui.engine import demo, worker
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
 from spectui.measure.quiet import Stolen, busy
-from tests.terminal import Terminal
+from tests.helpers.terminal import Terminal
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."
 FIXED = ("--temp", "0", "--policy", "fixed", "--drafter", "model", "--draft-max", "8", "--p-min", "0.4")

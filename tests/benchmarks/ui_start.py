@@ -12,7 +12,7 @@ import time
 from statistics import median
 
 from spectui.measure.quiet import Stolen, busy
-from tests.terminal import Terminal
+from tests.helpers.terminal import Terminal
 
 SIGN = b"sk something"
 """What stands in the empty box, behind the cursor."""

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from spectui.cli import root
 from spectui.gguf_files.header import read_header
+from tests.helpers.smollm2 import setup
+from tests.helpers.terminal import Terminal
 from tests.llama.ggufs import write_model
-from tests.smollm2 import setup
-from tests.terminal import Terminal
 
 
 @pytest.fixture

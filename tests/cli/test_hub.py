@@ -21,7 +21,7 @@ import spectui.engine.session
 from spectui.cli import root
 from spectui.cli.hub import HubModel, choose, named
 from spectui.errors import SpectuiError, UsageError
-from tests.terminal import Terminal
+from tests.helpers.terminal import Terminal
 
 from tests.cli.programs import one_sentence, spectui as program  # isort: skip
 from tests.cli.test_run import ScriptedSession

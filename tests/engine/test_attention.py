@@ -18,7 +18,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama import library
 from spectui.llama.cpu import reference_path
 from spectui.llama.devices.records import Device
-from tests.smollm2 import SNAKE, alone, opened
+from tests.helpers.smollm2 import SNAKE, alone, opened
 
 PAGE = " ".join(f"Line {n}: the quick brown fox jumps over the lazy dog." for n in range(6))
 LONG = [Message("user", f"Repeat: {PAGE[:250]}")]

@@ -19,7 +19,7 @@ from spectui.engine import replies
 from spectui.engine.replies import Replies
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import Match
-from tests.smollm2 import SNAKE, alone, ask, opened
+from tests.helpers.smollm2 import SNAKE, alone, ask, opened
 
 
 @pytest.fixture(autouse=True)

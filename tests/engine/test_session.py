@@ -15,7 +15,7 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
-from tests.smollm2 import SNAKE, alone, ask, opened, setup
+from tests.helpers.smollm2 import SNAKE, alone, ask, opened, setup
 
 fixed = partial(Knobs, policy="fixed", drafter="model")
 Opened = tuple[Session, list[Event]]

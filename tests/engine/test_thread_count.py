@@ -20,7 +20,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.speculation.drafters.ahead import AheadDrafter
-from tests import smollm2
+from tests.helpers import smollm2
 from tests.toys import toy_drafter
 
 

@@ -17,7 +17,7 @@ from spectui.engine.worker import Worker
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from tests.engine.waiting import PATIENCE, Events, Held
-from tests.smollm2 import SNAKE, alone, setup
+from tests.helpers.smollm2 import SNAKE, alone, setup
 
 QUESTION = [Message("user", SNAKE)]
 SHORT = Knobs(temperature=0, predict=6)

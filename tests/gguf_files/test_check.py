@@ -21,9 +21,9 @@ from spectui.llama import selftest
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.text import safe
+from tests.helpers.smollm2 import setup
+from tests.helpers.unprivileged import unprivileged
 from tests.llama.ggufs import WORDS, byte_names, write_model
-from tests.smollm2 import setup
-from tests.unprivileged import unprivileged
 
 
 def refused(path: Path, role: str = "target") -> str:

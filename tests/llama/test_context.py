@@ -24,8 +24,8 @@ from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.llama.quantiser import quantise
 from spectui.speculation.evaluator import Interrupted
+from tests.helpers.smollm2 import setup
 from tests.llama.ggufs import write_model
-from tests.smollm2 import setup
 
 ROWS = 17
 within_a_second = settings(max_examples=15)

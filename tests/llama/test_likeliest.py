@@ -19,8 +19,8 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, kept
-from tests.rpc_server import LIBRARIES, Server, needs_server
-from tests.smollm2 import alone, setup
+from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
+from tests.helpers.smollm2 import alone, setup
 
 PROMPT = [5 + i * 7 % 50 for i in range(30)]
 

@@ -21,7 +21,7 @@ from spectui.speculation.evaluator import Interrupted, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
-from tests.smollm2 import opened
+from tests.helpers.smollm2 import opened
 from tests.toys import decode, emitted
 
 N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 32, 32, 64, 8, 4, 4

@@ -19,7 +19,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.speculation.sampling import PENALTY_WINDOW, distribution, penalised
-from tests.smollm2 import SNAKE, setup
+from tests.helpers.smollm2 import SNAKE, setup
 
 Row = NDArray[np.float32]
 

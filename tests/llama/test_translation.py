@@ -25,8 +25,8 @@ from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
+from tests.helpers.smollm2 import SNAKE, setup
 from tests.llama.ggufs import vocabulary_of, write_model
-from tests.smollm2 import SNAKE, setup
 
 PROMPT = f"<|im_start|>user\n{SNAKE}<|im_end|>\n<|im_start|>assistant\n"
 SAMPLES = ["x", " x", "\n  y = 1\n", "naïve 日本語 👋🏽", "<|im_end|>", "    if a:\n\n\n\t\treturn"]

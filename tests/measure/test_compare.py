@@ -19,7 +19,7 @@ from spectui.measure.divergence import kl
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
-from tests import smollm2
+from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
 from tests.measure.models import tiny_setup
 

@@ -19,8 +19,8 @@ from spectui.knobs import Knobs, Setup
 from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, SPECULATION_FLAGS, exported
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS
-from tests.cli.test_llama_flags import PEERS
-from tests.llama_flags import help_texts, parse
+from tests.cli.config.test_llama_flags import PEERS
+from tests.generators.llama_flags import help_texts, parse
 
 PAIR = {"model": "/m/big.gguf", "draft": "/m/small.gguf"}
 

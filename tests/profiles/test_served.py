@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from spectui.cli import root
 from spectui.profiles.file import ProfileFile
-from tests.llama_server import needs_llama_server, serving
-from tests.smollm2 import setup
+from tests.helpers.llama_server import needs_llama_server, serving
+from tests.helpers.smollm2 import setup
 
 NUMBERS = "one two three four five six seven eight nine ten. one two three four five six seven eight nine ten. one two"
 

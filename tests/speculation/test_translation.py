@@ -27,8 +27,8 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
+from tests.helpers.words import Reciter, ToyWords
 from tests.toys import END, ToyModel, decode, emitted
-from tests.words import Reciter, ToyWords
 
 TARGET = ToyWords(["ab", "abc", " a", " ab", "\n ", "ca", "éa", "cé", " b", "bca", "é"], opening=True)
 DRAFT = ToyWords(["abca", "aé", "ca", " c", "  ", "\n", "abc", " ab", "bb", "cab", "é é"], end="<stop>")

@@ -62,7 +62,7 @@ def fake_answer(messages: tuple[Message, ...], take: Callable[[Event], None], ro
 
 def model_answer() -> tuple[Setup, Answer]:
     from spectui.engine import session as engine
-    from tests import smollm2
+    from tests.helpers import smollm2
 
     setup = smollm2.setup()
     loaded = engine.Session(lambda _: None)

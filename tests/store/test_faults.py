@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from spectui.store import database, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
+from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
-from tests.unprivileged import unprivileged
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 AGAIN = "This chat is being kept on disk again, all of it."

@@ -94,7 +94,7 @@ def quick_clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     What tests how often the window is drawn keeps the real clocks.
     """
-    if request.module.__name__.rpartition(".")[2] not in ("test_pace", "test_controls"):
+    if request.module.__name__.rpartition(".")[2] not in ("test_refresh_rate", "test_controls"):
         for module, names in (
             (refresh_rate, ("SLOW_S", "FAST_S")),
             (chat, ("FIGURES_S",)),

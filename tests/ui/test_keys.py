@@ -47,10 +47,10 @@ from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.terminal import Terminal
+from tests.helpers.terminal import Terminal
 from tests.ui.pilot_helpers import Make, Window, answer, ask, click_key, load, wait_until
 from tests.ui.screen_text import one_line
-from tests.ui.test_driver import events_of
+from tests.ui.textual_patches.test_driver import events_of
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_key_is_mapped_as_it_is_written_or_the_line_is_told(keys: str, expecte
 def test_keys_are_mapped_by_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[ui.keys]\nghosts = "Ctrl+G"\nstopp = "f9"\n')
-    with Terminal("chat", "--config", str(file), "-m", "/models/a.gguf", module="tests.scripted") as terminal:
+    with Terminal("chat", "--config", str(file), "-m", "/models/a.gguf", module="tests.helpers.scripted") as terminal:
         terminal.wait("what cannot be mapped", lambda: "there is no action 'stopp'" in terminal.text)
         terminal.wait("the mapped key", lambda: "^g Ghosts" in terminal.text and "f3" not in terminal.text)
         terminal.type("\x1b6")

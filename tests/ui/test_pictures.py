@@ -21,7 +21,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.bench.runs import DRAFT, TARGET, a_run
-from tests.ui.catalogues import HEADERS, Known, listed
+from tests.ui.dialogs.catalogues import HEADERS, Known, listed
 from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.snapshots import picture, pictured
 

@@ -12,8 +12,8 @@ from spectui.knobs import Setup
 from spectui.llama.quantiser import quantise
 from tests.engine.isolation.helpers import KNOBS, events_of
 from tests.engine.waiting import PATIENCE, Events
+from tests.helpers.rpc_server import LIBRARIES, Server
 from tests.llama.ggufs import write_model
-from tests.rpc_server import LIBRARIES, Server
 
 
 @pytest.fixture(scope="module")

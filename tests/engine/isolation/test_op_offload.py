@@ -15,8 +15,8 @@ from spectui.engine.session import Session
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import events_of
 from tests.engine.waiting import PATIENCE
+from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.ggufs import write_model
-from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
 
 
 def variable(session: Session) -> str | None:

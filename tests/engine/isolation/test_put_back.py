@@ -22,8 +22,8 @@ from spectui.engine.events import (
 from spectui.engine.isolation.engine import ChatEngine
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import QUESTION, events_of
+from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.ggufs import write_model
-from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
 
 
 def ends_at(engine: ChatEngine, *commands: Callable[[], None]) -> None:

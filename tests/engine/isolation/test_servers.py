@@ -25,8 +25,8 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, events_of, text_of
 from tests.engine.waiting import PATIENCE
-from tests.rpc_server import Server, fake_server, free_address, hello, needs_server
-from tests.smollm2 import alone
+from tests.helpers.rpc_server import Server, fake_server, free_address, hello, needs_server
+from tests.helpers.smollm2 import alone
 
 
 @needs_server

@@ -17,9 +17,9 @@ from spectui.knobs import Setup
 from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
-from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
-from tests.rpc_server import LIBRARIES, Server, needs_server
-from tests.smollm2 import alone, setup
+from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
+from tests.helpers.smollm2 import alone, setup
+from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
 MIB, GIB = 2**20, 2**30
 FIRST = Device("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB)

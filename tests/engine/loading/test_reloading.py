@@ -15,8 +15,8 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import Device, MemoryUse
-from tests.llama.test_asynchronous_device import needs_vulkan, on_the_device
-from tests.smollm2 import alone, ask
+from tests.helpers.smollm2 import alone, ask
+from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
 GREEDY = Knobs(temperature=0, predict=8, drafter="off")
 TOO_LARGE = 100_000_000

@@ -1,0 +1,157 @@
+"""The flags of llama.cpp that spectui accepts without using them, and the table that they come from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectui.cli import root
+from spectui.config import settings
+from spectui.profiles import llama_flags
+from tests.generators.llama_flags import PROGRAMS, TABLE, Option, help_texts, parse, source
+
+LLAMA_SWAP = (
+    "--host 127.0.0.1 --port 9503 --flash-attn --metrics --slots --model X -ngl 99 --ctx-size 19000 --model-draft Y "
+    "--draft-max 16 --draft-min 4 --draft-p-min 0.4 --device CUDA0 --device-draft CUDA1"
+)
+"""The line of llama-swap's guide to speculative decoding, with short paths."""
+
+PEERS = Path(os.environ.get("SPECTUI_PEERS", "~/.cache/spectui-peers")).expanduser() / "bin"
+
+HELP = """\
+----- common params -----
+
+-h,    --help, --usage                  print usage and exit
+-t,    --threads N                      number of CPU threads to use during generation (default: -1)
+                                        (env: LLAMA_ARG_THREADS)
+-fa,   --flash-attn [on|off|auto]       set Flash Attention use ('on', 'off', or 'auto', default: 'auto')
+--perf, --no-perf                       whether to enable internal libllama performance timings
+-kvo,  --kv-offload, -nkvo, --no-kv-offload
+                                        whether to enable KV cache offloading (default: enabled)
+-ot,   --override-tensor <tensor name pattern>=<buffer type>,...
+                                        override tensor buffer type
+--control-vector-layer-range START END
+                                        layer range to apply the control vector(s) to, start and end inclusive
+                                        - none: use one GPU only
+-mu,   --model-url MODEL_URL            model download url (default: unused)
+--jinja, --no-jinja                     whether to use jinja template engine for chat (default: enabled)
+----- sampling params -----
+
+--presence-penalty N                    repeat alpha presence penalty (default: 0.00, 0.0 = disabled)
+"""
+
+
+def show(line: str) -> Result:
+    return CliRunner().invoke(root, ["config", "show", *line.split()])
+
+
+def test_the_line_of_llama_swaps_guide_works() -> None:
+    result = show(LLAMA_SWAP)
+    assert result.exit_code == 0
+    found = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines()}
+    assert found["model"] == "X" and found["draft"] == "Y"
+    assert found["flash-attn"] == "on"
+    assert found["gpu-layers"] == "99" and found["ctx-size"] == "19000"
+    assert found["draft-max"] == "16" and found["draft-min"] == "4" and found["p-min"] == "0.4"
+    assert found["device"] == "CUDA0" and found["device-draft"] == "CUDA1"
+    assert result.stderr == "spectui: These flags of llama.cpp are not used: --host, --port, --metrics, --slots.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "listed"),
+    [
+        ("--host=0.0.0.0 -c 5", "--host"),
+        ("--control-vector-layer-range 3 9 -c 5", "--control-vector-layer-range"),
+        ("--top-n-sigma -1 -c 5", "--top-n-sigma"),
+        ("--log_prefix -c 5 --log-prefix", "--log-prefix"),
+        ("--no-mmap -c 5", "--no-mmap"),
+        ("--models-dir /x -c 5", ""),
+    ],
+)
+def test_as_many_values_are_left_out_as_the_flag_takes(line: str, listed: str) -> None:
+    result = show(line)
+    assert result.exit_code == 0, result.stderr
+    assert "ctx-size 5 flag -c" in " ".join(result.stdout.split())
+    assert result.stderr.count(listed) == 1 if listed else not result.stderr
+
+
+def test_the_window_gets_the_line_too() -> None:
+    code = (
+        "from spectui.cli import root\n"
+        "from spectui.ui.app import SpectuiApp\n"
+        "def begin(self, *given, notices, **named):\n"
+        "    print(*notices)\n"
+        "    raise SystemExit\n"
+        "SpectuiApp.__init__ = begin\n"
+        "root.main(['chat', '--no-history', '--metrics', '-m', 'x.gguf'])\n"
+    )
+    environment = os.environ | {"TEXTUAL_DRIVER": "textual.drivers.headless_driver:HeadlessDriver"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True, env=environment)
+    assert done.stdout.decode() == "These flags of llama.cpp are not used: --metrics.\n"
+
+
+def test_flags_that_change_the_text_are_named_apart() -> None:
+    assert show("--metrics --lora a.gguf --jinja --grammar-file b").stderr == (
+        "spectui: These flags of llama.cpp are not used: --metrics, --jinja. spectui cannot do what these ask, so replies "
+        "can differ from llama.cpp's: --lora, --grammar-file.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("config show --hsot x", "There is no flag --hsot for spectui config show."),
+        ("config show --ctx-sise 5", "There is no flag --ctx-sise for spectui config show; did you mean --ctx-size?"),
+        ("config show --port", "The flag --port needs a value."),
+        ("config show -mu x", "spectui takes no model from -mu: give its file with -m, or its repository with -hf."),
+        ("chat -p hello", "There is no flag -p for spectui chat"),
+        ("chat --list-devices", "There is no flag --list-devices for spectui chat"),
+        ("doctor --host x", "There is no flag --host for spectui doctor."),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
+    result = CliRunner().invoke(root, line.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"spectui: {sentence}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_no_flag_of_spectui_is_in_the_table() -> None:
+    theirs = " ".join((llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS)).split()
+    ours = [flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags]
+    assert len(theirs) == len(set(theirs)) > 300
+    assert not {*theirs} & {*ours, "-hf", "-hfd", "-P", "-p", "-f", "--json", "--continue"}
+    assert {*llama_flags.TEXT.split()} < {*theirs}
+
+
+def test_a_help_text_is_read() -> None:
+    options = {option.flags[0]: option for option in parse(HELP)}
+    assert options["-t"] == Option(("-t", "--threads"), 1, "common params")
+    assert options["-kvo"] == Option(("-kvo", "--kv-offload", "-nkvo", "--no-kv-offload"), 0, "common params")
+    assert options["-ot"] == Option(("-ot", "--override-tensor"), 1, "common params")
+    assert options["--control-vector-layer-range"].arity == 2
+    assert options["--presence-penalty"] == Option(("--presence-penalty",), 1, "sampling params")
+    made: dict[str, str] = {}
+    exec(source([HELP]), made)
+    assert made["SWITCHES"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
+    assert made["VALUES"].split() == ["-ot", "--override-tensor", "--presence-penalty"]
+    assert made["MODELS"].split() == ["--model-url", "-mu"]
+    assert made["TEXT"].split() == ["--control-vector-layer-range", "--no-jinja", "--presence-penalty"]
+
+
+def test_the_table_is_of_the_installed_llama_cpp_python() -> None:
+    assert version("llama-cpp-python") == llama_flags.VERSION, "run: python -m tests.generators.llama_flags DIR"
+
+
+def test_the_table_is_what_the_programs_say() -> None:
+    if not all((PEERS / name).exists() for name in PROGRAMS):
+        pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
+    assert TABLE.read_text(encoding="utf-8") == source(help_texts(PEERS)), (
+        f"run: python -m tests.generators.llama_flags {PEERS}"
+    )

@@ -1,0 +1,95 @@
+"""`spectui devices`: the list, and the plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectui.cli import root
+from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
+from tests.helpers.smollm2 import setup
+from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
+
+
+def said(*arguments: str) -> Result:
+    return CliRunner().invoke(root, ["devices", *arguments])
+
+
+def test_the_devices_are_listed() -> None:
+    found = said()
+    assert found.exit_code == 0
+    assert found.output.startswith("CPU: ") and " MiB free)" in found.output
+    assert " (CPU, " in found.output, "its kind"
+
+
+def test_the_plan_names_models_devices_and_whether_they_fit() -> None:
+    pair = replace(setup())
+    found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024")
+    assert found.exit_code == 0
+    lines = found.output.splitlines()
+    assert lines[0].split() == ["device", "model", "weights", "cells", "compute", "sum", "free"]
+    assert [line.split()[:2] for line in lines[1:3]] == [["CPU", "target"], ["CPU", "draft"]]
+    assert lines[-1] == "It fits."
+
+
+def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:
+    found = said("--plan", "-m", setup().model or "", "-c", "4000000")
+    assert found.exit_code == 1
+    assert "It does not fit, CPU lacks " in found.output
+    assert "It would with " in found.output and "-c " in found.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [((), "--plan needs a target model"), (("-m", "none.gguf"), "There is no target model")]
+)
+def test_bad_input_is_a_sentence(arguments: tuple[str, ...], message: str) -> None:
+    found = said("--plan", *arguments)
+    assert message in str(found.exception) + found.output
+
+
+@pytest.mark.parametrize("wrong", [("-dev", "CUDA9"), ("-ts", "nan,1"), ("-devd", "CUDA9")])
+def test_the_plan_refuses_the_settings_that_a_chat_refuses_with_the_same_exit_code(wrong: tuple[str, str]) -> None:
+    pair = ("-m", setup().model or "", "-md", setup().draft or "", *wrong)
+    planned, run = (
+        CliRunner().invoke(root, each) for each in (["devices", "--plan", *pair], ["run", *pair, "-p", "Hi"])
+    )
+    assert planned.exit_code == run.exit_code == 2
+    assert planned.stderr == run.stderr != ""
+
+
+ROW = """
+import json, sys
+from spectui.engine.loading.plan import make_plan
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+
+try:
+    make_plan(Setup(**json.loads(sys.argv[1]), split_mode="row"), True)
+except SpectuiError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@needs_vulkan
+def test_a_split_mode_that_the_backend_has_not_names_one_that_it_has() -> None:
+    assert on_the_device(ROW, json.dumps({"model": setup().model})).endswith(
+        " cannot be divided so (error loading model: device Vulkan0 does not support split buffers): choose -sm layer."
+    )
+
+
+@needs_server
+def test_the_devices_of_a_server_are_listed():
+    server = Server()
+    try:
+        libraries = {"LLAMA_CPP_LIB_PATH": str(LIBRARIES), "LD_LIBRARY_PATH": str(LIBRARIES)}
+        command = [sys.executable, "-m", "spectui", "devices", "--rpc", server.address]
+        done = subprocess.run(command, env={**os.environ, **libraries}, capture_output=True, text=True, check=False)
+    finally:
+        server.kill()
+    assert f"RPC0: {server.address} (GPU, " in done.stdout, done.stderr

@@ -1,0 +1,288 @@
+"""The commands of `spectui chat --plain`: each does what its key does in the window, and no key is forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.cli.plain.chat import PlainChat
+from spectui.engine.events import Message
+from spectui.knobs import Knobs
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.library import last
+from spectui.store.prompts import PromptHistory, prompts_file
+from tests.cli.plain.test_chat import PAIR, Chat, KnownProfiles
+from tests.fake_engine import CPU, GPU
+from tests.ui.test_keys import classes
+
+COMMAND_OF = {
+    "help": "help", "quit": "quit",
+    "new-chat": "new", "regenerate": "regenerate", "edit": "edit", "editor": "editor", "continue": "continue",
+    "go-on": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
+    "reading.copy": "code",
+    "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
+    "conversations.delete": "delete", "conversations.new": "new", "export": "export",
+    "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile",
+    "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
+    "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
+    "load-shares": "devices",
+    "page.now": "stats", "page.positions": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
+}  # fmt: skip
+"""What an action of the window is called here."""
+
+WITHOUT = {
+    "it is a line, and how lines are typed": {"send", "newline"},
+    "it is the terminal's, as Ctrl+C and Ctrl+Z": {"stop", "suspend"},
+    "it is a program of its own: spectui bench, costs, tune and compare": {
+        "measure", "measure.begin", "measure.stop", "measure.next", "measure.use", "measure.save",
+    },
+    "it steers a replay, which is a window": {"pause", "faster", "slower", "step"},
+    "it is drawing": {
+        "colours", "ghosts", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.time", "page.machine",
+        "page.knobs", "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
+    },
+    "it answers a question that is not asked here": {
+        "palette", "help.choose", "list.close", "confirm", "decline", "question.take", "question.cancel", "system.keep",
+        "system.cancel",
+    },
+}  # fmt: skip
+"""Which actions have no command, and why."""
+
+
+def test_every_action_of_the_window_has_a_command_or_a_reason_to_have_none():
+    bindings = [binding for kind in classes() for binding in kind.__dict__.get("BINDINGS", ())]
+    actions = {binding.id for binding in bindings if binding.tooltip}  # what has none moves a cursor or a bar
+    assert actions - {*COMMAND_OF} - set().union(*WITHOUT.values()) == set()
+    assert set(COMMAND_OF.values()) == set(PlainChat.COMMANDS)
+
+
+def kept(file: Path) -> list[str]:
+    conversation = last(file)
+    assert conversation is not None
+    return [message.text for message in conversation.messages]
+
+
+def test_a_stopped_reply_is_gone_on_with(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("stop", "/continue", "/continue", "/token", "/export x.json", journal=Journal(file), here=tmp_path)
+    whole = "You said STOP.You said YOU SAID STOP.."
+    assert chat.engine.generates[1] == (Message("user", "stop"), Message("assistant", "You said STOP."))
+    assert chat.aside == "stopped\nThere is no reply that was stopped, and no conversation that was cut off.\n"
+    assert kept(file) == ["stop", whole]
+    assert "Token 10 of 10 is" in chat.out and "Round 3 took" in chat.out
+    reply = json.loads((tmp_path / "x.json").read_text())["messages"][1]
+    assert "".join(token["text"] for token in reply["tokens"]) == reply["text"] == whole
+
+
+def test_a_prompt_is_edited_and_the_old_way_stays_as_a_branch(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("one", "two", "/edit other", "/messages", "/back 5", "/messages", journal=Journal(file))
+    assert [each.content for each in chat.engine.generates[2]] == ["one", "You said ONE.", "other"]
+    listed = [line for line in chat.out.splitlines() if line[:1].isdigit()]
+    assert listed[:4] == ["1 you: one", "2 reply: You said ONE.", "3 you: other", "4 reply: You said OTHER."]
+    assert listed[4].startswith("5 branch of ") and listed[4].endswith(": You said TWO.")
+    assert listed[7:9] == ["3 you: two", "4 reply: You said TWO."]
+    assert kept(file) == ["one", "You said ONE.", "two", "You said TWO."]
+
+
+def test_going_on_from_an_earlier_message(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("one", "two", "/back 2", "three", "/back 1", "four", "/back x", journal=Journal(file))
+    assert [each.content for each in chat.engine.generates[2]] == ["one", "You said ONE.", "three"]
+    assert chat.asked == ["four"]
+    assert chat.aside.splitlines() == [
+        "Going on from message 2.",
+        "The next prompt takes its place.",
+        "There is no message x in the list: /messages shows it.",
+    ]
+    Chat("one", "two", "/back 2", journal=Journal(file))
+    assert kept(file) == ["one", "You said ONE."], "as it is opened the next time"
+
+
+def test_figures_are_of_the_reply_that_is_gone_back_to(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("one", "stop two", "/back 2", "/stats", "/back 1", "/stats", journal=Journal(file))
+    told = [line for line in chat.out.splitlines() if line.startswith("Last reply: ")]
+    assert told[0].startswith("Last reply: 5 tokens") and told[1].startswith("Last reply: 0 tokens")
+    resumed = Chat("/chats", "/open 1", "/stats", journal=Journal(file))
+    assert "Last reply: 5 tokens" in resumed.out
+
+
+def test_the_system_prompt_belongs_to_the_conversation():
+    chat = Chat("/system Be brief.", "/system", "one", "/new", "/system", "two", '/system ""', "three")
+    assert [messages[0].content for messages in chat.engine.generates] == ["Be brief.", "two", "two"]
+    told = [line for line in chat.out.splitlines() if line.startswith("System")]
+    assert told == [f"System prompt: {text}" for text in ("Be brief.", "Be brief.", "none", "none")]
+
+
+def test_a_system_prompt_is_kept_at_once(tmp_path: Path):
+    file = tmp_path / "c.db"
+    Chat("one", "/system Be brief.", journal=Journal(file))
+    conversation = last(file)
+    assert conversation is not None and conversation.system == "Be brief."
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_with_a_conversation_its_prompts_are_forgotten(tmp_path: Path):
+    history = PromptHistory(prompts_file())
+    for prompt in ("one", "other"):
+        history.add(prompt)
+    Chat("one", "/chats", "/delete 1 yes", journal=Journal(tmp_path / "c.db"))
+    assert history.load() == ["other"]
+
+
+def test_a_code_block_is_told_alone():
+    chat = Chat("x\\", "```\\", "a\\", "```\\", "```\\", "b\\", "```\\", "y", "/code", "/code 1", "/code 3")
+    assert chat.out.splitlines()[-2:] == ["B", "A"]
+    assert chat.aside == "There is no code block 3 in the list: /code shows it.\n"
+    assert Chat("hello", "/code").aside == "There is no code block in the reply.\n"
+
+
+def test_conversations_are_found_opened_renamed_and_deleted(tmp_path: Path):
+    file = tmp_path / "c.db"
+    for prompt in ("tea", "coffee"):
+        Chat(prompt, journal=Journal(file))
+    chat = Chat("/chats", "/open 2", "more", "/chats TEA", "/rename 1 Green  tea", "/chats", "/delete 2", "/delete 2 yes",
+                "/chats", "/open 9", journal=Journal(file))  # fmt: skip
+    listed = [line for line in chat.out.splitlines() if line[:1].isdigit()]
+    titles = [line.partition(":")[0] for line in listed]
+    assert titles == ["1 coffee", "2 tea", "1 tea", "1 Green tea", "2 coffee", "1 Green tea"]
+    assert listed[2].endswith("4 messages, target, this one")
+    assert [each.content for each in chat.engine.generates[0]] == ["tea", "You said TEA.", "more"]
+    assert "“coffee” and its 2 messages cannot be brought back: /delete 2 yes deletes them.\n" in chat.aside
+    assert chat.aside.endswith("There is no conversation 9 in the list: /chats shows it.\n")
+    assert [each.title for each in library.summaries(file)] == ["Green tea"]
+
+
+def test_deleting_the_open_conversation_begins_a_new_one(tmp_path: Path):
+    file = tmp_path / "c.db"
+    chat = Chat("secret", "/chats", "/delete 1 yes", "other", journal=Journal(file))
+    assert chat.asked == ["other"]
+    assert [each.title for each in library.summaries(file)] == ["other"]
+
+
+def test_without_history_there_is_no_list_and_an_export_all_the_same(tmp_path: Path):
+    chat = Chat("/chats", "/export", "add two", "/export", "/export", "/export a/b", "/export x.json", here=tmp_path)
+    assert chat.aside.splitlines() == [
+        "Chats are not saved: --no-history is on.", "Nothing was said yet.",
+        f"{tmp_path / 'add-two.md'} is there already. /export NAME takes another name.",
+        "'a/b.md' is no plain file name: give one without directories, such as chat.md.",
+    ]  # fmt: skip
+    assert (tmp_path / "add-two.md").read_text().endswith("## You\n\nadd two\n\n## Reply\n\nYou said ADD TWO.\n")
+    assert len(json.loads((tmp_path / "x.json").read_text())["messages"][1]["tokens"]) == 5
+
+
+def test_an_export_in_a_removed_directory_is_refused_with_a_sentence(tmp_path: Path):
+    here = tmp_path / "here"
+    here.mkdir()
+    chat = Chat("remove this directory", "/export", "and on", here=here)
+    assert chat.aside == "The working directory was removed: start spectui in another one, and export from there.\n"
+    assert chat.out.endswith("You said AND ON.\n")
+
+
+def test_knobs_are_kept_and_reset(monkeypatch: pytest.MonkeyPatch):
+    saved: list[tuple[str, Knobs]] = []
+    monkeypatch.setattr(KnownProfiles, "save", lambda self, name, knobs: saved.append((name, knobs)))
+    chat = Chat("/set draft-max 3", "/save my code", "/reset")
+    assert saved == [("my code", Knobs(draft_max=3))] and chat.engine.knobs == Knobs()
+    assert "spectui chat -P 'my code' starts with it." in chat.aside
+
+
+def test_devices_are_told_and_chosen():
+    chat = Chat("/devices", "/devices draft cuda0", "/devices draft CPU", "/devices both CPU", devices=(CPU, GPU))
+    assert chat.out.splitlines()[:2] == [
+        "CPU AMD EPYC 9B14, 20.4 GB of 24.0 GB free: no model.",
+        "CUDA0 NVIDIA GeForce RTX 3090, 22.8 GB of 24.0 GB free: target and draft.",
+    ]
+    assert chat.engine.loads[1:] == [replace(PAIR, device_draft="none")]
+    assert chat.aside == "/devices takes target or draft and a device of the list, or split and shares such as 3,1.\n"
+
+
+def test_shares_of_gpus_are_chosen():
+    two = (CPU, GPU, GPU._replace(name="CUDA1"))
+    chat = Chat("/devices split 3,1", "/devices split", "/devices split 1", "/devices split a,b", devices=two)
+    assert [setup.tensor_split for setup in chat.engine.loads[1:]] == ["3,1", ""]
+    first, second = chat.aside.splitlines()
+    assert first == "/devices split takes 2 shares, for CUDA0, CUDA1; alone it lets llama.cpp choose."
+    assert second.startswith("tensor-split is numbers from 0 up")
+    assert "not on several GPUs" in Chat("/devices split 3,1", devices=(CPU, GPU)).aside
+
+
+def test_the_reply_is_decoded_again_without_drafts_and_compared():
+    chat = Chat("/compare", "hello", "/compare", "/set", "more")
+    plain, after = chat.engine.turned[1:3]
+    assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
+    assert "Measured: 1.00 times as fast, 12.5 tokens a second with drafts and 12.5 without.\n" in chat.out
+    assert "The text is identical, over 5 tokens.\n" in chat.out
+    assert chat.aside == "There is no finished reply to compare.\n"
+    assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"
+    differs = (
+        'The text differs: token 1 is "You" with drafts, "x" without, no near-tie with this seed\'s noise, .950 and'
+    )
+    assert differs in Chat("plain", "/compare").out
+
+
+def test_what_was_written_otherwise_is_not_compared():
+    for change in ("/load /models/z.gguf", "/system Be brief."):
+        chat = Chat("hello", change, "/compare", "/regenerate", "/compare")
+        assert len(chat.engine.generates) == 3
+        assert chat.aside.startswith("The last reply used another model") and chat.aside.count("\n") == 1
+        assert "The text is identical" in chat.out
+    assert len(Chat("hello", "/nodraft", "/compare").engine.generates) == 2
+
+
+@pytest.mark.parametrize("command", ["/compare", "/continue", "/regenerate"])
+def test_what_needs_a_model_says_that_there_is_none(command: str):
+    chat = Chat("stop", "/load missing", command, interactive=True)
+    assert chat.aside.splitlines()[-1] == "No model can answer yet: /load TARGET DRAFT chooses one."
+
+
+def test_where_a_token_came_from():
+    told = Chat("hello", "/token 5", "/token -2", "/token 1", "/token 9").out.splitlines()
+    assert told[1].startswith('Token 5 of 5 is ".": correction in place of " x" by model; target 0.950, draft unknown.')
+    assert told[2].startswith("The target's likeliest: ")
+    assert told[3] == "Round 1 took 200 ms: draft 33, verify 161, sampling 2; 1 of 2 drafted tokens accepted."
+    assert told[4].startswith('Token 4 of 5 is "HELLO": accepted, drafted by model; target 0.950, draft 0.900.')
+    assert told[7].startswith('Token 1 of 5 is "You": accepted')
+    for none in ("9", "-6", "0", "x"):
+        assert Chat("hello", f"/token {none}").aside == "/token takes a number up to 5, or from -1 back.\n"
+    assert Chat("/token").aside == "There is no reply yet.\n"
+
+
+def test_figures_say_whether_drafting_pays_and_why_not():
+    assert "No drafts: the drafter is off." in Chat("/set drafter off", "plain", "/stats").out
+
+
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "edit"
+    script.write_text("#!/bin/sh\nprintf ' and more\\n' >> \"$1\"\n")
+    script.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(script))
+
+
+def test_prompts_are_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    editor(tmp_path, monkeypatch)
+    chat = Chat("/editor some", "/edit", interactive=True)
+    assert [messages[-1].content for messages in chat.engine.generates] == ["some and more", "some and more and more"]
+    assert Chat("/editor").aside == "An editor needs a terminal.\n"
+    assert Chat("/edit").aside == "There is no prompt to edit.\n"
+
+
+def test_an_edit_that_cannot_be_sent_changes_nothing(tmp_path: Path):
+    (tmp_path / "image.png").write_bytes(b"\xff")
+    chat = Chat("one", "/edit see @image.png", "two", interactive=True, here=tmp_path)
+    assert [each.content for each in chat.engine.generates[-1]] == ["one", "You said ONE.", "two"]
+
+
+@pytest.mark.parametrize(("lines", "sent"), [(("see @n.txt",), "see @n.txt\n\nn.txt:\n```txt\nnote\n```"),
+                                             (("x", "/edit @n.txt"), "@n.txt\n\nn.txt:\n```txt\nnote\n```"),
+                                             (("\\@n.txt",), "@n.txt")])  # fmt: skip
+def test_a_person_attaches_files_and_a_pipe_does_not(tmp_path: Path, lines: Sequence[str], sent: str):
+    (tmp_path / "n.txt").write_text("note")
+    assert Chat(*lines, interactive=True, here=tmp_path).asked == [sent]
+    assert Chat(lines[-1], here=tmp_path).engine.generates[-1:] in ([], [(Message("user", lines[-1]),)])

@@ -1,0 +1,74 @@
+"""`run --verify`: the same text is found the same, and another one is explained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.exactness.verify import verify
+from spectui.engine.session import Session
+from spectui.knobs import Knobs
+from tests.helpers.smollm2 import SNAKE, ask, setup
+
+KNOBS = Knobs(temperature=0.7, seed=3, predict=30)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[tuple[Session, list]]:
+    events: list = []
+    session = Session(events.append)
+    session.load(setup())
+    yield session, events
+    session.close()
+
+
+def rounds_of(events: list) -> list:
+    return [event.round for event in events if isinstance(event, RoundDone)]
+
+
+def test_the_same_text_is_found_the_same(session):
+    session, events = session
+    events.clear()
+    finished = ask(session, KNOBS, SNAKE)
+    verdict = verify(session, [Message("user", SNAKE)], finished, rounds_of(events))
+    assert verdict.same
+    assert verdict.speed_up > 0
+    assert "over 30 tokens" in verdict.sentences[0]
+
+
+def test_a_difference_that_kernels_make_is_explained_with_both_probabilities(session):
+    """Without flash attention a single row rounds differently from several, at every length."""
+    session, events = session
+    session.load(replace(setup(), flash_attn="off", requantise_draft="off"))
+    knobs = replace(KNOBS, policy="fixed", draft_max=5, p_min=0.0, predict=24)
+    for seed in range(1, 80):  # 0 gives one text either way with the kernels of this build
+        events.clear()
+        finished = ask(session, replace(knobs, seed=seed), SNAKE)
+        verdict = verify(session, [Message("user", SNAKE)], finished, rounds_of(events))
+        if not verdict.same:
+            break
+    session.load(setup())
+    differs, explained = verdict.sentences
+    assert differs.startswith("The texts differ from token")
+    assert re.match(
+        r"A near-tie with this seed's noise, \.\d{3} and \.\d{3}: .*; --strict avoids it \(logits differ", explained
+    )
+
+
+def test_a_text_that_no_kernel_explains_is_reported(session):
+    """The negative control: a token that the target did not choose."""
+    session, events = session
+    events.clear()
+    finished = ask(session, KNOBS, SNAKE)
+    rounds = rounds_of(events)
+    number = next(n for n, round in enumerate(rounds) if n > 3)
+    wrong = rounds[number].tokens[0]._replace(id=17, text="wrong")
+    rounds[number] = replace(rounds[number], tokens=(wrong, *rounds[number].tokens[1:]))
+    verdict = verify(session, [Message("user", SNAKE)], finished, rounds)
+    assert not verdict.same
+    assert "'wrong' with drafts" in verdict.sentences[0]
+    assert "do not explain it" in verdict.sentences[-1]

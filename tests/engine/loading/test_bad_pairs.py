@@ -1,0 +1,106 @@
+"""A draft that cannot be used is refused with a sentence, and the target continues alone without being loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine import worker as worker_module
+from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message, Notice
+from spectui.engine.worker import Worker
+from spectui.gguf_files.tiny import write_tiny_model
+from spectui.knobs import Knobs
+from tests.engine.waiting import PATIENCE, Events
+from tests.helpers.smollm2 import alone, setup
+from tests.llama.ggufs import vocabulary_of, write_model
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    monkeypatch.setattr(worker_module, "deque", Events)
+    worker = Worker(Knobs(temperature=0, predict=4))
+    yield worker
+    worker.close(PATIENCE)
+
+
+def goes_on_alone(worker: Worker) -> None:
+    """Without the draft it loads, answers, and the target's weights are not read again."""
+    events = worker.events
+    assert isinstance(events, Events)
+    before = len(events.of(Loading))
+    worker.load(alone())
+    worker.generate([Message("user", "hi")])
+    assert events.wait(Finished).statistics.emitted == 4
+    assert events.of(Loaded)[0].draft is None
+    assert "target" not in [event.what for event in events.of(Loading)[before:]]
+
+
+def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_token_differs(
+    worker: Worker, tmp_path: Path
+):
+    words = vocabulary_of(setup().model or "")
+    tokens = list(words["tokens"])
+    old, tokens[777] = tokens[777], "umbenannt\x1b"
+    draft = write_model(tmp_path / "other.gguf", **{**words, "tokens": tokens})
+    worker.load(replace(setup(), draft=str(draft)))
+    worker.generate([Message("user", "hi")])
+    assert isinstance(worker.events, Events)
+    assert worker.events.wait(Finished).statistics.emitted == 4
+    assert worker.events.of(Loaded)[0].draft is not None
+    said = " ".join(event.message for event in worker.events.of(Notice))
+    assert f"token 777 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in said
+    assert "100% of the tokens are shared, so it drafts among those" in said
+
+
+def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
+    draft = tmp_path / "tiny.gguf"
+    write_tiny_model(draft)
+    worker.load(replace(setup(), draft=str(draft)))
+    assert isinstance(worker.events, Events)
+    failed = worker.events.wait(LoadFailed)
+    assert failed.without_draft
+    assert "another vocabulary" in failed.message
+    goes_on_alone(worker)
+
+
+def test_a_draft_that_is_cut_short(worker: Worker, tmp_path: Path):
+    draft = tmp_path / "short.gguf"
+    draft.write_bytes(Path(setup().model or "").read_bytes()[:3_000_000])
+    assert isinstance(worker.events, Events)
+    worker.load(alone())  # the draft's file is looked at before anything is loaded
+    worker.events.wait(Loaded)
+    worker.load(replace(setup(), draft=str(draft)))
+    failed = worker.events.wait(LoadFailed)
+    assert failed == LoadFailed(f"The draft model {str(draft)!r} is damaged or cut short: download it again.", True)
+    goes_on_alone(worker)
+
+
+def test_a_missing_draft_says_that_the_target_alone_would_load(worker: Worker):
+    worker.load(replace(setup(), draft="/no/such.gguf"))
+    assert isinstance(worker.events, Events)
+    assert worker.events.wait(LoadFailed) == LoadFailed(
+        "There is no draft model '/no/such.gguf': check the path.", True
+    )
+
+
+def test_a_target_with_a_broken_template_is_refused_each_time_and_freed(worker: Worker, tmp_path: Path):
+    broken = replace(alone(), model=str(write_model(tmp_path / "broken.gguf", template="{% for %}")))
+    assert isinstance(worker.events, Events)
+    for count in (1, 2):
+        worker.load(broken)
+        failed = worker.events.wait(LoadFailed, count)
+        assert "The model's chat template cannot be read" in failed.message
+    worker.load(alone())
+    worker.events.wait(Loaded)
+
+
+def test_a_context_beyond_all_memory_is_refused_and_a_smaller_one_reuses_the_target(worker: Worker):
+    worker.load(replace(alone(), ctx_size=2_000_000_000))
+    assert isinstance(worker.events, Events)
+    failed = worker.events.wait(LoadFailed)
+    assert "A context of 2000000000 tokens needs" in failed.message
+    assert not failed.without_draft
+    goes_on_alone(worker)

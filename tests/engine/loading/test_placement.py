@@ -1,0 +1,175 @@
+"""The keys under which the costs of the two models are stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.events import Event, Loading
+from spectui.engine.loading import models as loading
+from spectui.engine.loading import placement
+from spectui.engine.session import Session
+from spectui.knobs import Setup
+from spectui.llama import library
+from spectui.llama.devices import listing
+from spectui.llama.devices.records import Device
+from spectui.paths import state_directory
+from tests.helpers.smollm2 import setup
+
+CARD = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30, "0000:c1:00.0")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Setup:
+    for name in ("target.gguf", "draft.gguf", "other.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF")
+    return Setup(model=str(tmp_path / "target.gguf"), draft=str(tmp_path / "draft.gguf"), threads=2)
+
+
+def keys(setup: Setup) -> tuple[object, object]:
+    flash = placement.target_flash(setup, long=False)
+    return placement.target_costs_key(setup, True, flash), placement.draft_costs_key(setup, True, setup.draft or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "target", "draft"),
+    [
+        ({"draft": "other.gguf"}, False, True),
+        ({"model": "other.gguf"}, True, False),
+        ({"threads": 1}, True, True),
+        ({"threads_draft": 1}, False, True),
+        ({"cache_type_k": "q8_0"}, True, False),
+        ({"cache_type_v_draft": "q8_0"}, False, True),
+        ({"flash_attn": "off"}, True, False),
+        ({"flash_attn": "on"}, True, True),
+        ({"gpu_layers": 3}, True, False),
+        ({"gpu_layers_draft": 3}, False, True),
+        ({"ctx_size": 512}, False, False),
+        ({"remember": "on"}, False, False),
+        ({"op_offload_min_batch": 4}, True, True),
+    ],
+)
+def test_each_key_holds_what_the_costs_depend_on(models: Setup, changed: dict[str, object], target: bool, draft: bool):
+    directory = Path(models.model or "").parent
+    files = {key: str(directory / value) for key, value in changed.items() if key in ("model", "draft")}  # type: ignore[operator]
+    other = replace(models, **(changed | files))  # type: ignore[arg-type]
+    assert [one != two for one, two in zip(keys(models), keys(other), strict=True)] == [target, draft]
+
+
+def test_a_file_that_was_written_again_is_another_model(models: Setup):
+    before = keys(models)
+    Path(models.model or "").write_bytes(b"GGUF, and more")
+    after = keys(models)
+    assert before[0] != after[0] and before[1] == after[1]
+
+
+def test_the_key_holds_the_number_of_threads_that_auto_means(models: Setup, monkeypatch: pytest.MonkeyPatch):
+    """A process that may use fewer cores must not use costs that were measured on more."""
+    automatic = replace(models, threads=0)
+    monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 8)
+    eight = keys(automatic)
+    monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 1)
+    assert all(one != other for one, other in zip(eight, keys(automatic), strict=True))
+
+
+@pytest.mark.parametrize("change", ["card", "driver", "visible", "none"])
+def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
+    monkeypatch.setattr(listing, "list_devices", lambda: (CARD,))
+    monkeypatch.setattr(listing, "_driver", lambda: ("580.65", "6.12"))
+    before = keys(models)
+    if change == "card":
+        monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(description="NVIDIA T4"),))
+    elif change == "driver":
+        monkeypatch.setattr(listing, "_driver", lambda: ("590.10", "6.12"))
+    elif change == "visible":
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    else:  # its free memory is not what it is
+        monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(free=1),))
+    changed = change != "none"
+    assert [one != two for one, two in zip(before, keys(models), strict=True)] == [changed, changed]
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("spectui.engine.costs._NOISY", float("inf"))  # however busy the machine is, they are kept
+    events: list[Event] = []
+    session = Session(events.append)
+    pair = replace(setup(), no_profile="off", requantise_draft="off")
+    try:
+        session.load(pair)
+        assert measures_the_target(events)
+        events.clear()
+        session.load(replace(pair, draft=pair.model))
+        assert session.strategy.costs.verify.known and session.strategy.costs.draft.next > 0
+        assert not measures_the_target(events)
+    finally:
+        session.close()
+    assert len(list(state_directory().glob("target-costs-*"))) == 1
+    assert len(list(state_directory().glob("draft-costs-*"))) == 2
+
+
+def measures_the_target(events: list[Event]) -> bool:
+    return any(isinstance(event, Loading) and event.what == "costs" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("changed", "together"),
+    [
+        ({}, True),  # the draft is put on one of the target's cards
+        ({"device": "CUDA0", "device_draft": "CUDA1"}, False),
+        ({"device_draft": "none"}, False),
+        ({"device": "none", "device_draft": "CUDA0"}, False),
+        ({"device": "none", "device_draft": "none"}, True),
+        ({"gpu_layers": 0, "gpu_layers_draft": 0}, True),
+    ],
+)
+def test_models_on_one_device_slow_down_together(
+    changed: dict[str, object], together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = (CARD, CARD._replace(name="CUDA1"))
+    monkeypatch.setattr(placement, "list_devices", lambda: cards)
+    asked = replace(Setup(model="m", draft="d"), **changed)  # type: ignore[arg-type]
+    assert loading.slow_down_together(asked) == together
+
+
+SERVERS = (
+    Device("RPC0", "127.0.0.1:1", "gpu", 1, 1),
+    Device("RPC1", "localhost:2", "gpu", 1, 1),
+    Device("RPC2", "192.0.2.1:1", "gpu", 1, 1),  # of a network that is for documentation
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "layers", "auto"),
+    [
+        ("none", "RPC0", -2, False),
+        ("none", "RPC1", -2, False),
+        ("none", "RPC2", -2, True),
+        ("CUDA0", "RPC0", -2, True),
+        ("CUDA0", "RPC0", 99, True),
+        ("CUDA0", "RPC0", 12, False),  # the other layers are on the CPU
+        ("CUDA0", "RPC2", 12, True),
+        ("CUDA0", "RPC0", 0, False),
+        ("RPC1", "RPC0", -2, False),
+        ("RPC2", "RPC0", -2, True),
+        ("none", "CUDA0", -2, True),
+    ],
+)
+def test_a_server_on_this_machine_has_no_device_of_its_own_beside_a_target_on_the_cpu(
+    target: str, draft: str, layers: int, auto: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "list_devices", lambda: (CARD, *SERVERS))
+    asked = Setup(model="m", draft="d", device=target, device_draft=draft, gpu_layers=layers)
+    assert loading.drafts_ahead(asked, 29, 25) is auto
+    assert loading.drafts_ahead(replace(asked, async_draft="on"), 29, 25)
+    assert not loading.drafts_ahead(replace(asked, async_draft="off"), 29, 25)
+    assert not loading.drafts_ahead(replace(asked, async_draft="on", gpu_layers_draft=24), 29, 25)
+
+
+def test_costs_of_other_kernels_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without tiles passes of other sizes round alike, which --strict must not believe with them."""
+    usual = library.build_key()
+    monkeypatch.setenv("GGML_CPU_TILED_MM", "0")
+    assert library.build_key() != usual

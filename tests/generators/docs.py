@@ -1,0 +1,81 @@
+"""Write what is generated in docs/ and config.example.toml: `python -m tests.generators.docs`, which `make docs` runs.
+
+A page holds generated text between `<!-- begin NAME (make docs) -->` and `<!-- end NAME -->`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+import spectui.ui
+from spectui import reference
+from spectui.cli.plain.slash import COMMANDS
+from spectui.ui.keys import format_key, group_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_MARKED = re.compile(r"(<!-- begin ([\w-]+) \(make docs\) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+
+
+def keys() -> str:
+    """A table of every action that has an id: its keys, what it does, and the id for `[ui.keys]`."""
+    for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
+        importlib.import_module(module.name)
+    groups: dict[str, dict[str, tuple[str, str]]] = {}
+    for kind in _kinds(DOMNode):
+        for each in kind.__dict__.get("BINDINGS", ()):
+            if isinstance(each, Binding) and each.id:
+                pressed = " ".join(f"`{format_key(key)}`" for key in each.key.split(","))
+                group = group_of(kind, each) or "window"
+                groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
+    lines = []
+    for group in sorted(groups, key=lambda name: (name not in ("window", "prompt", "chat"), name)):
+        lines += [f"### {group[0].upper()}{group[1:]}", "", "| key | what it does | id |", "| --- | --- | --- |"]
+        lines += [f"| {pressed} | {what} | `{identity}` |" for identity, (pressed, what) in groups[group].items()]
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def slash() -> str:
+    """A table of the plain chat's commands."""
+    rows = ["| command | what it does |", "| --- | --- |"]
+    for name, command in COMMANDS.items():
+        usage = " ".join(filter(None, (f"/{name}", command.arguments.replace("|", "\\|"))))
+        rows.append(f"| `{usage}` | {command.help} |")
+    return "\n".join(rows)
+
+
+GENERATORS = {"settings": reference.tables, "keys": keys, "slash": slash}
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts made anew."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{GENERATORS[found[2]]()}\n\n{found[4]}", text)
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that holds something generated, and what should be in it."""
+    yield ROOT / "config.example.toml", reference.example()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if _MARKED.search(text):
+            yield page, filled(text)
+
+
+def _kinds(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
+    for heir in sorted(kind.__subclasses__(), key=lambda each: (each.__module__, each.__name__)):
+        if heir.__module__.startswith("spectui."):
+            yield heir
+        yield from _kinds(heir)
+
+
+if __name__ == "__main__":
+    for file, text in files():
+        file.write_text(text, encoding="utf-8")

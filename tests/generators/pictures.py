@@ -1,0 +1,248 @@
+"""The README's pictures: `python -m tests.generators.pictures` draws them into docs/.
+
+With a DIRECTORY, it draws every state in each theme and size into that, to be looked at.
+
+The window is the real one; the reply comes from a script, on the fake engine. Every figure follows from the script's rounds
+as it would from real ones, and what a round costs follows from the costs below, which are typed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from textual.pilot import Pilot
+
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import Reason
+from spectui.ui.app import SpectuiApp
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.widgets.slider import Slider
+from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.ui.dialogs.catalogues import HEADERS, Known, listed
+from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SIZES = ((80, 24), (120, 40), (200, 60))
+PAIR = Setup(model=HEADERS[0].path, draft=HEADERS[1].path)
+PROMPT = """\
+Rename `lineno` to `line_number` and return the code:
+class shlex:
+    def __init__(self, instream=None, infile=None):
+        if isinstance(instream, str):
+            instream = StringIO(instream)
+        self.instream = instream
+        self.infile = infile
+        self.lineno = 1
+        self.debug = 0"""
+
+REPLY = """\
+Here is the class, with `lineno` renamed:
+
+```python
+class shlex:
+    def __init__(self, instream=None, infile=None):
+        if isinstance(instream, str):
+            instream = StringIO(instream)
+        self.instream = instream
+        self.infile = infile
+        self.line_number = 1
+        self.debug = 0
+```"""
+
+ROUNDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    ("", 0, ()),
+    ("model", 2, (" code",)),
+    ("model", 3, ()),
+    ("model", 1, (" replaced", " by")),
+    ("model", 3, ()),
+    ("model", 1, ()),
+    ("model", 1, (" Lexer",)),
+    ("suffix", 15, ()),
+    ("suffix", 14, ()),
+    ("suffix", 12, ()),
+    ("suffix", 1, ("lineno", " =", " 1")),
+    ("model", 1, ()),
+    ("suffix", 3, ()),
+    ("suffix", 3, ()),
+)
+"""Who drafts, how many of the tokens are accepted, and the rejected draft behind them."""
+
+SHORT, MIDDLE = 7, 13
+"""So many rounds draft 4 tokens at most; after so many the reply is seen while it is written."""
+
+DRAFT_S, SUFFIX_S, PASS_S, MORE_S, REST_S = 0.011, 0.0001, 0.062, 0.004, 0.002
+"""Seconds for a token of the draft model, one of the suffix lookup, a target pass over one token, each further token in
+it, and what is left of a round."""
+
+CHANCE = {"model": 0.8, "suffix": 0.9}
+"""Of a drafted token to be accepted, as the policy sees it: its words about a round follow from it and the costs."""
+
+
+Scene = Callable[[Pilot[None], FakeEngine], Awaitable[None]]
+
+
+class Step(NamedTuple):
+    """A round of the script."""
+
+    source: str
+    accepted: tuple[str, ...]
+    own: str
+    rejected: tuple[str, ...]
+
+
+def script() -> list[Step]:
+    """The reply's tokens, dealt out to the rounds."""
+    tokens = re.findall(r"\n *| ?\w+| ?[^\w\s]+| +", REPLY)
+    steps: list[Step] = []
+    for source, accepted, rejected in ROUNDS:
+        steps.append(Step(source, tuple(tokens[:accepted]), tokens[accepted], rejected))
+        tokens = tokens[accepted + 1 :]
+    assert not tokens
+    return steps
+
+
+async def play(pilot: Pilot[None], engine: FakeEngine, steps: Sequence[Step]) -> None:
+    """Write these rounds."""
+    for source, accepted, own, rejected in steps:
+        size = len(accepted) + len(rejected)
+        draft_s = size * (DRAFT_S if source == "model" else SUFFIX_S)
+        verify_s = PASS_S + MORE_S * size
+        expected = sum(CHANCE.get(source, 0) ** place for place in range(size + 1))
+        engine.emit_round(
+            *accepted,
+            correction=own if rejected else None,
+            bonus=own if size and not rejected else None,
+            plain=None if size else own,
+            rejected=rejected,
+            seconds=draft_s + verify_s + REST_S,
+            draft_s=draft_s,
+            source=source,
+            plain_s=PASS_S + REST_S,
+            reason=Reason("draft", size, engine.knobs.draft_max, expected * PASS_S / (draft_s + verify_s))
+            if size
+            else Reason("measuring"),
+        )
+    await shown(pilot, engine)
+
+
+async def shown(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """Wait until the window has taken and drawn everything."""
+    await wait_until(pilot, lambda: not engine.events)
+    chat = pilot.app.screen_stack[0]
+    assert isinstance(chat, ChatScreen)
+    chat.show_figures()  # not when its timer happens to come round
+    await pilot.pause()
+
+
+async def asked(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """Load, and send the prompt."""
+    await load(pilot, engine)
+    prompt = pilot.app.screen.query_one(PromptInput)
+    hold_cursor(pilot.app)
+    prompt.text = PROMPT
+    await pilot.press("enter")
+    await wait_until(pilot, lambda: engine.generates)
+    engine.read_prompt(118, 118, seconds=1.4)
+
+
+async def chat(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """In the middle of the reply."""
+    await asked(pilot, engine)
+    await play(pilot, engine, script()[:MIDDLE])
+
+
+async def finished(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The whole reply."""
+    await asked(pilot, engine)
+    await play(pilot, engine, script())
+    engine.finish()
+    await shown(pilot, engine)
+
+
+async def ghosts(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """What was rejected."""
+    await chat(pilot, engine)
+    await pilot.press("f3")
+
+
+async def inspect(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """A token, and its round on the page of rounds."""
+    await chat(pilot, engine)
+    await pilot.press("alt+2", "f4", "left", "up", "up", "left")
+
+
+async def positions(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The page of positions."""
+    await finished(pilot, engine)
+    await pilot.press("f10", "f10")
+
+
+async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """draft-max turned from 4 to 16 in the middle of the reply."""
+    chat = pilot.app.screen
+    assert isinstance(chat, ChatScreen)
+    chat.controls.turn("draft_max", 4)
+    await asked(pilot, engine)
+    await play(pilot, engine, script()[:SHORT])
+    chat.query_one("#slider-draft-max", Slider).focus()
+    await pilot.press("shift+right", "right", "right")
+    assert engine.knobs.draft_max == 16
+    await play(pilot, engine, script()[SHORT:MIDDLE])
+
+
+async def compare(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The reply again without drafts."""
+    await finished(pilot, engine)
+    await pilot.press("f5")
+    await wait_until(pilot, lambda: len(engine.generates) == 2)
+    words = [word for step in script() for word in (*step.accepted, step.own)]
+    await play(pilot, engine, [Step("", (), word, ()) for word in words])
+    engine.finish()
+    await shown(pilot, engine)
+
+
+async def models(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The target is chosen; who drafts for it?"""
+    await finished(pilot, engine)
+    await pilot.press("alt+m")
+    await listed(pilot)
+    await pilot.press("enter")
+
+
+async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), theme: str | None = None) -> None:
+    """Play a scene in a window of so many columns and rows, and write its picture."""
+    engine = FakeEngine(devices=(CPU, GPU))
+    app = SpectuiApp(
+        engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), catalogue=Known(HEADERS)
+    )
+    async with app.run_test(size=size) as pilot:
+        await scene(pilot, engine)
+        await shown(pilot, engine)
+        file.write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
+
+
+def main() -> None:
+    """Draw the README's, or with a directory all."""
+    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, positions, turn, compare, models)
+    if not sys.argv[1:]:
+        DOCS.mkdir(exist_ok=True)
+        for scene in scenes:
+            asyncio.run(draw(DOCS / f"{scene.__name__}.svg", scene))
+        return
+    directory = Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for theme in sorted(path.stem for path in THEMES.glob("*.toml")):
+        for columns, rows in SIZES:
+            for scene in scenes:
+                file = directory / f"{scene.__name__}-{theme}-{columns}x{rows}.svg"
+                asyncio.run(draw(file, scene, (columns, rows), theme))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""RPC servers are asked before ggml is, because ggml ends the process where one cannot be used."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from spectui.errors import UsageError
+from spectui.knobs import Setup
+from spectui.llama.devices import rpc
+from spectui.llama.devices.rpc import (
+    PROTOCOL,
+    ServerError,
+    add_servers,
+    addresses,
+    on_this_machine,
+    problems,
+    without_servers,
+)
+from spectui.llama.library import backends
+from tests.helpers.rpc_server import Server, fake_server, free_address, hello, needs_server
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for servers that say nothing half a second only."""
+    monkeypatch.setattr(rpc, "ANSWER_S", 0.5)
+
+
+def test_addresses():
+    assert addresses("") == []
+    assert addresses("a:1, b.example:50052,a:1") == ["a:1", "b.example:50052"]
+    assert len(addresses(",".join(f"a:{port}" for port in range(1, 17)))) == 16
+
+
+@pytest.mark.parametrize("text", ["a", ":1", "a:", "a:x", "a:0", "a:65536", "a:1:2", "[::1]:1", "a b:1", "a:1;b:1"])
+def test_addresses_that_are_none(text):
+    with pytest.raises(UsageError, match="rpc is addresses such as"):
+        addresses(text)
+
+
+def test_more_servers_than_llama_cpp_uses():
+    with pytest.raises(UsageError, match="at most 16"):
+        addresses(",".join(f"a:{port}" for port in range(1, 18)))
+
+
+@needs_server
+def test_the_real_server_speaks_the_version_that_is_expected():
+    server = Server()
+    try:
+        assert problems([server.address]) == {}
+    finally:
+        server.kill()
+    assert problems([server.address]) == {server.address: "Connection refused"}
+
+
+@pytest.mark.parametrize(
+    ("major", "minor"), [(PROTOCOL[0] + 1, 0), (PROTOCOL[0] - 1, 0), (PROTOCOL[0], PROTOCOL[1] + 1)]
+)
+def test_another_version(major, minor):
+    with fake_server(hello(major, minor)) as address:
+        assert f"it speaks version {major}.{minor} of the protocol" in problems([address])[address]
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n"])
+def test_another_program(answer):
+    with fake_server(answer) as address:
+        assert problems([address])[address].startswith("it is no RPC server")
+
+
+def test_servers_that_say_nothing(quick: None):
+    with fake_server(None) as one, fake_server(None) as other:
+        found = problems([one, other])
+    assert set(found) == {one, other}
+    assert all("it does not answer" in problem for problem in found.values())
+
+
+def test_servers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch):
+    """Each of these answers when both were asked."""
+    monkeypatch.setattr(rpc, "ANSWER_S", 60.0)
+    both_asked = threading.Barrier(2, timeout=10).wait
+    with fake_server(hello(*PROTOCOL), both_asked) as one, fake_server(hello(*PROTOCOL), both_asked) as other:
+        assert problems([one, other]) == {}
+
+
+def test_a_name_that_is_looked_up_for_ever(quick: None, monkeypatch: pytest.MonkeyPatch):
+    hangs = threading.Event()
+
+    class Hanging(socket.socket):
+        def connect(self, address: object) -> None:
+            hangs.wait()
+
+    monkeypatch.setattr(socket, "socket", Hanging)
+    assert problems(["slow.example:1"]) == {"slow.example:1": "it does not answer"}
+    hangs.set()
+
+
+def test_a_build_without_rpc_names_the_command_that_adds_it():
+    assert "RPC" not in backends()
+    with pytest.raises(
+        ServerError, match=r"no RPC, .* Rebuild it: CMAKE_ARGS='-DGGML_RPC=on' .*'llama-cpp-python=="
+    ) as found:
+        add_servers(free_address())
+    assert str(found.value).count("-DGGML") == 1, "the CPU's backend needs no option"
+
+
+def test_a_set_up_without_the_servers():
+    setup = Setup(model="m", rpc="a:1", device="CUDA0,RPC0", device_draft="rpc1", tensor_split="3,1")
+    assert without_servers(setup) == Setup(model="m", device="CUDA0")
+    assert without_servers(Setup(rpc="a:1", device="CUDA0,CUDA1", tensor_split="3,1")).tensor_split == "3,1"
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [("127.0.0.1:1", True), ("localhost:1", True), ("192.0.2.1:1", False), ("no.such.invalid:1", False)],
+)
+def test_which_servers_are_on_this_machine(address: str, here: bool) -> None:
+    assert on_this_machine(address) is here

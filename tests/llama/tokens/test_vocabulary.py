@@ -1,0 +1,169 @@
+"""A draft of another vocabulary is refused with a sentence that names the first token that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+
+from spectui.gguf_files.compatibility import match
+from spectui.gguf_files.header import read_header
+from spectui.llama.model import Model
+from spectui.llama.tokens.vocabulary import LoadedVocabulary, VocabularyError, check_vocabularies
+from tests.helpers.smollm2 import setup
+from tests.llama.ggufs import vocabulary_of, write_model
+
+
+def smols_words() -> Mapping[str, Any]:
+    return vocabulary_of(setup().model or "")
+
+
+@pytest.fixture(scope="module")
+def smol() -> Iterator[Model]:
+    model = Model(setup().model or "", extra_buffers=False)
+    yield model
+    model.close()
+
+
+def refusal(target: Model, path: Path) -> str | None:
+    """The sentence that this draft is refused with, None if it is taken."""
+    draft = Model(str(path), "draft", extra_buffers=False)
+    try:
+        check_vocabularies(target, draft)
+    except VocabularyError as error:
+        return str(error)
+    finally:
+        draft.close()
+    return None
+
+
+def test_smollm2_drafts_for_itself(smol: Model):
+    check_vocabularies(smol, smol)
+    assert refusal(smol, Path(setup().draft or "")) is None
+
+
+def test_a_tiny_model_with_its_vocabulary_may_draft(smol: Model, tmp_path: Path):
+    assert refusal(smol, write_model(tmp_path / "same.gguf", **smols_words())) is None
+
+
+def test_the_first_token_that_differs_is_named(smol: Model, tmp_path: Path):
+    words = smols_words()
+    tokens = list(words["tokens"])
+    old, tokens[12345], tokens[40000] = tokens[12345], "zwölf\x1b", "später\x1b"
+    message = refusal(smol, write_model(tmp_path / "renamed.gguf", **{**words, "tokens": tokens}))
+    assert message == (
+        "The draft has another vocabulary than the target: "
+        f"token 12345 is 'zwölf\\x1b' in the draft and {old!r} in the target."
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    model = Model(str(write_model(tmp_path_factory.mktemp("small") / "small.gguf", **padded(0))), extra_buffers=False)
+    yield model
+    model.close()
+
+
+def padded(more: int, **changes: str) -> dict[str, Any]:
+    """A vocabulary of 300 + `more` tokens; `changes` renames, as `t7="x"`."""
+    tokens = [changes.get(f"t{n}", f"t{n}") for n in range(300 + more)]
+    return {"tokens": tokens, "types": [1] * len(tokens)}
+
+
+def test_a_little_padding_may_differ_but_not_more(small: Model, tmp_path: Path):
+    assert refusal(small, write_model(tmp_path / "a.gguf", **padded(128))) is None
+    message = refusal(small, write_model(tmp_path / "b.gguf", **padded(129))) or ""
+    assert "it has 429 tokens and the target 300" in message
+    message = refusal(small, write_model(tmp_path / "c.gguf", **padded(200, t9="other"))) or ""
+    assert "it has 500 tokens and the target 300; token 9 is 'other' in the draft and 't9' in the target" in message
+
+
+def test_the_first_five_tokens_may_differ(small: Model, tmp_path: Path):
+    assert refusal(small, write_model(tmp_path / "a.gguf", **padded(0, t4="other"))) is None
+    message = refusal(small, write_model(tmp_path / "b.gguf", **padded(0, t5="other"))) or ""
+    assert "token 5 is 'other' in the draft and 't5' in the target" in message
+
+
+def test_another_bos_is_named(small: Model, tmp_path: Path):
+    def begins_with_7(writer: gguf.GGUFWriter) -> None:
+        writer.kv_data[0]["tokenizer.ggml.bos_token_id"].value = 7
+        writer.kv_data[0]["tokenizer.ggml.add_bos_token"].value = True
+
+    message = refusal(small, write_model(tmp_path / "a.gguf", **padded(0), keys=begins_with_7)) or ""
+    assert "it begins a text with token 7 ('t7') and the target with none" in message
+
+
+def test_another_kind_of_tokenizer_is_named_in_words(small: Model, tmp_path: Path):
+    def unigram(writer: gguf.GGUFWriter) -> None:
+        writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
+        writer.add_token_scores([0.0] * 300)
+
+    words = padded(0, t8="▁other") | {"types": [2] + [1] * 299}
+    message = refusal(small, write_model(tmp_path / "a.gguf", **words, keys=unigram)) or ""
+    assert (
+        "its tokenizer is SPM and the target's is BPE; token 8 is '▁other' in the draft and 't8' in the target"
+        in message
+    )
+
+
+def unset(*names: str) -> Callable[[gguf.GGUFWriter], None]:
+    """Leaves keys of the tokenizer out of the file."""
+
+    def change(writer: gguf.GGUFWriter) -> None:
+        for name in names:
+            del writer.kv_data[0][f"tokenizer.ggml.{name}"]
+
+    return change
+
+
+def set_to(**values: Any) -> Callable[[gguf.GGUFWriter], None]:
+    """Gives keys of the tokenizer another value, and leaves out whether a text begins with BOS."""
+
+    def change(writer: gguf.GGUFWriter) -> None:
+        unset("add_bos_token")(writer)
+        for name, value in values.items():
+            writer.kv_data[0][f"tokenizer.ggml.{name}"].value = value
+        if values.get("model") == "llama":
+            writer.add_token_scores([0.0] * 300)
+
+    return change
+
+
+SPM = padded(0) | {"types": [2] + [1] * 299}
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        padded(0),
+        padded(0, t299="other"),
+        padded(100, t299="other"),
+        padded(100, t300="other"),
+        padded(129),
+        SPM | {"keys": set_to(model="llama")},
+        padded(0) | {"keys": set_to(pre="llama-bpe")},
+        padded(0) | {"keys": set_to(pre="glm4")},
+        padded(0) | {"keys": set_to(pre="tekken", bos_token_id=900)},
+        padded(0) | {"keys": unset("add_bos_token", "bos_token_id", "eos_token_id")},
+        padded(0) | {"add_bos": True, "keys": unset("bos_token_id")},
+        padded(0) | {"add_bos": True, "numbers": {"tokenizer.ggml.bos_token_id": 9}},
+        padded(0) | {"keys": lambda writer: writer.add_add_eos_token(True)},
+    ],
+    ids=[
+        *("same", "last", "last that both have", "padding", "too much padding", "spm", "llama-bpe", "glm4", "tekken"),
+        *("no keys", "usual bos", "bos", "eos"),
+    ],
+)
+def test_the_list_of_models_and_loading_agree(small: Model, tmp_path: Path, draft: dict[str, Any]):
+    path = write_model(tmp_path / "draft.gguf", **draft)
+    header = read_header(path)
+    listed = match(read_header(Path(small.path)), header)
+    assert (listed.how == "same") is (refusal(small, path) is None), listed
+    loaded = Model(str(path), "draft", extra_buffers=False)
+    facts = LoadedVocabulary.of(loaded)
+    loaded.close()
+    assert header.vocabulary is not None
+    assert all(getattr(header.vocabulary, name) == getattr(facts, name) for name in ("kind", "count", "begins", "ends"))

@@ -1,0 +1,159 @@
+"""`spectui chat` as a person has it: in a terminal, on the demo pair, with the keyboard."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from spectui.ui.themes import ORIGIN_DEFAULTS
+from tests.helpers.terminal import Terminal
+
+CHAT = (
+    "chat", "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed", "--draft-max", "16",
+    "--p-min", "0.4",
+)  # fmt: skip
+SNAKE = "write snake game in python"
+COLOURS = {name: colour.removeprefix("#").lower() for name, colour in ORIGIN_DEFAULTS.items()}
+MOUSE = (1000, 1002, 1003, 1006, 1015)
+
+
+def slider(terminal: Terminal, name: str) -> str:
+    """The value that a slider shows."""
+    found = re.search(rf"{name} +[─┼]*●[─┼]* +(\S+)", terminal.text)
+    return found[1] if found else ""
+
+
+def counted(terminal: Terminal, origin: str) -> int:
+    """The legend's count of an origin's tokens."""
+    found = re.search(rf"▌{origin} +(\d+)", terminal.text)
+    return int(found[1]) if found else 0
+
+
+def transcript(terminal: Terminal) -> str:
+    """What stands left of the panel."""
+    return "\n".join(line[:69] for line in terminal.screen.display)
+
+
+def open_window(terminal: Terminal) -> None:
+    terminal.wait("the window", lambda: "Ask something" in terminal.text)
+
+
+def ask(terminal: Terminal, text: str) -> None:
+    terminal.type(text)
+    terminal.wait("what was typed", lambda: text in terminal.text)
+    terminal.press("enter")
+
+
+def leave(terminal: Terminal) -> None:
+    """Quit; the terminal is as it was, and nobody broke."""
+    terminal.press("ctrl+q")
+    assert terminal.end() == 0
+    modes = terminal.modes()
+    assert modes[1049] is False, "the alternate screen is left"
+    assert modes[25] is True, "the cursor is shown"
+    assert {modes[mode] for mode in MOUSE if mode in modes} == {False}, "the mouse is let go"
+    assert modes[2004] is False, "pasting is as before"
+    assert b"Traceback" not in terminal.raw
+
+
+@pytest.mark.xdist_group("smollm2")
+def test_ask_see_steer_stop_ask_again_and_quit() -> None:
+    with Terminal(*CHAT, "-n", "400") as terminal:
+        open_window(terminal)
+        ask(terminal, SNAKE)
+        terminal.wait("a reply that grows", lambda: counted(terminal, "accepted") and "writing" in terminal.text)
+
+        assert slider(terminal, "draft-max") == "16"
+        while_writing = False
+
+        def moved() -> bool:
+            nonlocal while_writing
+            while_writing = while_writing or (slider(terminal, "draft-max") == "13" and "writing" in terminal.text)
+            return while_writing
+
+        # From the prompt to the first slider: past the transcript and the two choices.
+        terminal.press("tab", "tab", "tab", "left", "left", "left")
+        terminal.wait("draft-max at 13 during the reply", moved)
+
+        def worn() -> bool:
+            legend = next((row for row, line in enumerate(terminal.screen.display) if "▌accepted" in line), 0)
+            styles = terminal.styles(columns=68, rows=legend)
+            accepted = len(styles.get((COLOURS["origin-accepted"], False, False), ""))
+            return accepted > 9 and (COLOURS["origin-correction"], True, True) in styles
+
+        terminal.wait("both origins", lambda: counted(terminal, "accepted") > 9 and counted(terminal, "correction") > 0)
+        terminal.wait("both in their colours, and a correction bold and underlined besides", worn)
+
+        terminal.press("escape")
+        terminal.wait("the stop", lambda: "stopped" in terminal.text and "ready" in terminal.text)
+        before = counted(terminal, "accepted")
+        assert before < 400
+
+        ask(terminal, "again, shorter")
+        # It may have ended before anybody looked, and what it says depends on where the first was stopped.
+        second = r"again, shorter\s+SmolLM2\S+[^\w▌]+\w"
+        terminal.wait("the second reply", lambda: re.search(second, transcript(terminal)))
+        leave(terminal)
+
+
+@pytest.mark.xdist_group("smollm2")
+def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
+    with Terminal(*CHAT, "-n", "16", columns=80, rows=24) as terminal:
+        open_window(terminal)
+        # All at once, as a script or a very quick person would: no key may overtake another.
+        terminal.type(f"{SNAKE}\rnext")
+        terminal.wait("the prompt behind the one that was sent", lambda: " next" in terminal.text.splitlines()[-2])
+        terminal.wait("the reply, in its own time", lambda: "the limit of -n" in terminal.text)
+        assert f"   {SNAKE}" in terminal.text, "what was typed before the models were there is answered"
+        origins = ("accepted", "bonus", "plain")
+        terminal.wait("its tokens counted", lambda: sum(counted(terminal, each) for each in origins) > 9)
+        terminal.wait("the figures", lambda: "/pass" in terminal.text)
+        terminal.press("f6")
+        terminal.wait("the overlay", lambda: slider(terminal, "draft-max") == "16")
+        leave(terminal)
+
+
+@pytest.mark.xdist_group("smollm2")
+def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> None:
+    with Terminal(*CHAT, "-n", "24") as terminal:
+        open_window(terminal)
+        ask(terminal, SNAKE)
+        terminal.wait("the reply", lambda: "the limit of -n" in terminal.text)
+        terminal.press("f4")
+
+        def shares() -> list[float]:
+            five = terminal.text.partition("likeliest")[2].partition("accepted")[0]
+            return [float(share) for share in re.findall(r'" +(<?\.\d+|1\.00)', five.replace("<", ""))]
+
+        terminal.wait("the inspector", lambda: len(shares()) == 5 and " verify " in terminal.text)
+        assert shares() == sorted(shares(), reverse=True)
+        terminal.press("f5")
+        terminal.wait("the same text", lambda: re.search(r"identical text +yes, over 24 tokens", terminal.text))
+        terminal.wait("the speed", lambda: re.search(r"measured +\d+\.\d\dx as fast", terminal.text))
+        leave(terminal)
+
+
+@pytest.mark.xdist_group("smollm2")
+def test_quitting_while_it_loads() -> None:
+    with Terminal(*CHAT) as terminal:
+        open_window(terminal)
+        leave(terminal)
+
+
+HOSTILE = "\x1b]0;title\x07 \x1b[31mred \x9b32m\x1b]52;c;eA==\x07 end"
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+def test_no_escape_sequence_of_others_reaches_the_terminal(tmp_path: object, size: tuple[int, int]) -> None:
+    name = f"{tmp_path}/mod\x1b]0;title\x07\x1b[31mel.gguf"
+    with Terminal("chat", "-m", name, columns=size[0], rows=size[1]) as terminal:
+        terminal.wait("that the model is not there", lambda: "Ctrl+L" in terminal.text)
+        terminal.wait("its name, as text", lambda: "[31mel" in terminal.text)
+        terminal.paste(HOSTILE)
+        terminal.wait("the pasted text", lambda: "red" in terminal.text and " end" in terminal.text)
+        terminal.press("enter")
+        terminal.wait("the answer that there is no model", lambda: "No model can answer" in terminal.text)
+        leave(terminal)
+        written = re.sub("\x1b]22;\\w+\x07", "", terminal.raw.decode())  # Textual's own: the mouse pointer's shape
+        assert not re.search("\x1b]|\x1b\\[31m|[\x07\x80-\x9f]", written)

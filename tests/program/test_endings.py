@@ -1,0 +1,283 @@
+"""However spectui ends, the terminal is as it was, what was said is on disk, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spectui import paths
+from tests.helpers.scripted import ASSERT, NOISE
+from tests.helpers.terminal import Terminal
+from tests.program.test_chat_in_a_terminal import ask, open_window
+from tests.store.journal_helpers import last, until
+
+DIED = "spectui died: spectui chat --continue goes on with what is kept."
+pytestmark = pytest.mark.usefixtures("fresh_directories")
+MODEL = ("chat", "-m", "/models/some.gguf", "-fa", "on")
+
+
+@contextmanager
+def scripted(*arguments: str) -> Iterator[Terminal]:
+    with Terminal(*(arguments or MODEL), module="tests.helpers.scripted") as terminal:
+        yield terminal
+
+
+def counted_to(terminal: Terminal) -> int:
+    """The highest number that the scripted reply shows."""
+    return max((int(number) for number in re.findall(r"(\d+) - ", terminal.text)), default=0)
+
+
+def replying(terminal: Terminal, prompt: str = "count") -> None:
+    open_window(terminal)
+    ask(terminal, prompt)
+    terminal.wait("a reply", lambda: counted_to(terminal) >= 40)
+
+
+@contextmanager
+def writing(prompt: str = "count") -> Iterator[Terminal]:
+    """A window in which a reply is being written."""
+    with scripted() as terminal:
+        replying(terminal, prompt)
+        yield terminal
+
+
+def restored(terminal: Terminal) -> None:
+    modes = terminal.modes()
+    assert (modes[1049], modes[25], modes[2004]) == (False, True, False), "screen, cursor, pasting"
+    assert not any(modes.get(mode) for mode in (1000, 1002, 1003, 1006)), "the mouse"
+    assert b"Traceback" not in terminal.raw
+
+
+def left_behind() -> list[str]:
+    """What is left of runs."""
+    return [path.name for path in (paths.state_directory() / "runs").iterdir() if path.name.isdecimal()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_as_ctrl_q_does(number: signal.Signals) -> None:
+    with writing() as terminal:
+        os.kill(terminal.child.pid, number)
+        assert terminal.end() == 128 + number
+        restored(terminal)
+    reply = last().messages[1]
+    assert "40" in reply.text.split() and reply.reply is not None and reply.reply.stop == "cancelled"
+    assert left_behind() == []
+
+
+def loading(terminal: Terminal) -> None:
+    terminal.wait("the loading", lambda: "loading" in terminal.text)
+
+
+def asking(terminal: Terminal) -> None:
+    replying(terminal)
+    terminal.type("\x10")
+    terminal.wait("the command palette", lambda: "Search for commands" in terminal.text)
+
+
+def comparing(terminal: Terminal) -> None:
+    replying(terminal)
+    terminal.press("escape")
+    terminal.wait("the end of the reply", lambda: "stopped" in terminal.text)
+    terminal.press("f5")
+    terminal.wait(
+        "the second decoding", lambda: terminal.text.count("40 - 41") > 1 or "without drafts" in terminal.text
+    )
+
+
+def suspended(terminal: Terminal) -> None:
+    replying(terminal)
+    terminal.press("ctrl+z")
+    process = psutil.Process(terminal.child.pid)
+    terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("state", [loading, replying, asking, comparing, suspended])
+def test_the_terminal_is_closed(state: Callable[[Terminal], None], told: bool) -> None:
+    """Whether or not the hangup is passed on: a shell may keep it for itself."""
+    if state is suspended and not told:
+        pytest.skip("what is stopped can end only when it is told to go on")
+    module = "tests.helpers.scripted" if told else "tests.helpers.under_a_shell"
+    with Terminal("chat", "-m", f"/models/{state.__name__}.gguf", module=module) as terminal:
+        state(terminal)
+        terminal.child.ptyproc.fileobj.close()
+        until(lambda: not terminal.child.isalive())
+        assert terminal.child.exitstatus == 128 + signal.SIGHUP
+    if state is not loading:
+        assert "40" in last().messages[1].text.split()
+    assert left_behind() == []
+
+
+def test_suspended_and_resumed() -> None:
+    with writing() as terminal:
+        process = psutil.Process(terminal.child.pid)
+        before = counted_to(terminal)
+        terminal.press("ctrl+z")
+        terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+        while terminal.read(0.1):
+            pass
+        restored(terminal)
+        seen = len(terminal.raw)
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        terminal.wait("the window again", lambda: terminal.modes()[1049] and "count" in terminal.text)
+        terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
+        assert len(terminal.raw) > seen
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+
+
+def test_stopped_without_a_word_and_resumed() -> None:
+    """SIGSTOP cannot be caught: the program that had the terminal meanwhile may have left it in any state."""
+    with writing() as terminal:
+        process = psutil.Process(terminal.child.pid)
+        threads = process.num_threads()
+        before = counted_to(terminal)
+        os.kill(terminal.child.pid, signal.SIGSTOP)
+        terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        terminal.wait("the window anew", lambda: terminal.raw.count(b"\x1b[?1049h") == 2)
+        terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
+        assert process.num_threads() == threads, "one reads the keys, not two"
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_killed(number: signal.Signals) -> None:
+    """What cannot be caught leaves the terminal usable, and a sentence on it."""
+    with Terminal(*MODEL, module="tests.helpers.under_a_shell") as terminal:
+
+        def line_modes() -> int:
+            return int(termios.tcgetattr(terminal.child.fileno())[3]) & (termios.ISIG | termios.ECHO | termios.ICANON)
+
+        before = line_modes()
+        replying(terminal)
+        (spectui,) = psutil.Process(terminal.child.pid).children()
+        (watchdog,) = spectui.children()
+        assert not line_modes()
+        until(lambda: last().messages[-1].text.startswith("0 - 1 - "))
+        os.kill(spectui.pid, number)
+        terminal.wait("the sentence", lambda: DIED in terminal.text)
+        watchdog.wait(120)
+        restored(terminal)
+        assert line_modes() == before != 0
+        assert terminal.child.isalive()
+    assert last().unfinished and last().messages[1].text.startswith("0 - 1 - ")
+
+
+def test_its_parent_is_killed() -> None:
+    """A shell that dies takes its terminal with it, and the kernel sends the hangup."""
+    with Terminal(*MODEL, module="tests.helpers.under_a_shell") as terminal:
+        replying(terminal)
+        (child,) = psutil.Process(terminal.child.pid).children()
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        child.wait(120)
+    assert "40" in last().messages[1].text.split()
+
+
+def test_nothing_but_the_window_writes_to_the_terminal() -> None:
+    with writing("noise") as terminal:
+        terminal.wait("what comes after it", lambda: counted_to(terminal) >= 160)
+        log = next((paths.state_directory() / "runs").glob("*/log.txt"))
+        assert NOISE in log.read_text()
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+        assert NOISE.encode() not in terminal.raw
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+
+
+def one_line(terminal: Terminal) -> str:
+    """The left part of the screen, wherever it is wrapped."""
+    return " ".join(" ".join(line[:68] for line in terminal.text.splitlines()).split())
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "words"), [("assert", signal.SIGABRT, ASSERT), ("segv", signal.SIGSEGV, "Segmentation fault")]
+)
+def test_llama_cpp_ends_the_process_while_decoding(how: str, number: int, words: str) -> None:
+    with writing(f"please {how}") as terminal:
+        terminal.end()
+        assert terminal.child.signalstatus == number
+        assert words.encode() not in terminal.raw
+    assert "50" in last().messages[1].text.split(), "all but the last second: it died after 400, at a token each 5 ms"
+    assert last().unfinished
+
+    with scripted() as terminal:
+        said = ("spectui died while decoding with some.gguf (-fa on)", words, "loads them as before")
+        terminal.wait("what happened", lambda: all(each in one_line(terminal) for each in said))
+        terminal.press("ctrl+o")
+        terminal.wait("the conversation", lambda: counted_to(terminal) and "spectui ended here" in terminal.text)
+        terminal.press("ctrl+s")
+        terminal.wait("the models", lambda: "ready" in terminal.text)
+        ask(terminal, "go on")
+        terminal.wait("the next reply", lambda: len(last().messages) == 4 and last().messages[3].text)
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+    assert [message.text for message in last().messages][::2] == [f"please {how}", "go on"]
+    setup = last().messages[-1].reply.setup  # type: ignore[union-attr]
+    assert (setup.no_repack, setup.flash_attn, setup.ctx_size) == ("on", "off", 2048)
+    log = next((paths.state_directory() / "runs").glob("died-*.log"))
+    assert words in log.read_text()
+
+    with scripted() as terminal:
+        terminal.wait("a start like any other", lambda: "ready" in terminal.text)
+        assert "died" not in terminal.text
+
+
+def test_llama_cpp_ends_the_process_while_loading() -> None:
+    with scripted("chat", "-m", "/models/assert.gguf") as terminal:
+        terminal.end()
+        assert terminal.child.signalstatus == signal.SIGABRT
+    with scripted("chat", "-m", "/models/assert.gguf") as terminal:
+        said = ("died while loading target with assert.gguf.", "loads them as before")
+        terminal.wait("what happened", lambda: all(each in one_line(terminal) for each in said))
+        assert "goes on with the conversation" not in one_line(terminal)
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0, "it was not loaded again by itself"
+    with scripted("chat", "-m", "/models/assert.gguf") as terminal:
+        terminal.end()  # told once
+        assert terminal.child.signalstatus == signal.SIGABRT
+    with scripted("chat", "-m", "/models/other.gguf") as terminal:
+        terminal.wait(
+            "other models, loaded, and what happened",
+            lambda: "ready" in terminal.text and "died while loading target with assert.gguf." in one_line(terminal),
+        )
+
+
+def test_a_run_that_lives_is_left_alone() -> None:
+    with writing(), scripted() as other:
+        other.wait("a start like any other", lambda: "ready" in other.text)
+        assert "died" not in other.text
+        assert len(left_behind()) == 2
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_is_not_on_disk_at_the_end_is_told_on_the_terminal(
+    plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path / "file"))
+    told = f"spectui: What was said last is not on disk: Not a directory ({tmp_path / 'file' / 'conversations.db'})."
+    if plain:
+        command = [sys.executable, "-m", "tests.helpers.scripted", *MODEL, "--plain"]
+        done = subprocess.run(command, input="short\n", capture_output=True, text=True, timeout=120)
+        assert done.stderr.splitlines()[-1] == told
+        return
+    with writing() as terminal:
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+        assert told in terminal.raw.decode(errors="replace").splitlines()[-1]

@@ -1,0 +1,155 @@
+"""A run that dies leaves a report, and one that ends leaves nothing. (In a terminal: tests/program/test_endings.py.)"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.knobs import Setup
+from spectui.store.recovery.crash import KEPT_LOGS, MOST_BYTES, Run, safe_setup, take_crash
+from spectui.text import safe
+
+DYING = """
+import logging, os, sys
+from pathlib import Path
+from spectui.knobs import Setup
+from spectui.store.recovery.crash import Run
+run = Run(Path(sys.argv[1]))
+run.take_stderr()
+run.enter("loading draft", Setup(model="/m/t.gguf", draft="/m/d.gguf", ctx_size=99, system="secret"))
+logging.getLogger("spectui.llama.library").info("llama.cpp says error: out of memory")
+if sys.argv[2] == "idle":
+    run.enter("", Setup())
+if sys.argv[2] == "ends":
+    run.end()
+print("the last breath", file=sys.stderr)
+os.abort() if sys.argv[2] != "ends" else None
+"""
+
+
+def dead(directory: Path, how: str = "dies") -> str:
+    """Run the program to its end; returns what it wrote to the terminal's standard error."""
+    done = subprocess.run([sys.executable, "-c", DYING, str(directory), how], capture_output=True, text=True)
+    assert (done.returncode == 0) == (how == "ends")
+    return done.stderr
+
+
+def test_a_run_that_died_is_reported_once(tmp_path: Path) -> None:
+    assert dead(tmp_path) == "the last breath\n", (
+        "Python's messages still go to the terminal, those of the signal do not"
+    )
+    crash = take_crash(tmp_path)
+    assert crash is not None
+    assert crash.sentence == (
+        "spectui died while loading draft with t.gguf and d.gguf (-c 99). "
+        f"It said: llama.cpp says error: out of memory. The log is {crash.log}."
+    )
+    assert crash.setup.draft == "/m/d.gguf"
+    log = crash.log.read_text()
+    assert "llama.cpp says error: out of memory" in log and "Fatal Python error: Aborted" in log
+    assert stat.S_IMODE(crash.log.stat().st_mode) == 0o600
+    assert take_crash(tmp_path) is None
+    assert [path.name for path in tmp_path.iterdir()] == [crash.log.name]
+
+
+@pytest.mark.parametrize("how", ["ends", "idle"])
+def test_a_run_that_ended_or_was_idle_leaves_nothing(tmp_path: Path, how: str) -> None:
+    dead(tmp_path, how)
+    assert take_crash(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_living_run_is_no_crash_and_a_reused_process_number_is(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    try:
+        run.enter("decoding", Setup(model="t.gguf"))
+        assert take_crash(tmp_path) is None
+        marker = tmp_path / str(os.getpid()) / "doing.json"
+        marker.write_text(json.dumps(json.loads(marker.read_text()) | {"born": 1.0}))
+        crash = take_crash(tmp_path)
+        assert crash is not None and crash.stage == "decoding"
+    finally:
+        run.end()
+    assert logging.getLogger("spectui").handlers == []
+
+
+def test_the_latest_of_several_is_reported_and_few_logs_are_kept(tmp_path: Path) -> None:
+    for number in range(KEPT_LOGS + 2):
+        home = tmp_path / str(2**22 + 1 + number)  # no process has such a number
+        home.mkdir()
+        doing = {"stage": f"stage {number}", "setup": {"model": "t.gguf"}, "when": number, "born": 1.0}
+        (home / "doing.json").write_text(json.dumps(doing))
+        (home / "log.txt").write_text("")
+    crash = take_crash(tmp_path)
+    assert crash is not None and crash.stage == f"stage {KEPT_LOGS + 1}"
+    assert len(list(tmp_path.iterdir())) == KEPT_LOGS
+
+
+def test_the_log_does_not_grow_beyond_its_limit_and_keeps_the_last_lines(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    try:
+        log = tmp_path / str(os.getpid()) / "log.txt"
+        for number in range(5000):
+            logging.getLogger("spectui.llama.library").info("line %d %s", number, "x" * 200)
+            assert number % 500 or log.stat().st_size <= MOST_BYTES
+        assert "line 4999 " in log.read_text()
+        assert log.read_text().count("line ") >= 150
+    finally:
+        run.end()
+
+
+def test_the_log_is_safe_to_print_on_a_terminal(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    try:
+        logging.getLogger("spectui.llama.library").info("unknown architecture: %s", "\x1b]52;c;eA==\x07\udcffx")
+        assert (tmp_path / str(os.getpid()) / "log.txt").read_text() == "unknown architecture: ]52;c;eA==x\n"
+    finally:
+        run.end()
+
+
+def test_a_log_that_vanishes_meanwhile_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "died-1-1.log").symlink_to(tmp_path / "cleared away by another spectui")
+    assert take_crash(tmp_path) is None
+
+
+def test_a_directory_that_cannot_be_made_costs_only_the_marker(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    run = Run(tmp_path / "runs")
+    run.take_stderr()
+    run.enter("loading", Setup())
+    run.end()
+    assert take_crash(tmp_path / "runs") is None
+    assert take_crash(tmp_path / "nowhere") is None
+
+
+@given(doing=st.binary(max_size=60) | st.dictionaries(
+    st.sampled_from(["stage", "setup", "when", "born"]), st.none() | st.text() | st.floats() | st.lists(st.text()) |
+    st.just(10**400) | st.dictionaries(st.sampled_from(["model", "ctx_size", "x"]), st.text() | st.integers()),
+).map(lambda table: json.dumps(table).encode()))  # fmt: skip
+def test_a_marker_with_other_content_is_safe_or_ignored(tmp_path_factory: pytest.TempPathFactory, doing: bytes) -> None:
+    directory = tmp_path_factory.mktemp("runs")
+    home = directory / str(2**22 + 1)
+    home.mkdir()
+    (home / "doing.json").write_bytes(doing)
+    (home / "log.txt").write_bytes(b"GGML_ASSERT \x1b]0;owned\x07\n" + doing)
+    crash = take_crash(directory)
+    if crash is not None:
+        assert crash.sentence == safe(crash.sentence) and "\n" not in crash.sentence
+    assert not home.exists()
+
+
+def test_the_safe_setup_demands_less_and_keeps_the_models() -> None:
+    asked = Setup(model="t", draft="d", ctx_size=8192, flash_attn="on", cache_type_k="q8_0", system="s", threads=3)
+    assert safe_setup(asked) == Setup(model="t", draft="d", ctx_size=2048, flash_attn="off", system="s", threads=3,
+                                      no_repack="on", requantise_draft="off")  # fmt: skip
+    assert safe_setup(Setup(ctx_size=512)).ctx_size == 512
+    assert safe_setup(Setup(ctx_size=0)).ctx_size == 2048

@@ -1,0 +1,284 @@
+"""Choosing models: Ctrl+L lists the files of the machine; the target is chosen, then its draft, and both are loaded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Label, OptionList
+
+from spectui.gguf_files.header import GgufHeader
+from spectui.knobs import Setup
+from spectui.llama.devices.records import MemoryUse
+from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs import models
+from spectui.ui.dialogs.models import ModelsScreen
+from tests.fake_engine import FakeEngine
+from tests.ui.dialogs.catalogues import LLAMA, Known, header
+from tests.ui.pilot_helpers import PAIR, ask, burst, load, paste, wait_until
+from tests.ui.screen_text import screen_text
+
+HEADERS = [
+    header("target", 1_900_000_000),
+    header("draft", 400_000_000),
+    header("tiny", 100_000_000),
+    header("llama", 800_000_000, LLAMA, architecture="llama"),
+    header("mamba", 300_000_000, recurrent=True),
+    header("broken", 1, None, problem="is damaged or cut short: download it again"),
+]
+
+
+def listed(pilot: Pilot[None]) -> list[str]:
+    options = pilot.app.screen.query_one(OptionList).options
+    return [Path(option.id or "no draft").stem for option in options]
+
+
+def pointed(pilot: Pilot[None]) -> str:
+    option = pilot.app.screen.query_one(OptionList).highlighted_option
+    return Path((option.id if option else None) or "no draft").stem
+
+
+def about(pilot: Pilot[None]) -> str:
+    return str(pilot.app.screen.query_one(Label).content)
+
+
+@pytest.fixture
+def app(make_app: Callable[..., SpectuiApp]) -> SpectuiApp:
+    return make_app(catalogue=Known(HEADERS))
+
+
+async def opened(
+    pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADERS)
+) -> ModelsScreen:
+    await load(pilot, engine)
+    await pilot.press(key)
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+    await wait_until(pilot, lambda: len(pilot.app.screen.query_one(OptionList).options) == models)
+    return pilot.app.screen  # type: ignore[return-value]
+
+
+async def test_ctrl_l_chooses_target_and_draft_and_loads_them(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        assert listed(pilot) == ["draft", "llama", "mamba", "target", "tiny", "broken"]
+        assert pointed(pilot) == "target"  # it is loaded
+        assert "Same vocabulary, smaller: tiny, draft." in about(pilot)
+        await pilot.press("up", "up", "enter")  # llama
+        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
+        assert pointed(pilot) == "no draft"  # none has its vocabulary
+        await pilot.press("escape", "enter")
+        assert listed(pilot) == ["no draft", "tiny", "draft", "llama", "mamba", "target", "broken"]
+        assert pointed(pilot) == "draft"  # it is loaded
+        await pilot.press("up", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
+
+
+async def test_enter_takes_what_was_typed_however_quickly(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        burst(app, *"llama", "enter")
+        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
+        assert pilot.app.screen.query_one(Input).value == "" and listed(pilot)[-1] == "broken", "all, for the draft"
+        burst(app, "down", *"tiny", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, model="/models/llama.gguf", draft="/models/tiny.gguf")
+
+
+async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine)
+        lines = {line.split()[1]: line for line in screen_text(app).splitlines() if " MB " in line or " GB " in line}
+        for told in ("800 MB", "Q8_0", "32 768", "llama 1.5B"):  # size, quantisation, context, architecture
+            assert told in lines["llama"]
+        assert "is damaged or cut short" in screen_text(app)
+        await paste(pilot, "target")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "✓" in screen_text(app))
+        rows = screen_text(app).splitlines()
+        lines = {name: next(row for row in rows if f" {name} " in row) for name in ("tiny", "llama", "mamba")}
+        assert "✓" in lines["tiny"] and "same vocabulary" in lines["tiny"]
+        assert "~" in lines["llama"] and "it has 128000 tokens" in lines["llama"]
+        assert "·" in lines["mamba"] and "cannot take back a rejected token" in lines["mamba"]
+
+
+async def test_the_likeliest_draft_is_proposed_for_another_target(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine
+):
+    app = make_app(Setup(model="/models/llama.gguf"), catalogue=Known(HEADERS))
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        await paste(pilot, "target")
+        await pilot.press("enter")
+        assert pointed(pilot) == "tiny"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == Setup(model="/models/target.gguf", draft="/models/tiny.gguf")
+
+
+async def test_without_a_draft(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        await pilot.press("enter", "pageup", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, draft=None)
+
+
+async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        screen = await opened(pilot, engine)
+        await paste(pilot, "broken")
+        assert "Is damaged or cut short" in about(pilot)
+        await pilot.press("enter")
+        assert listed(pilot) == ["broken"]
+        await pilot.press(*["backspace"] * 6, *"target", "enter", *"mamba")
+        assert "Cannot take back a rejected token" in about(pilot)
+        await pilot.press("enter")
+        assert pilot.app.screen is screen
+        await pilot.press(*["backspace"] * 5, *"llama")
+        assert "Translated, slower: it has 128000 tokens and the target 152000." in about(pilot)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1].draft == "/models/llama.gguf"
+
+
+async def test_the_mouse_chooses_too(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.click("#title")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: len(listed(pilot)) == len(HEADERS))
+        await pilot.click(OptionList, offset=(5, 3))  # target
+        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
+        await pilot.click(OptionList, offset=(5, 1))  # tiny
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
+
+
+async def test_escape_changes_nothing_and_a_reply_goes_on_meanwhile(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "hello")
+        await pilot.press("alt+m")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        engine.emit_round(plain="hi")
+        await wait_until(pilot, lambda: not engine.events and pointed(pilot) == "target")
+        await pilot.press("enter", "escape", "escape")
+        await wait_until(pilot, lambda: not isinstance(pilot.app.screen, ModelsScreen))
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+    assert (len(engine.loads), engine.stops) == (1, 0)
+
+
+async def test_a_conversation_stays_when_other_models_are_loaded(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
+        await ask(pilot, "hello")
+        engine.emit_round(plain="hi")
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and pointed(pilot) == "target")
+        await pilot.press("enter", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        engine.finish_loading()
+        await wait_until(pilot, lambda: not engine.events)
+        await ask(pilot, "and")
+        assert [message.content for message in engine.generates[1]] == ["hello", "hi", "and"]
+
+
+async def test_where_nothing_is_found_it_says_where_it_looked(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
+    async with make_app(catalogue=Known([])).run_test() as pilot:
+        await opened(pilot, engine, models=0)
+        await wait_until(pilot, lambda: "--models-dir" in about(pilot))
+        await pilot.press("enter")
+    assert len(engine.loads) == 1
+
+
+async def test_ctrl_l_tries_again_where_a_load_failed_and_alt_m_chooses_others(app: SpectuiApp, engine: FakeEngine):
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        engine.fail_loading("No.")
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+m")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        await pilot.press("escape", "ctrl+l")
+        await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])
+
+
+async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
+    evil = [header("\x1b]0;owned\x07[bold]\udce9\n", 1, architecture="\x1b[31m")]
+    async with make_app(catalogue=Known(evil)).run_test() as pilot:
+        await opened(pilot, engine, models=1)
+        option = pilot.app.screen.query_one(OptionList).get_option_at_index(0)
+        assert "\x1b" not in str(option.prompt)
+        assert "[bold]" in str(option.prompt)
+        assert "\x1b" not in about(pilot)
+
+
+async def test_a_name_in_the_title_is_no_markup(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
+    name = "x[v2][@click=app.quit]"
+    async with make_app(catalogue=Known([header(name, 1)])).run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine, models=1)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: f"who proposes for {name}" in screen_text(pilot.app))
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 12), (200, 60)])
+async def test_any_size_of_window(app: SpectuiApp, engine: FakeEngine, size: tuple[int, int]):
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, engine)
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("down", "enter")
+        assert pilot.app.screen.query_one(Input).value == ""
+
+
+async def test_what_the_models_would_take_is_said_before_they_are_chosen(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine
+):
+    """Asked in a thread, once for each pair, with what is loaded now and will be freed."""
+    asked: list[tuple[str, str | None]] = []
+
+    def plan(setup: Setup, loaded: Sequence[MemoryUse]) -> str:
+        assert threading.current_thread() is not threading.main_thread()
+        asked.append((Path(setup.model or "").stem, setup.draft and Path(setup.draft).stem))
+        assert loaded == []
+        return f"CUDA0 {len(asked)}.0 of 8.0 GB. It fits."
+
+    app = make_app(catalogue=Known(HEADERS), plan=plan)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine)
+        await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "CUDA0 2.0 of 8.0 GB. It fits." in screen_text(app))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
+    assert asked == [("target", None), ("target", "draft")]
+
+
+async def test_what_a_model_would_take_is_said_while_more_are_found(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+):
+    """Filling the list again does not put the question off."""
+    monkeypatch.setattr(models, "REFRESH_S", 0.02)
+    monkeypatch.setattr(models, "PLAN_AFTER_S", 0.2)
+    asked = threading.Event()
+
+    class Growing(Known):
+        def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
+            yield from self.headers
+            while not asked.wait(0.001) and not cancelled():
+                yield self.headers[0]
+
+    def plan(setup: Setup, loaded: Sequence[MemoryUse]) -> str:
+        asked.set()
+        return "It fits."
+
+    app = make_app(catalogue=Growing(HEADERS), plan=plan)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, engine)
+        await wait_until(pilot, lambda: "It fits." in screen_text(app))

@@ -1,0 +1,273 @@
+"""The page that measures: a real command on tiny models beside the window, whose engine has freed its own."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from spectui.config import load
+from spectui.knobs import Knobs
+from spectui.measure.bench import results
+from spectui.measure.bench.summary import summarise
+from spectui.measure.live.view import View, Winner
+from spectui.measure.report.views import bench_view
+from spectui.profiles.file import ProfileFile
+from spectui.ui.dialogs.profile_name import SaveScreen
+from spectui.ui.measuring.result import BESIDE, ResultPane
+from spectui.ui.measuring.screen import MeasureScreen
+from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.widgets.line_widget import Line, cells
+from tests.fake_engine import FakeEngine
+from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
+from tests.measure.models import tiny_setup
+from tests.ui.dialogs.catalogues import HEADERS, Known
+from tests.ui.pilot_helpers import PAIR, Window, ask, notified, paste, wait_until
+from tests.ui.screen import test_disk
+from tests.ui.screen_text import one_line
+
+BENCH = bench_view(summarise([a_run(TARGET, 10), a_run(FAST, 18), a_run(SLOW, 14)]))
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> str:
+    """Options of a bench that takes a second."""
+    (tmp_path / "prompts.txt").write_text("Hi")
+    return f"-f {tmp_path / 'prompts.txt'} --runs 2 -n 30 --draft-max 2,4 --results {tmp_path / 'runs.jsonl'}"
+
+
+async def opened(pilot: Pilot[None], options: str | None = None) -> MeasureScreen:
+    """The page, with these options in its box."""
+    await pilot.press("alt+r")
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, MeasureScreen) and pilot.app.screen.focused)
+    page = pilot.app.screen
+    assert isinstance(page, MeasureScreen)
+    if options is not None:
+        await pilot.press("ctrl+u")
+        await paste(pilot, options)
+    return page
+
+
+async def laid_out(pilot: Pilot[None]) -> None:
+    """Wait until the result is as high as its lines: it grows at the layout after the words above it."""
+    pane = pilot.app.screen.query_one(ResultPane)
+    await wait_until(pilot, lambda: pane.styles.height is not None and pane.size.height == pane.styles.height.value)
+
+
+async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
+    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+) -> None:
+    setup, profiles = tiny_setup(tmp_path), ProfileFile(tmp_path / "config.toml")
+    async with window(setup, size=(160, 42), profiles=profiles) as (app, pilot):
+        await opened(pilot, quick)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.unloads)
+        await wait_until(pilot, lambda: "left" in one_line(app) and "t/s" in one_line(app))
+        await wait_until(pilot, lambda: "Done. Fastest:" in one_line(app))
+        await laid_out(pilot)
+        shown = one_line(app)
+        assert "model 4/0/0.75" in shown and "draft alone" in shown
+        assert "● model draft-min 0 p-min 0.75" in shown and "┤" in shown
+        kept = summarise(results.read(tmp_path / "runs.jsonl"))
+        best = next(row for row in kept.rows if row.best)
+        await pilot.press("alt+u")
+        drafter = "off" if best.setting.baseline else best.setting.drafter
+        assert engine.knobs.drafter == drafter and engine.knobs.temperature == Knobs().temperature
+        await pilot.press("alt+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
+        await paste(pilot, "tuned")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: profiles.names() == ["tuned"])
+        assert profiles.load("tuned").get("drafter", Knobs().drafter) == drafter
+        saved = load(path=tmp_path / "config.toml", profile="tuned", environ={}).setup
+        assert (saved.model, saved.draft, saved.ctx_size) == (setup.model, setup.draft, setup.ctx_size)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert len(engine.loads) == 2 and engine.loads[1].model == setup.model and engine.loads[1].draft == setup.draft
+        engine.finish_loading()
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")
+        await opened(pilot)
+        await wait_until(pilot, lambda: "Fastest:" in one_line(app))
+        assert engine.unloads == 1
+
+
+async def test_escape_stops_and_keeps_what_was_measured(
+    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+) -> None:
+    async with window(tiny_setup(tmp_path)) as (app, pilot):
+        page = await opened(pilot, quick.replace("--runs 2", "--runs 100"))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "target alone" in one_line(app))
+        await pilot.press("tab")
+        assert page.query_one(Input).value.startswith("-f"), "another one cannot be chosen meanwhile"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "Stopped: what was measured is kept. spectui bench --resume" in one_line(app))
+        assert not page.measurements.running
+        assert "target alone" in one_line(app) and results.read(tmp_path / "runs.jsonl")
+        assert len(engine.loads) == 1, "the page is open still"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+
+
+async def test_a_measurement_ends_with_the_window(
+    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+) -> None:
+    async with window(tiny_setup(tmp_path)) as (_, pilot):
+        page = await opened(pilot, quick.replace("--runs 2", "--runs 100"))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: page.measurements.process is not None and page.measurements.process.view.rows)
+        process = page.measurements.process
+    assert process is not None and not process.running
+
+
+async def test_what_cannot_be_measured_is_a_sentence(window: Window, tmp_path: Path) -> None:
+    async with window(tiny_setup(tmp_path), size=(120, 30), notifications=True) as (app, pilot):
+        page = await opened(pilot, "--prompts 'x")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "The options cannot be read: No closing quotation." in one_line(app))
+        assert not page.measurements.running
+        await pilot.press("ctrl+u")
+        await paste(pilot, "--prompts nonesuch")
+        await pilot.press("enter")
+        await wait_until(
+            pilot, lambda: "There is no prompt 'nonesuch'" in one_line(app) and not page.measurements.running
+        )
+
+
+async def test_nothing_is_freed_or_loaded_where_nothing_is_measured(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await opened(pilot)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert (engine.unloads, len(engine.loads)) == (0, 1)
+
+
+async def test_a_reply_is_not_measured_away(window: Window, engine: FakeEngine) -> None:
+    async with window(notifications=True) as (app, pilot):
+        await ask(pilot, "go")
+        await pilot.press("alt+r")
+        await wait_until(pilot, lambda: "Esc stops the reply first" in one_line(app))
+        assert isinstance(app.screen, ChatScreen) and not engine.unloads
+
+
+async def test_a_prompt_waits_until_the_models_are_there_again(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        chat = app.screen
+        assert isinstance(chat, ChatScreen)
+        chat.session.models.unload()
+        await wait_until(pilot, lambda: chat.session.models.unloaded)
+        await ask(pilot, "go")
+        assert not engine.generates and chat.session.waiting == ["go"]
+        chat.controls.load(chat.session.setup)
+        engine.finish_loading()
+        await wait_until(pilot, lambda: engine.generates)
+
+
+async def test_the_drafts_of_this_machine_are_compared_and_the_best_is_loaded(
+    window: Window, engine: FakeEngine
+) -> None:
+    target, draft = HEADERS[2].path, HEADERS[1].path
+    setup = replace(PAIR, model=target, draft=draft)
+    async with window(setup, size=(200, 30), catalogue=Known(HEADERS)) as (_, pilot):
+        page = await opened(pilot)
+        await pilot.press("tab", "tab", "tab")
+        box = page.query_one(Input)
+        await wait_until(pilot, lambda: box.value == f"{draft} {HEADERS[0].path} --minutes 10")
+        page.measurements.views["compare"] = View(winner=Winner("1.5b", draft=HEADERS[0].path))
+        page._show_result()
+        await pilot.press("alt+u", "escape")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert (engine.loads[1].model, engine.loads[1].draft) == (target, HEADERS[0].path)
+
+
+def widths(lines: list[Line]) -> int:
+    return max(map(cells, lines))
+
+
+@pytest.mark.parametrize("width", [60, 78, 100, BESIDE, 160, 220])
+async def test_a_table_and_its_chart_fit_the_window(window: Window, width: int) -> None:
+    async with window(size=(width, 30)) as (app, pilot):
+        page = await opened(pilot)
+        page.measurements.views["bench"] = BENCH
+        page._show_result()
+        pane = page.query_one(ResultPane)
+        await wait_until(pilot, lambda: "model 8/0/0.4 *" in one_line(app))
+        await laid_out(pilot)
+        assert widths(pane._lines) <= pane.size.width
+        heads = next(line for line in pane._lines if "setting" in "".join(text for text, _ in line))
+        beside = "tokens per second" in "".join(text for text, _ in heads) or "┤" in "".join(text for text, _ in heads)
+        assert beside == (width > BESIDE)
+        assert ("n_accept" in one_line(app)) == (width >= 100)
+
+
+async def test_the_window_reads_and_writes_no_file_while_another_process_measures(
+    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+) -> None:
+    sys.addaudithook(test_disk._note_opened)
+    config = tmp_path / "config.toml"
+    config.write_text("# mine\n")
+    profiles, before = ProfileFile(config), config.stat().st_size
+    async with window(tiny_setup(tmp_path), profiles=profiles) as (app, pilot):
+        page = await opened(pilot, quick)  # what the page imports is read once
+        test_disk.listeners.append(noted := list[str]())
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Fastest:" in one_line(app))
+        await pilot.press("alt+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
+        await paste(pilot, "my tuned")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: config.stat().st_size > before and app.screen is page)
+        test_disk.listeners.clear()
+        await wait_until(pilot, lambda: "Saved: spectui chat -P 'my tuned' starts with it." in notified(app))
+    assert profiles.names() == ["my tuned"]
+    assert [name for name in noted if Path(name).suffix in (".txt", ".jsonl", ".toml", ".gguf", ".json")] == []
+
+
+def points(page: MeasureScreen, name: str) -> int:
+    """Points of the chart of what was measured so far."""
+    chart = page.measurements.views.get(name, View()).chart
+    return sum(len(line.points) for line in chart.lines) if chart is not None else 0
+
+
+async def test_a_search_fills_its_table_and_its_chart_and_its_winner_is_used(
+    window: Window, engine: FakeEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "prompts.txt").write_text("Hi")
+    seen: list[int] = []
+    async with window(tiny_setup(tmp_path), size=(160, 42)) as (app, pilot):
+        page = await opened(pilot)
+        await pilot.press("tab", "tab", "ctrl+u")
+        await paste(pilot, f"-f {tmp_path / 'prompts.txt'} -n 20 --minutes 0.05")
+        await pilot.press("enter")
+
+        def done() -> bool:
+            seen.append(points(page, "tune"))
+            return "Done. Fastest:" in one_line(app)
+
+        await wait_until(pilot, done)
+        await laid_out(pilot)
+        assert len(set(seen)) > 2 and seen == sorted(seen), "the chart grows"
+        view = page.measurements.views["tune"]
+        assert "target alone" in one_line(app) and view.sentences[0].startswith("The best of ") and "┤" in one_line(app)
+        winner = view.winner
+        assert winner is not None and winner.knobs
+        await pilot.press("alt+u")
+        assert {key: getattr(engine.knobs, key) for key in winner.knobs} == winner.knobs
+
+
+async def test_a_comparison_fills_its_table_and_its_chart(window: Window, tmp_path: Path) -> None:
+    setup = tiny_setup(tmp_path, no_profile="off")  # the chart is computed from the costs
+    async with window(setup, size=(160, 42)) as (app, pilot):
+        page = await opened(pilot)
+        await pilot.press("tab", "tab", "tab", "ctrl+u")
+        await paste(pilot, f"{setup.draft} --prompts story,toaster --tokens 8")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Done." in one_line(app))
+        await laid_out(pilot)
+        view = page.measurements.views["compare"]
+        assert {row[0] for row in view.rows} == {"draft.gguf", "suffix lookup"} and points(page, "compare") > 10
+        assert all(row[0] in one_line(app) for row in view.rows) and "speed-up (estimate)" in one_line(app)

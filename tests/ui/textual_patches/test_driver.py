@@ -1,0 +1,87 @@
+"""What a terminal sends, in whatever pieces: pasted text is text, and only what was typed is a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import events
+
+from spectui.text import printable
+from spectui.ui.textual_patches.driver import InputParser
+from tests.helpers.terminal import Terminal
+from tests.program.test_chat_in_a_terminal import leave, open_window
+
+START, END = "\x1b[200~", "\x1b[201~"
+
+# Text in which what could be read as something else is likely.
+PIECES = ["\x1b", "\x1b[", "\x1bO", "[", "~", "\r", "\x11", "\x03", "\x9b", START, END[:-1],
+          "\x1b[13u", "\x1b[9999999u", "\x1b[<0;3;3M", "\x1b[48;0;0;0;0t"]  # fmt: skip
+evil = st.lists(st.sampled_from(PIECES) | st.text(max_size=40)).map("".join)
+pasted = evil.filter(lambda text: END not in text + END[:-1])
+
+
+def events_of(pieces: Sequence[str], *, slow: bool) -> Iterator[object]:
+    """The events, with a second between two pieces if `slow`: longer than anybody waits for the rest of a sequence."""
+    now = 0.0
+    with patch("textual._parser.get_time", lambda: now):
+        parser = InputParser()
+        for piece in pieces:
+            yield from parser.feed(piece)
+            now += slow
+            yield from parser.tick()
+
+
+def cut(text: str, places: Sequence[int]) -> list[str]:
+    ends = sorted({place % (len(text) + 1) for place in places} | {len(text)})
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def told(events_: Iterator[object]) -> list[str]:
+    return [event.text if isinstance(event, events.Paste) else type(event).__name__ for event in events_]
+
+
+@given(pasted, st.lists(st.integers(0, 500), max_size=20), st.booleans())
+def test_nothing_that_is_pasted_is_a_key(text: str, places: list[int], slow: bool) -> None:
+    """However it is cut; and behind it, a key is a key again."""
+    pieces = [*cut(text + END, places), "\x1b[15~"]
+    assert told(events_of(["a", START, *pieces], slow=slow)) == ["Key", printable(text), "Key"]
+
+
+@given(pasted, st.integers(1, len(START) - 1), st.booleans())
+def test_a_marker_that_comes_in_two_pieces(text: str, place: int, slow: bool) -> None:
+    """If it takes its time, what came of it is typed; what follows is pasted nevertheless."""
+    *before, paste = told(events_of([START[:place], START[place:] + text + END[:place], END[place:]], slow=slow))
+    assert paste == printable(text)
+    assert before == [] or slow
+
+
+@given(pasted, pasted)
+def test_two_pastes_at_once(first: str, second: str) -> None:
+    assert told(events_of([START + first + END + START + second + END + "x"], slow=False)) == [
+        printable(first), printable(second), "Key"]  # fmt: skip
+
+
+@given(evil)
+def test_whatever_is_typed_breaks_nothing(text: str) -> None:
+    told(events_of(cut(text, range(0, 500, 7)), slow=False))
+
+
+@pytest.mark.parametrize("key", "0123456789")
+def test_alt_and_a_digit_is_a_key_and_no_sign(key: str) -> None:
+    (event,) = events_of(["\x1b" + key], slow=True)
+    assert isinstance(event, events.Key) and event.key == f"alt+{key}"
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_in_a_terminal() -> None:
+    with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
+        open_window(terminal)
+        terminal.paste("\x1b" + "pasted text\r" * 4 + "\x11" * 40 + "behind it")
+        terminal.wait("the text, not sent", lambda: "behind it" in terminal.text)
+        terminal.child.send(b"\xff\x80\x1b[9999999u still typing")
+        terminal.wait("a box to type in", lambda: "still typing" in terminal.text)
+        leave(terminal)

@@ -1,0 +1,89 @@
+"""Where the transcript scrolls: it follows the end, unless a person reads further up."""
+
+from __future__ import annotations
+
+import pytest
+
+from spectui.ui.transcript.transcript import Transcript
+from tests.ui.pilot_helpers import wait_until
+from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
+
+
+def scrollbar_drawn(app: TranscriptApp) -> bool:
+    return app.query_one(Transcript).vertical_scrollbar in app.screen._compositor.visible_widgets
+
+
+def write_lines(transcript: Transcript, numbers: range) -> None:
+    for number in numbers:
+        transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+
+
+async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        write_lines(transcript, range(30))
+        assert any("line 29" in row for row in rows(transcript))
+        await wait_until(pilot, lambda: not scrollbar_drawn(app))
+        transcript.scroll_up(animate=False)
+        await wait_until(pilot, lambda: scrollbar_drawn(app))
+        stands = rows(transcript)
+        write_lines(transcript, range(30, 40))
+        await pilot.pause()
+        assert rows(transcript) == stands
+        transcript.scroll_end(animate=False)
+        await wait_until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
+        transcript.append_rounds([a_round(last=("line 40\n", "plain"))])
+        assert any("line 40" in row for row in rows(transcript))
+        await pilot.resize_terminal(40, 6)
+        await wait_until(
+            pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript))
+        )
+
+
+async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:
+    """While the view follows the end nothing is told the bar, which is hidden there."""
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        write_lines(transcript, range(50))
+        await wait_until(pilot, lambda: not scrollbar_drawn(app))
+        write_lines(transcript, range(50, 100))
+        bar = transcript.vertical_scrollbar
+        transcript.scroll_to(y=30, animate=False)
+        await wait_until(pilot, lambda: scrollbar_drawn(app))
+        assert (bar.position, bar.window_size) == (30, 10)
+        assert bar.window_virtual_size == transcript.virtual_size.height > 100
+        transcript.append_rounds([a_round(last=("and\none\nmore", "plain"))])
+        assert (bar.position, bar.window_virtual_size) == (30, transcript.virtual_size.height)
+
+
+async def test_a_row_at_the_end_costs_no_turn_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.start_reply("qwen")
+        transcript.append_rounds([a_round(last=("line\n" * 30, "plain"))])
+        await wait_until(pilot, lambda: not scrollbar_drawn(app))
+        posted: list[object] = []
+        with monkeypatch.context() as patch:
+            for widget in (transcript, transcript.vertical_scrollbar):
+                patch.setattr(widget, "post_message", lambda message: posted.append(message) or True)
+            transcript.append_rounds([a_round(last=("line\n", "plain"))])
+        assert transcript.scroll_y == transcript.max_scroll_y
+        assert not posted
+
+
+async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.focus()
+        transcript.start_reply("qwen")
+        for number in range(60):
+            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+            if number in (3, 30):
+                await pilot.press("pagedown", "up" if number == 3 else "down")
+        assert any("line 59" in row for row in rows(transcript))
