@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spectui.chat.reply import ChatFigures, ReplyFigures
+from spectui.chat.figures.running import ChatFigures, ReplyFigures
+from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Message
 from spectui.knobs import Setup
 from spectui.store.records import Conversation
@@ -17,8 +18,9 @@ class ChatMessage:
     """One message of the conversation. Only replies have the fields after `content`.
 
     `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
-    `setup` is the set-up that it was written under, None if there were several. `stop` says why it ended (a `StopReason`'s
-    value, or `store.records.FAILED`), None while it is being written and if spectui died meanwhile.
+    `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: the
+    prompt had opened the model's thinking. `stop` says why it ended (a `StopReason`'s value, or `store.records.FAILED`), None
+    while it is being written and if spectui died meanwhile.
     """
 
     role: str
@@ -26,6 +28,8 @@ class ChatMessage:
     rounds: PackedRounds = field(default_factory=PackedRounds)
     figures: ReplyFigures = field(default_factory=ReplyFigures)
     setup: Setup | None = None
+    mixed: bool = False
+    thinking: bool = False
     stop: str | None = None
     first_token_s: float | None = None
 
@@ -33,9 +37,22 @@ class ChatMessage:
         """The message as the engine takes it."""
         return Message(self.role, self.content)
 
+    @property
+    def model(self) -> str:
+        """The name of the model that wrote it; "" if that is unknown."""
+        return short_name(self.setup.model) if self.setup is not None else ""
+
+    @property
+    def stop_note(self) -> str:
+        """The line below a finished reply that says why it ended; "" where nothing needs to be said."""
+        return stop_note(self.stop, self.setup.ctx_size or None) if self.setup is not None else ""
+
 
 class OpenedConversation(NamedTuple):
-    """A conversation that was read from the disk, ready for `ChatSession.resume`. `figures` are of all its replies."""
+    """A conversation that was read from the disk, ready for `ChatSession.resume`. `figures` are of all its replies.
+
+    The last of its `messages` may be a prompt without an answer, or a reply without text.
+    """
 
     conversation: Conversation
     messages: tuple[ChatMessage, ...]
@@ -49,7 +66,7 @@ class OpenedConversation(NamedTuple):
             message = ChatMessage(each.role, each.text)
             if (reply := each.reply) is not None:
                 message.rounds = reply.rounds
-                message.setup = None if reply.mixed else reply.setup
+                message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
                 message.stop, message.first_token_s = reply.stop, reply.first_token_s
                 for round in reply.rounds:
                     message.figures.add(round)

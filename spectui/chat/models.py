@@ -48,6 +48,11 @@ class LoadedModels:
         """The engine has freed the models, and other processes can load them."""
         self._loads = 0  # loads that were requested and have not ended
 
+    @property
+    def n_ctx(self) -> int | None:
+        """Tokens that the target's context holds; None if no target is loaded."""
+        return self.target.n_ctx if self.target is not None else None
+
     def load(self, setup: Setup) -> bool:
         """Replace the loaded models by these, stopping a reply. Returns False if they were held back after a crash.
 

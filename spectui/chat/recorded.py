@@ -53,4 +53,4 @@ def take_over(session: ChatSession, step: Send) -> None:
     if step.system != session.setup.system:
         session.set_system(step.system)
     session.messages.extend(ChatMessage(each.role, each.content) for each in step.missing)
-    session.waiting.append(step.prompt)
+    session.queue(step.prompt)

@@ -18,6 +18,8 @@ CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
 NOT_KEPT = "Chats are not saved: --no-history is on."
 WAITING = "{stop} first removes the waiting prompt."
+NOTHING_SAID = "Nothing was said yet."
+NOTHING_TO_EDIT = "There is no prompt to edit."
 NOTHING_ASKED = "There is no prompt to answer again."
 NOTHING_TO_COMPARE = "There is no finished reply to compare."
 SETUP_CHANGED = "The last reply used another model, device or system prompt. {regenerate} answers again."
@@ -31,6 +33,11 @@ def short_name(path: str | None) -> str:
 def saved_profile(name: str) -> str:
     """The message when a profile was saved under this name."""
     return f"Saved: spectui chat -P {shlex.quote(name)} starts with it."
+
+
+def nothing_found(words: str) -> str:
+    """The message where no conversation has these words."""
+    return "Nothing has these words." if words else "Nothing is kept yet."
 
 
 def busy_reason(state: State) -> str:

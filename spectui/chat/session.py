@@ -8,12 +8,14 @@ from dataclasses import replace
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.figures.records import Figures
+from spectui.chat.figures.running import RunningFigures
+from spectui.chat.history.conversations import Deletion, StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
-from spectui.chat.reply import ChatFigures, LastReply, ReplyWriter
+from spectui.chat.reply import ReplyWriter
 from spectui.chat.sentences import State
 from spectui.chat.user_knobs import UserKnobs
-from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Asked, Event, Failed, Finished, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
@@ -43,13 +45,13 @@ class ChatSession:
     ) -> None:
         self.engine = engine
         self.journal = journal or Journal(None)
+        self.stored = StoredConversations(self.journal)
         self.user_knobs = UserKnobs(engine)
         self.models = LoadedModels(engine, setup, self.user_knobs, crash)
         self.offer = offer
         self.usual_system = setup.system
         """The system prompt that a new chat begins with."""
-        self.waiting: list[str] = []
-        """Prompts to send, one after the other, when the engine is free."""
+        self._waiting: list[str] = []
         self._writer: ReplyWriter | None = None
         self._dropping = False  # a reply of an earlier conversation has not ended yet
         self._begin_conversation()
@@ -59,13 +61,9 @@ class ChatSession:
         """The messages, without the reply in progress."""
         self.comparison: Comparison | None = None
         """The comparison of the last reply with plain decoding."""
-        self.editing: int | None = None
-        """The index of the message that the next prompt replaces."""
-        self.context: int | None = None
-        """Tokens in the target's context."""
+        self._editing: int | None = None
         self._unanswered: ChatMessage | None = None
-        self._figures = ChatFigures()
-        self._last = LastReply()
+        self._figures = RunningFigures()
 
     def close(self) -> None:
         """Close the engine, save the text of a reply in progress, and close the journal."""
@@ -105,7 +103,7 @@ class ChatSession:
         """Why the conversation cannot be edited or cut just now; "" where it can."""
         if self.replying:
             return self.busy_reason
-        return sentences.WAITING if self.waiting else ""
+        return sentences.WAITING if self._waiting else ""
 
     @property
     def unanswered(self) -> bool:
@@ -123,6 +121,16 @@ class ChatSession:
         return self.messages[-1] if self.messages and self._unanswered is None and self._writer is None else None
 
     @property
+    def waiting(self) -> tuple[str, ...]:
+        """Prompts that are sent, one after the other, when the engine is free."""
+        return tuple(self._waiting)
+
+    @property
+    def editing(self) -> int | None:
+        """The index of the message that the next prompt replaces; None if none is edited."""
+        return self._editing
+
+    @property
     def title(self) -> str:
         """The conversation's title; "" before anything was said."""
         return self.journal.title
@@ -138,11 +146,6 @@ class ChatSession:
     def name(self) -> str:
         """The target's name: its file's name."""
         return sentences.short_name(self.setup.model)
-
-    @property
-    def n_ctx(self) -> int | None:
-        """Tokens that the target's context holds."""
-        return self.models.target.n_ctx if self.models.target else None
 
     @property
     def knobs(self) -> Knobs:
@@ -165,31 +168,35 @@ class ChatSession:
 
     def send(self, text: str) -> None:
         """Send a prompt. If a message is being edited, the prompt replaces it. It is written to the journal first."""
-        if self.editing is not None:
-            self.go_back(self.editing)
+        if self._editing is not None:
+            self.go_back(self._editing)
         self._begin_reply(ChatMessage("user", text))
+
+    def queue(self, text: str) -> None:
+        """Send a prompt when the engine is free: at the next call of `send_waiting` then."""
+        self._waiting.append(text)
 
     def take_back_waiting(self) -> str:
         """The prompts that wait, as one text; they are not sent any more."""
-        text = "\n".join(self.waiting)
-        self.waiting.clear()
+        text = "\n".join(self._waiting)
+        self._waiting.clear()
         return text
 
     def send_waiting(self) -> str | None:
         """Send the first waiting prompt if the engine is free; returns the prompt."""
-        if self.state != "ready" or not self.waiting:
+        if self.state != "ready" or not self._waiting:
             return None
-        text = self.waiting.pop(0)
+        text = self._waiting.pop(0)
         self.send(text)
         return text
 
     @property
-    def can_regenerate(self) -> bool:
-        """There is a prompt to answer again."""
-        return self.unanswered or bool(self.messages)
+    def no_regenerating(self) -> str:
+        """Why no prompt can be answered again just now; "" if one can."""
+        return self.busy_reason or ("" if self.unanswered or self.messages else sentences.NOTHING_ASKED)
 
     def regenerate(self) -> None:
-        """Remove the last reply and answer its prompt again. Call it only if `can_regenerate`."""
+        """Remove the last reply and answer its prompt again. Call it only if `no_regenerating` is ""."""
         if self._unanswered is None:
             self.messages.pop()
             self.journal.cut(len(self.messages))
@@ -203,13 +210,14 @@ class ChatSession:
         return self.state == "ready" and last is not None and bool(last.rounds) and last.stop not in _WHOLE
 
     def continue_reply(self) -> None:
-        """Decode the rest of the last reply. Call it only if
-        `can_continue`. Round numbers continue from the stopped part."""
+        """Decode the rest of the last reply. Call it only if `can_continue`.
+
+        Round numbers continue from the stopped part.
+        """
         conversation = self._conversation()
-        # A reply that two set-ups wrote cannot be compared under either of them.
         otherwise = self.setup_changed
         reply = self.messages.pop()
-        reply.setup = None if otherwise else self.setup
+        reply.mixed = reply.mixed or otherwise
         self.journal.continue_reply(otherwise=otherwise)
         self._write(reply, conversation)
 
@@ -238,26 +246,33 @@ class ChatSession:
         conversation = opened.conversation
         self._use_system(conversation.system)
         self.messages = list(opened.messages)
-        self._figures = opened.figures
+        self._figures = RunningFigures(opened.figures)
         if self.messages and (self.messages[-1].role, self.messages[-1].content) == ("assistant", ""):
             self.messages.pop()
         if self.messages and self.messages[-1].role == "user":
             self._unanswered = self.messages.pop()
-        self._look_back()
+        self._figures.go_back(self.messages[-1] if self.messages else None)
         self.journal.resume(conversation)
         self.journal.cut(len(self.messages))
 
     def go_back(self, length: int) -> None:
         """Keep the first `length` messages. The later ones stay on disk, as a branch."""
         del self.messages[length:]
-        self._unanswered = self.comparison = self.editing = None
-        self._look_back()
+        self._unanswered = self.comparison = self._editing = None
+        self._figures.go_back(self.messages[-1] if self.messages else None)
         self.journal.cut(length)
 
     def turn_back(self, length: int) -> None:
         """Keep the first `length` messages, and open the conversation there the next time too."""
         self.go_back(length)
         self.journal.turn_here()
+
+    def delete(self, identity: str) -> Deletion:
+        """Prepare to delete the conversation of this id. If it is the open one, a new chat begins."""
+        left = self.stored.is_open(identity)
+        if left:
+            self.new_chat()
+        return Deletion(left, lambda: self.stored.delete(identity))
 
     def take_offer(self) -> Conversation | None:
         """The conversation that a crash ended; None at the second call."""
@@ -266,16 +281,27 @@ class ChatSession:
 
     def prompt_to_edit(self) -> int | None:
         """The index of the last prompt, or of the one before the prompt that is being edited; None if there is none."""
-        end = len(self.messages) if self.editing is None else self.editing
+        end = len(self.messages) if self._editing is None else self._editing
         return next((at for at in reversed(range(end)) if self.messages[at].role == "user"), None)
+
+    def begin_edit(self, index: int) -> str:
+        """The next prompt replaces the message with this index, whose text is returned. Call it only if `no_change` is ""."""
+        self._editing = index
+        return self.messages[index].content
+
+    def leave_edit(self) -> None:
+        """The message that is edited stays as it is."""
+        self._editing = None
 
     # Comparison with plain decoding
 
     @property
     def setup_changed(self) -> bool:
-        """The set-up changed since the last reply, so a comparison with it would be wrong."""
+        """The set-up changed since the last reply began, so a comparison with it would be wrong."""
         last = self.last_reply
-        return last is not None and (last.setup is None or not decodes_alike(last.setup, self.setup))
+        if last is None:
+            return False
+        return last.mixed or last.setup is None or not decodes_alike(last.setup, self.setup)
 
     @property
     def no_comparison(self) -> str:
@@ -298,6 +324,12 @@ class ChatSession:
 
     # Events of the engine
 
+    def take_notices(self) -> Iterator[str]:
+        """Take the sentences about the disk since the last call, oldest first."""
+        notices = self.journal.notices
+        while notices:
+            yield notices.popleft()
+
     def drain(self) -> Iterator[Event | OfComparison]:
         """Take the engine's events since the last call; gives those to show, in order."""
         while self.engine.events:
@@ -316,26 +348,15 @@ class ChatSession:
             return None
         if not self.models.take(event):
             return None
+        if isinstance(event, Asked):
+            return None  # the session has asked it
+        if isinstance(event, RoundDone) and self._writer is not None:
+            event = event._replace(round=self._writer.add(event.round))
+        self._figures.take(event)
         match event:
-            case Asked():
-                return None  # the session has asked it
-            case Loaded() | LoadFailed():
-                self.context = None
-            case Notice(draft_failed=True):
-                self._last.draft_failed = True
-            case Prompt(thinking=thinking):
-                self._last.prompt = event
-                self.context = event.done
-                if thinking:
-                    self.journal.begin_thinking()
-            case RoundDone(round=round, context=context):
-                round = self._writer.add(round) if self._writer is not None else round
-                self._last.add(round)
-                self._figures.add(round)
-                self.context = context
-                return RoundDone(round, context)
-            case Finished(reason=reason, time_to_first_token_s=first_token_s):
-                self._last.first_token_s = first_token_s
+            case Prompt(thinking=True) if self._writer is not None:
+                self._writer.begin_thinking()
+            case Finished(reason=reason):
                 self._end_reply(reason.value, event)
             case Failed():
                 self._end_reply(FAILED)
@@ -343,16 +364,7 @@ class ChatSession:
 
     def figures(self) -> Figures:
         """The figures of this moment."""
-        live, last, statistics = self.state == "writing", self._last, self._last.figures.statistics
-        return Figures(
-            reply=statistics, chat=self._figures.statistics, origins=last.figures.origins, sources=last.figures.sources,
-            rounds=tuple(last.rounds), reply_history=last.figures.history, chat_history=self._figures.history,
-            speed=last.live_speed() if live else statistics.tokens_per_s, live=live, state=self.state,
-            prompt=last.prompt, first_token_s=last.first_token_s, context=self.context, n_ctx=self.n_ctx,
-            has_draft=self.models.draft is not None,
-            translated=self.models.draft is not None and self.models.draft.translated,
-            draft_failed=last.draft_failed, draft_problem=self.models.draft_problem,
-        )  # fmt: skip
+        return self._figures.now(self.state, self.models)
 
     def _conversation(self) -> tuple[Message, ...]:
         """The messages for the engine: the system prompt and the conversation."""
@@ -370,14 +382,14 @@ class ChatSession:
 
     def _write(self, reply: ChatMessage, conversation: tuple[Message, ...]) -> None:
         self._writer = ReplyWriter(reply, self.journal)
-        self._last = LastReply(reply.figures)
+        self._figures.begin_reply(reply)
         self.engine.generate(conversation)
 
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
         writer, self._writer = self._writer, None
         if writer is None:
             return
-        writer.message.first_token_s = writer.message.first_token_s or self._last.first_token_s
+        writer.message.first_token_s = writer.message.first_token_s or self._figures.first_token_s
         if writer.end(stop, finished):
             self.messages.append(writer.message)
         elif self.messages:
@@ -385,8 +397,3 @@ class ChatSession:
             # every later one fail. It can be asked again.
             self._unanswered = self.messages.pop()
             self.journal.cut(len(self.messages))
-
-    def _look_back(self) -> None:
-        """Show the figures of the reply that is now the last one."""
-        self._last = LastReply.of(self.messages[-1]) if self.messages else LastReply()
-        self.context = None

@@ -55,7 +55,7 @@ def command(
         raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
-    from spectui.chat.stored import conversation_at_start
+    from spectui.chat.history.conversations import conversation_at_start
     from spectui.cli import complain
     from spectui.engine import demo
     from spectui.engine.isolation.engine import ChatEngine

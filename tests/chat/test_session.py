@@ -9,6 +9,7 @@ import pytest
 
 from spectui.chat.comparison import Comparison, OfComparison
 from spectui.chat.messages import OpenedConversation
+from spectui.chat.sentences import NOTHING_ASKED
 from spectui.chat.session import ChatSession
 from spectui.chat.text.prose import last_code_blocks
 from spectui.engine.events import Finished, Message, RoundDone
@@ -146,7 +147,7 @@ def test_what_still_comes_of_a_reply_that_was_left_is_dropped(late: FakeEngine) 
     late.emit_round(plain="a")
     session.new_chat()
     assert late.stops == 1 and session.state == "writing", "the engine has not said that it is free"
-    session.waiting.append("two")
+    session.queue("two")
     assert session.send_waiting() is None
     late.settle()
     assert drained(session) == [] and session.messages == []
@@ -160,10 +161,9 @@ def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> 
         session.send(text)
         reply(engine, "re")
         drained(session)
-    session.editing = session.prompt_to_edit()
-    assert session.editing == 2
-    session.editing = session.prompt_to_edit()
-    assert session.editing == 0 and session.prompt_to_edit() is None
+    assert session.begin_edit(session.prompt_to_edit()) == "two" and session.editing == 2
+    assert session.begin_edit(session.prompt_to_edit()) == "one" and session.editing == 0
+    assert session.prompt_to_edit() is None
     session.send("other")
     assert engine.generates[-1] == (Message("user", "other"),) and session.editing is None
 
@@ -189,7 +189,7 @@ def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
 
 def test_a_reply_is_asked_again_and_a_failed_prompt_too(engine: FakeEngine) -> None:
     session = loaded(engine)
-    assert not session.can_regenerate
+    assert session.no_regenerating == NOTHING_ASKED
     session.send("one")
     engine.fail("It broke.")
     drained(session)

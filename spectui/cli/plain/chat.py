@@ -155,8 +155,8 @@ class PlainChat:
             while self.session.state not in ("ready", "failed") or self.session.engine.events:
                 for event in self.session.drain():
                     self._show(event)
-                while self.session.journal.notices:
-                    self.say(self.session.journal.notices.popleft())
+                for notice in self.session.take_notices():
+                    self.say(notice)
                 if self.session.state not in ("ready", "failed"):
                     time.sleep(DRAIN_S)
         finally:
@@ -169,7 +169,11 @@ class PlainChat:
 
     def must_be_ready(self) -> None:
         """Raise UsageError where the engine cannot be asked."""
-        if reason := self.session.busy_reason:
+        self.refuse(self.session.busy_reason)
+
+    def refuse(self, reason: str) -> None:
+        """Raise UsageError with this reason, unless it is ""."""
+        if reason:
             raise UsageError(with_commands(reason))
 
     def edited(self, text: str) -> str:
@@ -194,14 +198,16 @@ class PlainChat:
                     self.say(f"loading {what}{f', {size(bytes)}' if bytes else ''}")
             case Loaded():
                 if self.interactive:
-                    self.say(f"{self.pair} ready, context {count(self.session.n_ctx)} tokens. /help lists commands.")
+                    self.say(
+                        f"{self.pair} ready, context {count(self.session.models.n_ctx)} tokens. /help lists commands."
+                    )
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 if not self.interactive:
                     raise SpectuiError(message)
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 self.say(f"{message} {with_commands(advice)}")
             case Finished(reason=reason):
-                if note := stop_note(reason.value, self.session.n_ctx):
+                if note := stop_note(reason.value, self.session.models.n_ctx):
                     self.say(with_commands(note))
             case Failed(message=message):
                 self._failed = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import ClassVar, Literal, NamedTuple
 
@@ -13,10 +13,10 @@ from textual.content import Content
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
-from spectui.chat import stored
+from spectui.chat.history.conversations import StoredConversations
+from spectui.chat.sentences import nothing_found
 from spectui.errors import SpectuiError
-from spectui.store import library
-from spectui.store.journal import TITLE, Journal
+from spectui.store.journal import TITLE
 from spectui.store.records import Summary
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
@@ -48,12 +48,11 @@ class ConversationsScreen(ListWindow[Choice]):
         Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
     ]  # fmt: skip
 
-    def __init__(self, journal: Journal, leave: Callable[[], None], forget: Callable[[Sequence[str]], None]) -> None:
-        """`leave` is called before the conversation that is open is deleted, and `forget` with the prompts of one that is."""
+    def __init__(self, stored: StoredConversations, delete: Callable[[str], Awaitable[None]]) -> None:
+        """`delete` deletes the conversation of an id, and leaves it first if it is open."""
         super().__init__()
-        self._journal = journal
-        self._leave = leave
-        self._forget = forget
+        self._stored = stored
+        self._delete = delete
         self._found: list[Summary] = []
         self._listed_for: str | None = None  # the words that the list was made for; None: it is being made
         self._awaited: str | None = None  # the words on which Enter was pressed before their list was there
@@ -73,7 +72,7 @@ class ConversationsScreen(ListWindow[Choice]):
         """Search in a thread: a large file takes a while."""
         self._listed_for = None
         try:
-            self._found = await asyncio.to_thread(stored.conversations, self._journal, words.strip())
+            self._found = await asyncio.to_thread(self._stored.find, words.strip())
         except SpectuiError as error:
             self._found = []
             self.query_one(Label).update(printable(str(error)))
@@ -91,13 +90,13 @@ class ConversationsScreen(ListWindow[Choice]):
     def _count(self, words: str) -> str:
         number = len(self._found)
         if not number:
-            return "Nothing has these words." if words else "Nothing is kept yet."
+            return nothing_found(words)
         more = f", the latest {MOST_SHOWN} shown: search for the others" if number > MOST_SHOWN else ""
         return f"{number} conversation{'s' if number > 1 else ''}{more}"
 
     def _line(self, each: Summary) -> Content:
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
-        mark = "▸ " if each.id == self._journal.conversation else "  "
+        mark = "▸ " if self._stored.is_open(each.id) else "  "
         return Content.assemble(
             mark, (f"{when} {each.messages:>4}  ", MUTED), printable(each.title) or "(no title)",
             (f"  {printable(each.target)}", MUTED),
@@ -152,15 +151,11 @@ class ConversationsScreen(ListWindow[Choice]):
     @work(exclusive=True, group="change")
     async def _change(self, identity: str, title: str | None) -> None:
         """Rename it; with None as title, delete it. An empty title changes nothing."""
-        if title == "":
-            return
         try:
             if title is None:
-                if identity == self._journal.conversation:
-                    self._leave()
-                self._forget(await asyncio.to_thread(stored.delete, self._journal, identity))
+                await self._delete(identity)
             else:
-                await asyncio.to_thread(library.rename, stored.file_of(self._journal), identity, title)
+                await asyncio.to_thread(self._stored.rename, identity, title)
         except SpectuiError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
         self._search(self.words, self.query_one(OptionList).highlighted or 0)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,8 +12,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from spectui.engine.events import Message
-from spectui.store.records import StoredMessage
+from spectui.chat.message_list import ListedMessage
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
@@ -23,15 +21,7 @@ from spectui.ui.widgets.actions import ActionLine
 _SHOWN = 200  # characters of a message: more than a line has
 
 
-class Way(NamedTuple):
-    """Where to continue: edit the conversation's `number`th prompt, go back to its first `number` messages, or turn to the
-    branch that ends with the message of this number."""
-
-    verb: Literal["edit", "back", "branch"]
-    number: int
-
-
-class MessagesScreen(ListWindow[Way]):
+class MessagesScreen(ListWindow[ListedMessage]):
     """Answers with where to continue, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,41 +29,35 @@ class MessagesScreen(ListWindow[Way]):
                 tooltip="Edit this prompt, go on from this reply, or turn to this branch"),
     ]  # fmt: skip
 
-    def __init__(self, messages: Sequence[Message], branches: Sequence[StoredMessage], at: int | None = None) -> None:
-        """`branches` are the last messages of the conversation's other branches; message `at` is highlighted."""
+    def __init__(self, listed: Sequence[ListedMessage], at: int | None = None) -> None:
+        """`at`: the index of the message to highlight; None: the last one that is not of another branch."""
         super().__init__()
+        self._listed = listed
         self._at = at
-        self._lines: list[tuple[Way, Content]] = []
-        for index, message in enumerate(messages):
-            prompt = message.role == "user"
-            way = Way("edit", index) if prompt else Way("back", index + 1)
-            name = "you" if prompt else "reply"
-            self._lines.append((way, Content.assemble((f"{index + 1:>4} {name:<6} ", MUTED), _line(message.content))))
-        for each in branches:
-            when = datetime.fromtimestamp(each.created).strftime("%Y-%m-%d %H:%M")
-            line = Content.assemble((f"branch of {when}  ", MUTED), _line(each.text))
-            self._lines.append((Way("branch", each.id), line))
 
     def compose(self) -> ComposeResult:
         """The list, and actions."""
         with Vertical() as box:
             box.border_title = "messages: edit a prompt, go on from a reply"
-            yield OptionList(*(Option(line) for _, line in self._lines), markup=False)
+            yield OptionList(
+                *(Option(_line(number, each)) for number, each in enumerate(self._listed, 1)), markup=False
+            )
             yield ActionLine([("edit or go on from there", "choose"), ("close", "back")])
 
     def on_mount(self) -> None:
         """Highlight the message that was clicked, or the last."""
-        own = sum(way.verb != "branch" for way, _ in self._lines)
+        own = sum(each.verb != "branch" for each in self._listed)
         listed = self.query_one(OptionList)
-        listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._lines) - 1))
+        listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._listed) - 1))
         listed.focus()
 
     def choose(self) -> None:
         """Answer with the highlighted message."""
         at = self.query_one(OptionList).highlighted
-        if at is not None and at < len(self._lines):
-            self.dismiss(self._lines[at][0])
+        if at is not None and at < len(self._listed):
+            self.dismiss(self._listed[at])
 
 
-def _line(text: str) -> str:
-    return " ".join(printable(text[:_SHOWN]).split())
+def _line(number: int, each: ListedMessage) -> Content:
+    label = f"{each.label}  " if each.verb == "branch" else f"{number:>4} {each.label:<6} "
+    return Content.assemble((label, MUTED), " ".join(printable(each.text[:_SHOWN]).split()))

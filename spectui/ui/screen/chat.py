@@ -33,7 +33,6 @@ from spectui.engine.events import (
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.profiles.file import ProfileFile
-from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Conversation
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
@@ -179,9 +178,9 @@ class ChatScreen(DirectScreen):
 
     async def _begin(self) -> None:
         """Show the resumed conversation, the last crash and the notices; then load the models."""
-        if self.session.journal.file is not None:
-            earlier = await asyncio.to_thread(PromptHistory(prompts_file()).load)
-            self.prompt.remember(earlier, self.session.journal.keep_prompt)
+        if self.session.stored.saved:
+            earlier = await asyncio.to_thread(self.session.stored.prompts)
+            self.prompt.remember(earlier, self.session.stored.save_prompt)
         if self._conversation is not None:
             await self.conversations.show(self._conversation)
         self.conversations.tell_crash()
@@ -219,9 +218,8 @@ class ChatScreen(DirectScreen):
         self._refresh_rate.keep(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
-        notices = self.session.journal.notices
-        while notices:
-            self.transcript.add_error(printable(notices.popleft()))
+        for notice in self.session.take_notices():
+            self.transcript.add_error(printable(notice))
         if not self.session.engine.events:
             return
         arrived: list[RoundDone] = []
@@ -267,7 +265,7 @@ class ChatScreen(DirectScreen):
                 say(printable(f"{message} {spoken(self.app, advice)}"))
                 self.replies.return_waiting()
             case Finished(reason=reason):
-                transcript.finish_reply(spoken(self.app, stop_note(reason.value, session.n_ctx)))
+                transcript.finish_reply(spoken(self.app, stop_note(reason.value, session.models.n_ctx)))
             case Failed(message=message):
                 transcript.finish_reply()
                 transcript.add_error(printable(message))

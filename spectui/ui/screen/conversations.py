@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spectui.chat import stored
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOT_KEPT, UNANSWERED, crash_advice, short_name, stop_note
+from spectui.chat.sentences import NOT_KEPT, UNANSWERED, crash_advice
 from spectui.errors import SpectuiError
 from spectui.store.records import Conversation
 from spectui.text import printable
@@ -31,18 +30,18 @@ class Conversations:
         """List the conversations."""
         from spectui.ui.dialogs.conversations import Choice, ConversationsScreen
 
-        screen, journal = self._screen, self._screen.session.journal
-        if journal.file is None:
+        screen, stored = self._screen, self._screen.session.stored
+        if not stored.saved:
             screen.say(NOT_KEPT)
             return
 
         def chosen(choice: Choice | None) -> None:
             if choice is not None and choice.verb == "new":
                 self.begin_new()
-            elif choice is not None and choice.id != journal.conversation:
-                self.open(lambda: stored.open_conversation(journal, choice.id))
+            elif choice is not None and not stored.is_open(choice.id):
+                self.open(lambda: stored.read(choice.id))
 
-        screen.app.push_screen(ConversationsScreen(journal, self.begin_new, screen.prompt.forget), chosen)
+        screen.app.push_screen(ConversationsScreen(stored, self._delete), chosen)
 
     def open(self, read: Callable[[], OpenedConversation]) -> None:
         """Open the conversation that `read` returns; waiting prompts go back into the text area."""
@@ -60,9 +59,19 @@ class Conversations:
 
     def begin_new(self) -> None:
         """Begin a new chat; a reply in progress is stopped, and waiting prompts go back into the text area."""
+        self._screen.session.new_chat()
+        self._show_new()
+
+    async def _delete(self, identity: str) -> None:
+        """Delete a conversation; if it is the open one, a new chat begins. Raises SpectuiError."""
+        deletion = self._screen.session.delete(identity)
+        if deletion.left:
+            self._show_new()
+        self._screen.prompt.forget(await asyncio.to_thread(deletion.carry_out))
+
+    def _show_new(self) -> None:
         screen, self._opening = self._screen, None
         screen.replies.return_waiting()
-        screen.session.new_chat()
         screen.transcript.clear()
         screen.panel.clear()
         screen.show_figures()
@@ -126,14 +135,13 @@ def fill(
     document: Document, opened: OpenedConversation, notes: Callable[[str], str], *, ghosts: bool, show_thinking: bool
 ) -> None:
     """Write a conversation's messages into a document. This decodes every round; any thread may call it."""
-    for index, message in enumerate(opened.conversation.messages):
-        reply = message.reply
-        if reply is None or (message.text and not reply.rounds):
-            document.add_message(message.role, message.text, index=index)
+    for index, message in enumerate(opened.messages):
+        if message.setup is None or (message.content and not message.rounds):
+            document.add_message(message.role, message.content, index=index)
             continue
         document.add_reply(
-            short_name(reply.setup.model), index, reply.rounds,
-            opened_thinking=reply.thinking, ghosts=ghosts, show_thinking=show_thinking,
+            message.model, index, message.rounds,
+            opened_thinking=message.thinking, ghosts=ghosts, show_thinking=show_thinking,
         )  # fmt: skip
-        if note := notes(stop_note(reply.stop, reply.setup.ctx_size or None)):
+        if note := notes(message.stop_note):
             document.add_remark(note, NOTICE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from spectui.chat import stored
+from spectui.chat.message_list import ListedMessage, listed_messages
+from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.errors import SpectuiError
 from spectui.store.records import StoredMessage
 
@@ -26,7 +27,7 @@ class Messages:
         if prompt is not None:
             self.edit(prompt)
         elif self._screen.session.editing is None:
-            self._screen.say("There is no prompt to edit.")
+            self._screen.say(NOTHING_TO_EDIT)
 
     def edit(self, index: int) -> None:
         """Put the message with this index into the text area, to replace it."""
@@ -36,15 +37,14 @@ class Messages:
         if box.text.strip() and (session.editing is None or box.text != self._put):
             self._screen.say("Send or clear what is in the box first.")
             return
-        session.editing = index
-        box.put_sent(session.messages[index].content)
+        box.put_sent(session.begin_edit(index))
         self._put = box.text
         box.focus()
         self._screen.show_state()
 
     def leave_edit(self) -> None:
         """End the edit; the message stays as it is."""
-        self._screen.session.editing = None
+        self._screen.session.leave_edit()
         self._screen.prompt.text = ""
         self._screen.show_state()
 
@@ -61,34 +61,33 @@ class Messages:
 
     async def _list(self, at: int | None) -> None:
         # Dialogs are imported when a key opens them, so that the window starts sooner.
-        from spectui.ui.dialogs.messages import MessagesScreen, Way
+        from spectui.ui.dialogs.messages import MessagesScreen
 
         session, branches = self._screen.session, list[StoredMessage]()
         try:
-            branches = await asyncio.to_thread(stored.branches, session.journal)
+            branches = await asyncio.to_thread(session.stored.branches)
         except SpectuiError as error:
             self._screen.complain(error)
         if session.no_change or not self._screen.is_current:
             return  # a person has gone on meanwhile
-        if not session.messages and not branches:
-            self._screen.say("Nothing was said yet.")
+        listed = list(listed_messages(session.messages, branches))
+        if not listed:
+            self._screen.say(NOTHING_SAID)
             return
 
-        def chosen(way: Way | None) -> None:
-            match way:
-                case Way("edit", index):
+        def chosen(message: ListedMessage | None) -> None:
+            match message:
+                case ListedMessage("edit", index):
                     self.edit(index)
-                case Way("back", length):
+                case ListedMessage("back", length):
                     session.turn_back(length)
                     self._screen.transcript.cut(length)
                     self._screen.show_figures()
                     self._screen.show_state()
-                case Way("branch", message):
-                    self._screen.conversations.open(lambda: stored.open_branch(session.journal, message))
+                case ListedMessage("branch", end):
+                    self._screen.conversations.open(lambda: session.stored.read_branch(end))
 
-        self._screen.app.push_screen(
-            MessagesScreen([each.for_engine() for each in session.messages], branches, at), chosen
-        )
+        self._screen.app.push_screen(MessagesScreen(listed, at), chosen)
 
     def show_system_prompt(self) -> None:
         """Show and change the system prompt."""

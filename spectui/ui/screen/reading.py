@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from spectui.chat.snapshot import exported
+from spectui.chat.history.snapshot import exported
+from spectui.chat.sentences import NOTHING_SAID
 from spectui.errors import SpectuiError
 from spectui.speculation.records import Round, Token
 from spectui.store import export
@@ -107,7 +108,7 @@ class Reading:
         from spectui.ui.dialogs.export_name import ExportScreen
 
         if not self._screen.session.messages:
-            self._screen.say("Nothing was said yet.")
+            self._screen.say(NOTHING_SAID)
             return
 
         def export_as(chosen: str | None) -> None:

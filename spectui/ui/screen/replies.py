@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.sentences import NOTHING_ASKED
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.widgets.slider import Slider
 
@@ -32,7 +31,7 @@ class Replies:
         if screen.session.state in ("no model", "failed"):
             screen.say(NO_MODEL)
         elif screen.prompt.accept(text):
-            screen.session.waiting.append(text)
+            screen.session.queue(text)
             self.send_waiting()
             screen.show_state()
 
@@ -70,10 +69,8 @@ class Replies:
     def regenerate(self) -> None:
         """Regenerate the last reply."""
         session = self._screen.session
-        if not self.is_free():
-            return
-        if not session.can_regenerate:
-            self._screen.say(NOTHING_ASKED)
+        if reason := session.no_regenerating:
+            self._screen.say(reason)
             return
         session.regenerate()
         self._screen.transcript.cut(len(session.messages))

@@ -161,7 +161,7 @@ async def test_a_prompt_waits_until_the_models_are_there_again(window: Window, e
         chat.session.models.unload()
         await wait_until(pilot, lambda: chat.session.models.unloaded)
         await ask(pilot, "go")
-        assert not engine.generates and chat.session.waiting == ["go"]
+        assert not engine.generates and chat.session.waiting == ("go",)
         chat.controls.load(chat.session.setup)
         engine.finish_loading()
         await wait_until(pilot, lambda: engine.generates)

@@ -157,7 +157,7 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
         engine.emit_round(plain="def")
         app.screen.action_new_chat()
         app.screen.action_new_chat()
-        app.screen.session.waiting.append("next")
+        app.screen.session.queue("next")
         app.screen.replies.send_waiting()
         assert len(engine.generates) == 2, "the engine has not said that it is free"
         await wait_until(pilot, lambda: not engine.events and len(engine.generates) == 3)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from textual.widgets import OptionList
 
-from spectui.chat import stored
+from spectui.chat.history.conversations import StoredConversations
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
@@ -97,8 +97,9 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     journal = Journal(file)
     exchange(journal, "first question", some_rounds())
     journal.close()
-    read = Held(stored.open_conversation)
-    monkeypatch.setattr(stored, "open_conversation", read)
+    held = Journal(file)
+    read = Held(StoredConversations(held).read)
+    monkeypatch.setattr(StoredConversations, "read", lambda stored, identity: read(identity))
     async with window(journal=Journal(file)) as (app, pilot):
         await pilot.press("alt+c")
         await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))

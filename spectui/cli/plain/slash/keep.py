@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from spectui.chat import stored
-from spectui.chat.snapshot import exported
+from spectui.chat.history.snapshot import exported
+from spectui.chat.sentences import NOT_KEPT, NOTHING_SAID, nothing_found
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
-from spectui.store import export, library
-from spectui.store.journal import TITLE
+from spectui.store import export
 from spectui.store.records import Summary
 
 if TYPE_CHECKING:
@@ -18,46 +17,44 @@ if TYPE_CHECKING:
 
 
 def _chats(chat: PlainChat, rest: str) -> None:
-    chat.found = stored.conversations(chat.session.journal, rest)
+    chat.found = chat.session.stored.find(rest)
     for number, each in enumerate(chat.found, 1):
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
-        here = ", this one" if each.id == chat.session.journal.conversation else ""
+        here = ", this one" if chat.session.stored.is_open(each.id) else ""
         chat.tell(f"{number} {each.title or '(no title)'}: {when}, {each.messages} messages, {each.target}{here}")
     if not chat.found:
-        chat.say("Nothing has these words." if rest else "Nothing is kept yet.")
+        chat.say(nothing_found(rest))
 
 
 def _open(chat: PlainChat, rest: str) -> None:
     chosen = _chosen(chat, rest)
-    if chosen.id == chat.session.journal.conversation:
+    if chat.session.stored.is_open(chosen.id):
         raise UsageError("This is the conversation that is open.")
-    chat.resume(stored.open_conversation(chat.session.journal, chosen.id))
+    chat.resume(chat.session.stored.read(chosen.id))
 
 
 def _rename(chat: PlainChat, rest: str) -> None:
     word, _, title = rest.partition(" ")
-    chosen, title = _chosen(chat, word), " ".join(title.split())[:TITLE]
+    chosen = _chosen(chat, word)
+    title = chat.session.stored.rename(chosen.id, title)
     if not title:
         raise UsageError("/rename takes a number and a title.")
-    library.rename(stored.file_of(chat.session.journal), chosen.id, title)
     chat.say(f"{chosen.title} is now {title}.")
 
 
 def _delete(chat: PlainChat, rest: str) -> None:
     word, _, sure = rest.partition(" ")
-    journal, chosen = chat.session.journal, _chosen(chat, word)
+    chosen = _chosen(chat, word)
     if sure.strip() != "yes":
         raise UsageError(f"“{chosen.title}” and its {chosen.messages} messages cannot be brought back: /delete {word} yes"
                          " deletes them.")  # fmt: skip
-    if chosen.id == journal.conversation:
-        chat.session.new_chat()
-    stored.delete(journal, chosen.id)
+    chat.session.delete(chosen.id).carry_out()
     chat.say(f"“{chosen.title}” is deleted.")
 
 
 def _export(chat: PlainChat, rest: str) -> None:
     if not chat.session.messages:
-        raise UsageError("Nothing was said yet.")
+        raise UsageError(NOTHING_SAID)
     try:
         file = exported(chat.session, rest or export.file_name(chat.session.title))()
     except export.ExistsError as error:
@@ -66,7 +63,7 @@ def _export(chat: PlainChat, rest: str) -> None:
 
 
 def _chosen(chat: PlainChat, word: str) -> Summary:
-    stored.file_of(chat.session.journal)  # without one there was no list
+    chat.refuse("" if chat.session.stored.saved else NOT_KEPT)  # there was no list
     return numbered(chat.found, word, "conversation", "chats")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import count, duration
-from spectui.cli.plain.slash.command import Command, with_commands
+from spectui.cli.plain.slash.command import Command
 from spectui.cli.plain.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError
 
@@ -24,9 +24,7 @@ def _stats(chat: PlainChat, rest: str) -> None:
 
 
 def _compare(chat: PlainChat, rest: str) -> None:
-    chat.must_be_ready()
-    if reason := chat.session.no_comparison:
-        raise UsageError(with_commands(reason))
+    chat.refuse(chat.session.no_comparison)
     comparison = Comparison(chat.session.messages[-1].rounds)
     chat.wait_for(lambda: chat.session.compare(comparison))
     for line in comparison_lines(comparison):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from spectui.chat import stored
+from spectui.chat.message_list import ListedMessage, listed_messages
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOTHING_ASKED
+from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.text.prose import last_code_blocks
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
@@ -25,9 +24,7 @@ def _new(chat: PlainChat, rest: str) -> None:
 
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
-    chat.must_be_ready()
-    if not chat.session.can_regenerate:
-        raise UsageError(NOTHING_ASKED)
+    chat.refuse(chat.session.no_regenerating)
     chat.answer(chat.session.regenerate)
 
 
@@ -45,10 +42,10 @@ def _edit(chat: PlainChat, rest: str) -> None:
     chat.must_be_ready()
     prompt = chat.session.prompt_to_edit()
     if prompt is None:
-        raise UsageError("There is no prompt to edit.")
+        raise UsageError(NOTHING_TO_EDIT)
     text = chat.with_files(rest) if rest else chat.edited(chat.session.messages[prompt].content)
     if text.strip():
-        chat.session.editing = prompt
+        chat.session.begin_edit(prompt)
         chat.ask(text)
 
 
@@ -60,25 +57,26 @@ def _editor(chat: PlainChat, rest: str) -> None:
 
 
 def _messages(chat: PlainChat, rest: str) -> None:
-    for number, each in enumerate(chat.session.messages, 1):
-        chat.tell(f"{number} {'you' if each.role == 'user' else 'reply'}: {_line(each.content)}")
-    for number, branch in enumerate(stored.branches(chat.session.journal), len(chat.session.messages) + 1):
-        when = datetime.fromtimestamp(branch.created).strftime("%Y-%m-%d %H:%M")
-        chat.tell(f"{number} branch of {when}: {_line(branch.text)}")
+    for number, each in enumerate(_listed(chat), 1):
+        chat.tell(f"{number} {each.label}: {_line(each.text)}")
     if not chat.session.messages:
-        chat.say("Nothing was said yet.")
+        chat.say(NOTHING_SAID)
 
 
 def _back(chat: PlainChat, rest: str) -> None:
-    session, branches = chat.session, stored.branches(chat.session.journal)
-    number = numbered(range(len(session.messages) + len(branches)), rest, "message", "messages")
-    if number >= len(session.messages):
-        chat.resume(stored.open_branch(session.journal, branches[number - len(session.messages)].id))
-        return
-    prompt = session.messages[number].role == "user"
-    length = number if prompt else number + 1
-    session.turn_back(length)
-    chat.say("The next prompt takes its place." if prompt else f"Going on from message {rest}.")
+    match numbered(_listed(chat), rest, "message", "messages"):
+        case ListedMessage("edit", index):
+            chat.session.turn_back(index)
+            chat.say("The next prompt takes its place.")
+        case ListedMessage("back", length):
+            chat.session.turn_back(length)
+            chat.say(f"Going on from message {rest}.")
+        case ListedMessage("branch", message):
+            chat.resume(chat.session.stored.read_branch(message))
+
+
+def _listed(chat: PlainChat) -> list[ListedMessage]:
+    return list(listed_messages(chat.session.messages, chat.session.stored.branches()))
 
 
 def _line(text: str) -> str:

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from spectui.chat.messages import ChatMessage
 from spectui.chat.session import ChatSession
+from spectui.knobs import Setup
 from spectui.store import export, library
 from spectui.store.database import StoreError
 from spectui.store.records import Conversation, Reply, StoredMessage
@@ -56,10 +58,14 @@ def _has_all(stored: Conversation, memory: Conversation) -> bool:
 def _in_memory(session: ChatSession) -> Conversation:
     now, setup = time.time(), session.setup
     messages = tuple(
-        StoredMessage(
-            index, None, each.role, each.content, now,
-            Reply(each.setup or setup, each.stop, None, None, each.first_token_s, each.rounds) if each.rounds else None,
-        )
+        StoredMessage(index, None, each.role, each.content, now, _reply(each, setup) if each.rounds else None)
         for index, each in enumerate(session.messages)
-    )  # fmt: skip
+    )
     return Conversation(session.journal.conversation, session.title, now, now, setup.system, session.name, messages)
+
+
+def _reply(message: ChatMessage, setup: Setup) -> Reply:
+    return Reply(
+        message.setup or setup, message.stop, None, None, message.first_token_s, message.rounds,
+        thinking=message.thinking, mixed=message.mixed,
+    )  # fmt: skip

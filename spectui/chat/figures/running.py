@@ -1,0 +1,146 @@
+"""Running figures: of a reply, of all replies of a conversation, and those that are shown now."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spectui.chat.figures.records import Figures
+from spectui.chat.figures.speed_history import SpeedHistory
+from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Notice, Prompt, RoundDone
+from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
+
+if TYPE_CHECKING:
+    from spectui.chat.messages import ChatMessage
+    from spectui.chat.models import LoadedModels
+    from spectui.chat.sentences import State
+
+LATEST = 256
+"""Latest rounds of a reply that stay unpacked for figures and plots."""
+
+LIVE_SECONDS = 3.0
+"""Seconds of decoding over which the live speed is averaged."""
+
+
+@dataclass(slots=True, eq=False)
+class ReplyFigures:
+    """Running figures of one reply. `origins` and `sources` count its tokens, as `Figures` does."""
+
+    statistics: Statistics = field(default_factory=Statistics)
+    origins: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
+    history: SpeedHistory = field(default_factory=SpeedHistory)
+
+    def add(self, round: Round) -> None:
+        """Count one more round."""
+        self.statistics.add(round)
+        self.history.add(round)
+        self.origins.update(token.origin for token in round.tokens)
+        self.sources.update(token.source for token in round.tokens if token.source)
+
+
+@dataclass(slots=True, eq=False)
+class ChatFigures:
+    """Running figures of all replies of a conversation."""
+
+    statistics: Statistics = field(default_factory=Statistics)
+    history: SpeedHistory = field(default_factory=lambda: SpeedHistory(1.0))
+
+    def add(self, round: Round) -> None:
+        """Count one more round."""
+        self.statistics.add(round)
+        self.history.add(round)
+
+
+@dataclass(slots=True, eq=False)
+class LastReply:
+    """The reply in progress, or the last one: its figures, latest rounds and prompt."""
+
+    figures: ReplyFigures = field(default_factory=ReplyFigures)
+    rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=LATEST))
+    prompt: Prompt | None = None
+    first_token_s: float | None = None
+    draft_failed: bool = False
+
+    @classmethod
+    def of(cls, message: ChatMessage) -> LastReply:
+        """The record of a finished reply."""
+        latest = message.rounds.between(max(0, len(message.rounds) - LATEST), len(message.rounds))
+        return cls(message.figures, deque(latest, LATEST), first_token_s=message.first_token_s)
+
+    def add(self, round: Round) -> None:
+        """Count one more round."""
+        self.figures.add(round)
+        self.rounds.append(round)
+        if self.first_token_s is None and self.prompt is not None:
+            self.first_token_s = self.prompt.seconds + round.seconds  # until `Finished` brings the measured one
+
+    def live_speed(self) -> float | None:
+        """Tokens per second over the last `LIVE_SECONDS` of decoding."""
+        return Statistics.of(self._live_rounds()).tokens_per_s
+
+    def _live_rounds(self) -> Iterator[Round]:
+        seconds = 0.0
+        for round in reversed(self.rounds):
+            yield round
+            seconds += round.seconds
+            if seconds >= LIVE_SECONDS:
+                return
+
+
+class RunningFigures:
+    """The figures of one conversation: of its last reply, finished or in progress, and of all its replies."""
+
+    def __init__(self, chat: ChatFigures | None = None) -> None:
+        """`chat`: the figures of the replies so far."""
+        self.context: int | None = None
+        """Tokens in the target's context; None if that is unknown."""
+        self._chat = chat or ChatFigures()
+        self._last = LastReply()
+
+    @property
+    def first_token_s(self) -> float | None:
+        """Seconds from the last prompt to the first token of its reply."""
+        return self._last.first_token_s
+
+    def begin_reply(self, message: ChatMessage) -> None:
+        """The next events are of this reply. Its earlier rounds, if it is continued, are counted already."""
+        self._last = LastReply(message.figures)
+
+    def go_back(self, last: ChatMessage | None) -> None:
+        """Show the figures of this message, which is the last one now; None: there is no message."""
+        self._last = LastReply.of(last) if last is not None else LastReply()
+        self.context = None
+
+    def take(self, event: Event) -> None:
+        """Count an event. The rounds of a continuation are numbered within the whole reply."""
+        match event:
+            case Loaded() | LoadFailed():
+                self.context = None
+            case Notice(draft_failed=True):
+                self._last.draft_failed = True
+            case Prompt(done=done):
+                self._last.prompt = event
+                self.context = done
+            case RoundDone(round=round, context=context):
+                self._last.add(round)
+                self._chat.add(round)
+                self.context = context
+            case Finished(time_to_first_token_s=first_token_s):
+                self._last.first_token_s = first_token_s
+
+    def now(self, state: State, models: LoadedModels) -> Figures:
+        """The figures of this moment."""
+        live, last, statistics = state == "writing", self._last, self._last.figures.statistics
+        return Figures(
+            reply=statistics, chat=self._chat.statistics, origins=last.figures.origins, sources=last.figures.sources,
+            rounds=tuple(last.rounds), reply_history=last.figures.history, chat_history=self._chat.history,
+            speed=last.live_speed() if live else statistics.tokens_per_s, live=live, state=state,
+            prompt=last.prompt, first_token_s=last.first_token_s, context=self.context,
+            n_ctx=models.n_ctx, has_draft=models.draft is not None,
+            translated=models.draft is not None and models.draft.translated,
+            draft_failed=last.draft_failed, draft_problem=models.draft_problem,
+        )  # fmt: skip

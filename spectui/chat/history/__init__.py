@@ -1,0 +1,1 @@
+"""The conversations on disk: listed, opened, branched, renamed, deleted, exported."""

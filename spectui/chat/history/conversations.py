@@ -1,0 +1,116 @@
+"""The conversations on disk, as a chat lists, opens, renames and deletes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.sentences import NOT_KEPT
+from spectui.errors import UsageError
+from spectui.store import library
+from spectui.store.database import DamagedError, StoreError, database_file
+from spectui.store.journal import TITLE, Journal
+from spectui.store.prompts import PromptHistory, prompts_file
+from spectui.store.records import Conversation, StoredMessage, Summary
+from spectui.store.recovery.rescue import begin_anew
+
+
+def conversation_at_start(name: str | None, history: Path | None, notices: list[str]) -> Conversation | None:
+    """The conversation of this id, or the last; None if there is none. Raises StoreError.
+
+    If the `history` that is written to is damaged, what can be read is first brought over to a new file, and a notice says so.
+    """
+
+    def read() -> Conversation | None:
+        file = database_file()
+        return library.last(file) if name is None else library.open_conversation(file, name)
+
+    try:
+        return read()
+    except DamagedError:
+        if history is None:
+            raise
+        notices.append(begin_anew(history).sentence)
+        try:
+            return read()
+        except StoreError as error:
+            raise StoreError(f"{notices[-1]} {error}") from error
+
+
+class Deletion(NamedTuple):
+    """A conversation that is about to be deleted. `left`: it was the open one, and a new chat has begun."""
+
+    left: bool
+    carry_out: Callable[[], list[str]]
+    """Deletes it and returns its prompts. Call it in a worker thread. Raises SpectuiError."""
+
+
+class StoredConversations:
+    """The conversations on disk, beside the open one. All methods raise SpectuiError.
+
+    They wait for the disk and may decode a long conversation: the window calls them in a worker thread.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        """`journal` writes the open conversation."""
+        self._journal = journal
+
+    @property
+    def saved(self) -> bool:
+        """Chats are saved on disk."""
+        return self._journal.file is not None
+
+    @property
+    def _file(self) -> Path:
+        if self._journal.file is None:
+            raise UsageError(NOT_KEPT)
+        return self._journal.file
+
+    def is_open(self, identity: str) -> bool:
+        """Whether the conversation of this id is the open one."""
+        return identity == self._journal.conversation
+
+    def find(self, words: str = "") -> list[Summary]:
+        """The conversations that have these words, the latest first."""
+        self._journal.flush()
+        return library.summaries(self._file, words)
+
+    def read(self, identity: str) -> OpenedConversation:
+        """The conversation of this id."""
+        return OpenedConversation.of(library.open_conversation(self._file, identity))
+
+    def rename(self, identity: str, title: str) -> str:
+        """Give it another title, which is cut to length. Returns the title; an empty one changes nothing."""
+        title = " ".join(title.split())[:TITLE]
+        if title:
+            library.rename(self._file, identity, title)
+        return title
+
+    def delete(self, identity: str) -> list[str]:
+        """Delete a conversation and its prompts, which it returns. `ChatSession.delete` leaves the open one first."""
+        self._journal.flush()  # otherwise the end of its reply would be written afterwards
+        prompts = library.delete(self._file, identity)
+        PromptHistory(prompts_file()).forget(prompts)
+        return prompts
+
+    def branches(self) -> list[StoredMessage]:
+        """The last message of each branch of the open conversation, except the one that is shown."""
+        journal = self._journal
+        if journal.file is None or not journal.conversation:
+            return []
+        journal.flush()
+        return [each for each in library.ends(journal.file, journal.conversation) if each.id not in journal.path]
+
+    def read_branch(self, message: int) -> OpenedConversation:
+        """The open conversation along the branch that ends with this message."""
+        return OpenedConversation.of(library.branch(self._file, self._journal.conversation, message))
+
+    def save_prompt(self, typed: str) -> None:
+        """Save a typed prompt, which the arrow keys bring back in later chats. Does not wait for the disk."""
+        self._journal.keep_prompt(typed)
+
+    def prompts(self) -> list[str]:
+        """The prompts of earlier chats, oldest first; none if chats are not saved."""
+        return PromptHistory(prompts_file()).load() if self.saved else []

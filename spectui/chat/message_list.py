@@ -1,0 +1,35 @@
+"""The list of a conversation's messages and branches, and how the conversation continues from each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from spectui.chat.messages import ChatMessage
+from spectui.store.records import StoredMessage
+
+
+class ListedMessage(NamedTuple):
+    """A message of the conversation, or the last message of another branch.
+
+    `verb` and `number` say how to continue from it: "edit" the prompt with this index; go "back" to the first so many
+    messages, which end with this reply; or turn to the "branch" that ends with the message of this id.
+    """
+
+    verb: Literal["edit", "back", "branch"]
+    number: int
+    label: str
+    text: str
+
+
+def listed_messages(messages: Sequence[ChatMessage], branches: Sequence[StoredMessage]) -> Iterator[ListedMessage]:
+    """The messages in order, then the branches."""
+    for index, message in enumerate(messages):
+        if message.role == "user":
+            yield ListedMessage("edit", index, "you", message.content)
+        else:
+            yield ListedMessage("back", index + 1, "reply", message.content)
+    for branch in branches:
+        when = datetime.fromtimestamp(branch.created).strftime("%Y-%m-%d %H:%M")
+        yield ListedMessage("branch", branch.id, f"branch of {when}", branch.text)

@@ -1,0 +1,131 @@
+"""The conversations on disk, as a session lists and leaves them, and the list of messages to continue from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.chat.history.snapshot import snapshot
+from spectui.chat.message_list import listed_messages
+from spectui.chat.sentences import NOT_KEPT, SETUP_CHANGED
+from spectui.chat.session import ChatSession
+from spectui.errors import UsageError
+from spectui.speculation.records import StopReason
+from spectui.store import library
+from spectui.store.journal import Journal
+from spectui.store.prompts import PromptHistory, prompts_file
+from tests.chat.test_session import PAIR, drained, loaded, reply
+from tests.fake_engine import FakeEngine
+
+pytestmark = pytest.mark.usefixtures("fresh_directories")
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+def chat(engine: FakeEngine, file: Path, *prompts: str) -> ChatSession:
+    """A session in this file, in which each of these prompts has the reply "re"."""
+    session = loaded(engine, Journal(file))
+    for prompt in prompts:
+        session.send(prompt)
+        reply(engine, "re")
+        drained(session)
+    return session
+
+
+def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "c.db"
+    session = chat(engine, file, "one")
+    (first,) = session.stored.find()
+    session.new_chat()
+    session.send("two")
+    reply(engine, "re")
+    drained(session)
+    deletion = session.delete(first.id)
+    assert not deletion.left and len(session.messages) == 2
+    assert deletion.carry_out() == ["one"]
+    (second,) = session.stored.find()
+    assert session.stored.is_open(second.id)
+    deletion = session.delete(second.id)
+    assert deletion.left and session.messages == [] and session.title == ""
+    assert len(library.summaries(file)) == 1, "nothing is deleted before it is carried out"
+    assert deletion.carry_out() == ["two"] and session.stored.find() == []
+    session.close()
+
+
+def test_prompts_are_saved_with_the_chats_and_deleted_with_them(engine: FakeEngine, tmp_path: Path) -> None:
+    session = chat(engine, tmp_path / "c.db", "one")
+    session.stored.save_prompt("one")
+    session.stored.save_prompt("other")
+    (found,) = session.stored.find("ONE")
+    assert session.stored.prompts() == ["one", "other"]
+    session.delete(found.id).carry_out()
+    assert session.stored.prompts() == ["other"]
+    session.close()
+
+
+def test_without_a_file_nothing_is_saved_listed_or_deleted(engine: FakeEngine) -> None:
+    PromptHistory(prompts_file()).add("of another chat")
+    session = loaded(engine)
+    assert not session.stored.saved and session.stored.branches() == session.stored.prompts() == []
+    for ask in (session.stored.find, session.delete("a").carry_out, lambda: session.stored.rename("a", "b")):
+        with pytest.raises(UsageError, match=NOT_KEPT):
+            ask()
+
+
+def test_a_title_is_one_line_of_limited_length(engine: FakeEngine, tmp_path: Path) -> None:
+    session = chat(engine, tmp_path / "c.db", "one")
+    (found,) = session.stored.find()
+    assert session.stored.rename(found.id, " \n") == ""
+    assert session.stored.find()[0].title == "one"
+    assert session.stored.rename(found.id, "two\n words" + "x" * 100) == "two words" + "x" * 51
+    assert session.stored.find()[0].title == "two words" + "x" * 51
+    session.close()
+
+
+def test_a_prompt_is_edited_a_reply_gone_back_to_and_a_branch_turned_to(engine: FakeEngine, tmp_path: Path) -> None:
+    session = chat(engine, tmp_path / "c.db", "one", "two")
+    session.turn_back(2)
+    session.send("three")
+    reply(engine, "last")
+    drained(session)
+    listed = list(listed_messages(session.messages, session.stored.branches()))
+    assert [(each.verb, each.label, each.text) for each in listed[:4]] == [
+        ("edit", "you", "one"), ("back", "reply", "re"), ("edit", "you", "three"), ("back", "reply", "last")
+    ]  # fmt: skip
+    assert [each.number for each in listed[:4]] == [0, 2, 2, 4]
+    branch = listed[4]
+    assert branch.verb == "branch" and branch.label.startswith("branch of 20") and branch.text == "re"
+    session.resume(session.stored.read_branch(branch.number))
+    assert [message.content for message in session.messages] == ["one", "re", "two", "re"]
+    session.close()
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_reply_that_two_setups_wrote_says_so_and_is_not_compared(
+    engine: FakeEngine, tmp_path: Path, saved: bool
+) -> None:
+    session = loaded(engine, Journal(tmp_path / "c.db") if saved else None)
+    session.send("one")
+    reply(engine, "a", stop=StopReason.CANCELLED)
+    drained(session)
+    other = replace(PAIR, model="/models/other.gguf")
+    for setup in (other, PAIR):
+        session.models.load(setup)
+        engine.finish_loading()
+        drained(session)
+        if setup is other:
+            session.continue_reply()
+            reply(engine, "b", stop=StopReason.CANCELLED)
+            drained(session)
+    assert session.messages[-1].model == "target", "the model that began it"
+    assert session.no_comparison == SETUP_CHANGED, "also under the set-up that it was begun with"
+    stored = snapshot(session)().messages[-1].reply
+    assert stored is not None and stored.mixed and stored.setup == PAIR
+    session.close()
