@@ -40,7 +40,7 @@ class UiSettings:
         "", "the theme's name (empty: spectui's own dark one)", "--theme", metavar="NAME", section="ui"
     )
     no_history: str = setting(
-        "off", "keep nothing of the chat on disk", "--no-history", choices=("off", "on"), bare="on", section="ui"
+        "off", "save nothing of the chat on disk", "--no-history", choices=("off", "on"), bare="on", section="ui"
     )
     models_dir: str = setting(
         "", "directories that the list of models shows besides the usual caches, with commas", "--models-dir",

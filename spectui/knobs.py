@@ -211,7 +211,7 @@ class Setup:
         choices=("off", "on"), bare="on", section="speculation",
     )  # fmt: skip
     remember: str = setting(
-        "off", "draft also from past replies of other conversations, kept on disk (spectui forget deletes them)", "--remember",
+        "off", "draft also from past replies of other conversations, saved on disk (spectui forget deletes them)", "--remember",
         choices=("off", "on"), bare="on", section="speculation",
     )  # fmt: skip
     system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")

@@ -270,8 +270,8 @@ def test_sentences_are_found_wherever_they_are_said() -> None:
         "--plan needs a target model: name one with -m.",
         "There is no prompt to edit.",
         "The disk is slow: this prompt may be lost if spectui ends now.",
-        "This chat is being kept on disk again, all of it.",
-        "Nothing is kept yet.",
+        "This chat is being saved on disk again, all of it.",
+        "Nothing is saved yet.",
         "The models are being loaded: wait until they are there.",
     } <= set(sentences())
 

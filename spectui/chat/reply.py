@@ -45,9 +45,9 @@ class ReplyWriter:
         """End the reply for this reason. Returns False if it has no text: then it is not a message."""
         self.message.content += finished.text if finished is not None else self._text.decode()
         self.message.stop = stop
-        kept = bool(self.message.content)
-        self._journal.end_reply(stop, finished, kept=kept)
-        return kept
+        has_text = bool(self.message.content)
+        self._journal.end_reply(stop, finished, has_text=has_text)
+        return has_text
 
 
 def renumbered(round: Round, before: int) -> Round:

@@ -16,7 +16,7 @@ State = Literal["no model", "loading", "ready", "reading", "writing", "comparing
 
 CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
-NOT_KEPT = "Chats are not saved: --no-history is on."
+NOT_SAVED = "Chats are not saved: --no-history is on."
 WAITING = "{stop} first removes the waiting prompt."
 NOTHING_SAID = "Nothing was said yet."
 NOTHING_TO_EDIT = "There is no prompt to edit."
@@ -37,7 +37,7 @@ def saved_profile(name: str) -> str:
 
 def nothing_found(words: str) -> str:
     """The message where no conversation has these words."""
-    return "Nothing has these words." if words else "Nothing is kept yet."
+    return "Nothing has these words." if words else "Nothing is saved yet."
 
 
 def busy_reason(state: State) -> str:

@@ -70,15 +70,15 @@ def command(
         knobs = demo.demo_knobs(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     history = None if settings.ui.no_history == "on" else database_file()
     notices: list[str] = []
-    kept = None
+    resumed = None
     if resume or conversation is not None:
-        kept = conversation_at_start(conversation, history, notices)
-        if kept is None:
+        resumed = conversation_at_start(conversation, history, notices)
+        if resumed is None:
             raise SpectuiError(" ".join([*notices, _NOTHING]))
     runs = paths.state_directory() / "runs"
     crash = take_crash(runs)
     offer = None
-    if crash is not None and kept is None:
+    if crash is not None and resumed is None:
         with suppress(StoreError):  # the journal will say so
             last = conversation_at_start(None, history, notices)
             offer = last if last is not None and last.unfinished else None
@@ -102,7 +102,9 @@ def command(
             from spectui.cli.plain.chat import chat
 
             ctx.exit(
-                chat(engine, setup, journal, kept, catalogue, profiles, crash=crash, offer=offer, interactive=terminal)
+                chat(
+                    engine, setup, journal, resumed, catalogue, profiles, crash=crash, offer=offer, interactive=terminal
+                )
             )
         keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
@@ -115,14 +117,14 @@ def command(
             monitor=Monitor(),
             notices=[*unused_flags(), *unmapped],
             journal=journal,
-            conversation=kept,
+            conversation=resumed,
             crash=crash,
             offer=offer,
             profiles=profiles,
             catalogue=catalogue,
             plan=plan_in_words,
         )
-        with terminal_restored("spectui died: spectui chat --continue goes on with what is kept."):
+        with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()
     finally:
         gc.enable()

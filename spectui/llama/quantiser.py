@@ -62,7 +62,7 @@ def quantise(
                     reason = "the file cannot be written, the disk may be full"
                 raise SpectuiError(f"{source.name} could not be quantised as {kind}: {reason}.")
     except OSError as error:
-        raise SpectuiError(f"{source.name} could not be kept as {kind}: {error.strerror}.") from error
+        raise SpectuiError(f"{source.name} could not be saved as {kind}: {error.strerror}.") from error
 
 
 def quantise_apart(source: Path, destination: Path, kind: str, progress: Callable[[float], None]) -> None:

@@ -79,7 +79,7 @@ def run(force: bool = False) -> Verdict:
     try:
         write_atomic(stored, json.dumps(verdict.__dict__).encode())
     except OSError as error:
-        verdict.lines.append(f"the verdict could not be kept: {error.strerror}")
+        verdict.lines.append(f"the verdict could not be saved: {error.strerror}")
     return verdict
 
 

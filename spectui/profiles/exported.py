@@ -1,6 +1,6 @@
 """A profile as llama-server can be told it: flags, and comments for what it does not have.
 
-A setting that llama-server lacks is kept in a comment `spectui: NAME = VALUE`, which importing reads back. Where the nearest
+A setting that llama-server lacks is written as a comment `spectui: NAME = VALUE`, which importing reads back. Where the nearest
 thing differs, a note says so.
 """
 
@@ -38,7 +38,7 @@ SPECULATION_FLAGS = {
 OTHER_DEFAULTS = ("ctx_size", "draft_max", "p_min")
 """Settings whose default is another one in llama-server: always written."""
 
-ALWAYS_KEPT = ("drafter", "policy")
+ALWAYS_A_COMMENT = ("drafter", "policy")
 """What llama-server's nearest flags would not bring back."""
 
 LOOKUP = "ngram-simple"
@@ -46,15 +46,16 @@ LOOKUP = "ngram-simple"
 
 
 class Exported(NamedTuple):
-    """`arguments`: each flag with its value, if it has one. `kept`: lines of TOML. `notes`: sentences."""
+    """`arguments`: each flag with its value, if it has one. `lacking`: settings that llama-server lacks, as lines of TOML.
+    `notes`: sentences."""
 
     arguments: tuple[tuple[str, ...], ...]
-    kept: tuple[str, ...]
+    lacking: tuple[str, ...]
     notes: tuple[str, ...]
 
     def comments(self) -> list[str]:
         """The lines of comments, without the sign that begins them."""
-        return [*self.notes, *(f"spectui: {line}" for line in self.kept)]
+        return [*self.notes, *(f"spectui: {line}" for line in self.lacking)]
 
 
 def exported(settings: Configuration, name: str) -> Exported:
@@ -66,7 +67,7 @@ def exported(settings: Configuration, name: str) -> Exported:
     drafters = _drafters(settings.knobs, settings.setup)
     flags = FLAGS | (SPECULATION_FLAGS if drafters else {}) | (DRAFT_FLAGS if "draft-simple" in drafters else {})
     arguments: list[tuple[str, ...]] = []
-    kept: list[str] = []
+    lacking: list[str] = []
     for key, row in config.SETTINGS.items():
         holder = {Knobs: settings.knobs, Setup: settings.setup, UiSettings: settings.ui}[row.owner]
         value, origin = getattr(holder, key), settings.origins[key]
@@ -75,11 +76,11 @@ def exported(settings: Configuration, name: str) -> Exported:
         if key in flags and _expressible(key, value):
             if given or key in OTHER_DEFAULTS:
                 arguments.append(_argument(flags[key], key, value))
-        elif given or key in ALWAYS_KEPT:
-            kept.append(f"{title(key)} = {_toml(value)}")
+        elif given or key in ALWAYS_A_COMMENT:
+            lacking.append(f"{title(key)} = {_toml(value)}")
     if drafters:
         arguments.append(("--spec-type", ",".join(drafters)))
-    return Exported(tuple(arguments), tuple(kept), tuple(_notes(settings, drafters)))
+    return Exported(tuple(arguments), tuple(lacking), tuple(_notes(settings, drafters)))
 
 
 def _drafters(knobs: Knobs, setup: Setup) -> tuple[str, ...]:

@@ -31,9 +31,9 @@ _SLOW = "The disk is slow: this prompt may be lost if spectui ends now."
 
 
 class Journal:
-    """Keeps one conversation after the other. `path` has the ids of its messages, from the first to the last.
+    """Writes one conversation after the other. `path` has the ids of its messages, from the first to the last.
 
-    Without a file nothing is kept.
+    Without a file nothing is saved.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -123,10 +123,10 @@ class Journal:
         if self._writer is not None:
             self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
 
-    def keep_prompt(self, typed: str) -> None:
+    def save_prompt(self, typed: str) -> None:
         """Store a typed prompt, which the arrow keys bring back in later chats."""
         if self._writer is not None:
-            self._writer.keep_prompt(typed)
+            self._writer.save_prompt(typed)
 
     def begin_reply(self, setup: Setup) -> None:
         """A reply to the last message begins, by these models."""
@@ -157,13 +157,15 @@ class Journal:
             if self._writer is not None:
                 self._writer.add_tokens(len(round.tokens))
 
-    def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, kept: bool = False) -> None:
-        """The reply has ended; `kept`: it has become a message of the conversation. Nothing happens if none was begun."""
+    def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
+        """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
         message, self._reply = self._reply, None
         if message is None or message.reply is None or self._snapshot is None:
             return
         row = message.reply._replace(stop=stop)
-        if finished is not None and row.prompt_tokens is None:  # a continued reply keeps the figures of its beginning
+        if (
+            finished is not None and row.prompt_tokens is None
+        ):  # the figures of a continued reply are those of its beginning
             row = row._replace(
                 prompt_tokens=finished.prompt_tokens,
                 prompt_s=finished.prompt_s,
@@ -171,7 +173,7 @@ class Journal:
             )
         message.reply = row
         self._snapshot.row = self._snapshot.row._replace(updated=time.time())
-        if kept:
+        if has_text:
             self.path.append(message.id)
         self._save()
 

@@ -17,10 +17,10 @@ from spectui.atomic import replacing
 from spectui.text import safe
 
 MOST = 1000
-"""Prompts kept."""
+"""Prompts in the file."""
 
 LONGEST = 20_000
-"""Characters of a prompt that is kept; a longer one is in its conversation."""
+"""Characters of a prompt that is saved; a longer one is in its conversation alone."""
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of the file: a larger one is cut down to its latest prompts."""
@@ -38,7 +38,7 @@ class PromptHistory:
     """The prompts of all conversations. If the disk fails, prompts are lost, but the chat continues."""
 
     def __init__(self, file: Path | None) -> None:
-        """Without a file nothing is kept."""
+        """Without a file nothing is saved."""
         self._file = file
 
     def load(self) -> list[str]:
@@ -50,7 +50,7 @@ class PromptHistory:
         return [prompt for prompt in prompts if prompt is not None]
 
     def add(self, prompt: str) -> None:
-        """Keep one more."""
+        """Save one more."""
         if self._file is None or len(prompt) > LONGEST:
             return
         with suppress(OSError):
@@ -96,13 +96,13 @@ class PromptHistory:
                 whole = line.endswith(b"\n")
 
     def _trim(self) -> None:
-        """Keep the latest prompts, in half of the room that the file may take."""
+        """Write the file again with its latest prompts, in half of the room that it may take."""
         latest, room = deque(self._lines(), maxlen=MOST), MOST_BYTES // 2
-        kept: deque[bytes] = deque()
+        last: deque[bytes] = deque()
         while latest and len(latest[-1]) < room:
             room -= len(latest[-1]) + 1
-            kept.appendleft(latest.pop())
-        self._rewrite(kept)
+            last.appendleft(latest.pop())
+        self._rewrite(last)
 
     def _rewrite(self, lines: Iterable[bytes]) -> None:
         assert self._file is not None

@@ -68,7 +68,7 @@ class Writer:
         self._wake.set()
         return done
 
-    def keep_prompt(self, typed: str) -> None:
+    def save_prompt(self, typed: str) -> None:
         """Add a prompt to the history of prompts."""
         self._prompts.append(typed)
         self._wake.set()
@@ -163,15 +163,15 @@ class Writer:
                 self._snapshots.remove(snapshot)
                 if not snapshot.closed:
                     self.notices.append(
-                        "Another spectui has deleted this conversation: what is said in it from now on is not kept on disk."
+                        "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
                     )
                 continue
             for failure in sorted(what.failures - snapshot.failures):
-                self.notices.append(f"A part of this chat could not be kept on disk ({failure}).")
+                self.notices.append(f"A part of this chat could not be saved on disk ({failure}).")
             what.note()
         if self.failing:
             self.failing = False
-            self.notices.append("This chat is being kept on disk again, all of it.")
+            self.notices.append("This chat is being saved on disk again, all of it.")
 
     def _retry_later(self, error: Exception) -> None:
         self._disconnect()

@@ -20,7 +20,7 @@ _WRITTEN = {name.lower(): key for key, name in _NAMES.items()}
 _MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
 _EARLIER = {
     "preset": "profile", "save-preset": "save-profile", "switch.previous": "choice.previous", "switch.next": "choice.next",
-    "switch.default": "choice.default",
+    "switch.default": "choice.default", "system.keep": "system.use",
 }  # fmt: skip
 """Earlier names of actions, which a configuration file may still have."""
 _KEYS = {each.value.rpartition("+")[2] for each in Keys} | {*KEY_NAME_REPLACEMENTS.values()}

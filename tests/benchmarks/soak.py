@@ -67,7 +67,7 @@ class Soak:
         self.journal.begin_reply(self.setup)
         self.session.knobs = Knobs(drafter="model", policy="fixed", draft_max=4, p_min=0.0, predict=300, seed=number)
         finished = self.session.generate([Message("user", f"prompt {number}")])
-        self.journal.end_reply(finished.reason.value, finished, kept=True)
+        self.journal.end_reply(finished.reason.value, finished, has_text=True)
 
     def go_on(self, rounds: int, reloads: int) -> None:
         """So many rounds more, with so many reloads among them."""

@@ -9,7 +9,7 @@ import pytest
 
 from spectui.chat.history.snapshot import snapshot
 from spectui.chat.message_list import listed_messages
-from spectui.chat.sentences import NOT_KEPT, SETUP_CHANGED
+from spectui.chat.sentences import NOT_SAVED, SETUP_CHANGED
 from spectui.chat.session import ChatSession
 from spectui.errors import UsageError
 from spectui.speculation.records import StopReason
@@ -75,7 +75,7 @@ def test_without_a_file_nothing_is_saved_listed_or_deleted(engine: FakeEngine) -
     session = loaded(engine)
     assert not session.stored.saved and session.stored.branches() == session.stored.prompts() == []
     for ask in (session.stored.find, session.delete("a").carry_out, lambda: session.stored.rename("a", "b")):
-        with pytest.raises(UsageError, match=NOT_KEPT):
+        with pytest.raises(UsageError, match=NOT_SAVED):
             ask()
 
 

@@ -242,7 +242,7 @@ def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch:
 
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
 def test_the_drift_is_measured_at_each_load(monkeypatch: pytest.MonkeyPatch, slower: float):
-    """Costs kept from a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
+    """Costs measured on a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
     first = measured(Clocked(repeat(0.01), monkeypatch))
     again = measured(Clocked(repeat(0.01 * slower), monkeypatch))
     verify = again.model()

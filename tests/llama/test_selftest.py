@@ -176,4 +176,4 @@ def test_a_directory_that_cannot_be_written_is_reported(monkeypatch: pytest.Monk
     children(monkeypatch, WORKS)
     verdict = selftest.run()
     assert verdict == Verdict(True, True, verdict.lines)
-    assert "the verdict could not be kept" in verdict.lines[-1]
+    assert "the verdict could not be saved" in verdict.lines[-1]

@@ -145,7 +145,7 @@ def test_the_targets_number_of_threads_is_not_all_cores(tmp_path: Path, threads:
 def test_what_differs_is_said(tmp_path: Path) -> None:
     settings = {**PAIR, "system": "Be ${brief}.\nAlways.", "strict": "on", "device": "CUDA0", "policy": "auto"}
     found = exported(loaded(tmp_path / "c", "a", settings), "a")
-    assert set(found.kept) == {
+    assert set(found.lacking) == {
         'strict = "on"', 'system = "Be \\u0024{brief}.\\nAlways."', 'drafter = "auto"', 'policy = "auto"'
     }  # fmt: skip
     notes = "\n".join(found.notes)

@@ -22,7 +22,7 @@ from tests.helpers.terminal import Terminal
 from tests.program.test_chat_in_a_terminal import ask, open_window
 from tests.store.journal_helpers import last, until
 
-DIED = "spectui died: spectui chat --continue goes on with what is kept."
+DIED = "spectui died: spectui chat --continue goes on with what is saved."
 pytestmark = pytest.mark.usefixtures("fresh_directories")
 MODEL = ("chat", "-m", "/models/some.gguf", "-fa", "on")
 

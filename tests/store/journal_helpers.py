@@ -47,7 +47,7 @@ def exchange(journal: Journal, prompt: str, rounds: Sequence[Round], stop: str =
     journal.begin_reply(SETUP)
     for round in rounds:
         journal.add_round(round)
-    journal.end_reply(stop, finished(), kept=True)
+    journal.end_reply(stop, finished(), has_text=True)
 
 
 def finished() -> Finished:

@@ -21,7 +21,7 @@ from pathlib import Path
 from spectui.store import library
 library.delete(Path(sys.argv[1]), sys.argv[2])
 """
-DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not kept on disk."
+DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_deleting_what_another_process_writes_leaves_nothing(file: Path) -> None
     subprocess.run([sys.executable, "-c", DELETE, str(file), journal.conversation], check=True)
     for round in some[30:]:
         journal.add_round(round)
-    journal.end_reply("eos", finished(), kept=True)
+    journal.end_reply("eos", finished(), has_text=True)
     exchange(journal, "another secret", some_rounds())
     until(lambda: journal.notices)
     assert list(journal.notices) == [DELETED]

@@ -23,7 +23,7 @@ from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
-AGAIN = "This chat is being kept on disk again, all of it."
+AGAIN = "This chat is being saved on disk again, all of it."
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_a_message_that_cannot_be_written_costs_only_itself(file: Path) -> None:
     exchange(journal, "one", [replace(round, tokens=(round.tokens[0]._replace(source=b"no text"),))])
     exchange(journal, "two", some_rounds())
     assert journal.close() == ""
-    assert list(journal.notices) == ["A part of this chat could not be kept on disk (TypeError)."]
+    assert list(journal.notices) == ["A part of this chat could not be saved on disk (TypeError)."]
     assert [message.text for message in last(file).messages[-2:]] == ["two", text_of(some_rounds())]
 
 

@@ -176,7 +176,7 @@ def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> 
     journal.cut(1)
     journal.begin_reply(SETUP)
     journal.add_round(some_rounds(2)[1])
-    journal.end_reply("eos", finished(), kept=True)
+    journal.end_reply("eos", finished(), has_text=True)
     journal.close()
     conversation = library.last(file)
     assert conversation is not None

@@ -101,7 +101,7 @@ def test_a_migrated_conversation_can_be_continued_and_deleted(file: Path) -> Non
     journal.resume(library.open_conversation(file, "aaaa"))
     journal.begin_reply(Setup(model="another.gguf"))
     journal.add_round(some_rounds(1)[0])
-    journal.end_reply("eos", kept=True)
+    journal.end_reply("eos", has_text=True)
     journal.close()
     assert [message.text for message in last(file).messages] == ["What?", TEXT, "And then?", "Ein"]
     library.delete(file, "aaaa")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOT_KEPT
+from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
 from spectui.store import library
 from spectui.store.database import DamagedError, StoreError, database_file
@@ -65,7 +65,7 @@ class StoredConversations:
     @property
     def _file(self) -> Path:
         if self._journal.file is None:
-            raise UsageError(NOT_KEPT)
+            raise UsageError(NOT_SAVED)
         return self._journal.file
 
     def is_open(self, identity: str) -> bool:
@@ -109,7 +109,7 @@ class StoredConversations:
 
     def save_prompt(self, typed: str) -> None:
         """Save a typed prompt, which the arrow keys bring back in later chats. Does not wait for the disk."""
-        self._journal.keep_prompt(typed)
+        self._journal.save_prompt(typed)
 
     def prompts(self) -> list[str]:
         """The prompts of earlier chats, oldest first; none if chats are not saved."""

@@ -1,4 +1,4 @@
-"""`spectui config`: settings, where they are kept, and profiles from and for other programs."""
+"""`spectui config`: settings, where they come from, and profiles from and for other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectui.cli.options import Group
 @click.group("config", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Show settings and where they are kept; import and export profiles."""
+    """Show settings and where they come from; import and export profiles."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -25,7 +25,7 @@ def export_command(
 ) -> None:
     """Write profiles as other programs take them.
 
-    Takes all flags, so that a profile without a model can be given one. What llama-server does not have is kept in comments,
+    Takes all flags, so that a profile without a model can be given one. What llama-server does not have is written as comments,
     which spectui config import reads back.
     """
     profiles = [(name, exported(configuration(name, config_path, values), name)) for name in dict.fromkeys(names)]
@@ -39,6 +39,8 @@ def export_command(
             write_atomic(output, text.encode(), mode=0o644)
         except OSError as error:
             raise SpectuiError(f"{output} cannot be written: {error.strerror}.") from None
-    kept = dict.fromkeys(line.split(" = ")[0] for _, each in profiles for line in each.kept)
-    if kept:
-        click.echo(f"spectui: llama-server does not have these, so comments keep them: {', '.join(kept)}.", err=True)
+    comments = dict.fromkeys(line.split(" = ")[0] for _, each in profiles for line in each.lacking)
+    if comments:
+        click.echo(
+            f"spectui: llama-server does not have these, so comments have them: {', '.join(comments)}.", err=True
+        )

@@ -52,9 +52,9 @@ _PREDICT, _SEED = 80, 1
     "--results",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="keep the runs in this file (default: a new one in the state directory)",
+    help="write the runs to this file (default: a new one in the state directory)",
 )
-@click.option("--resume", is_flag=True, help="go on with the runs in --results, or with the newest ones kept")
+@click.option("--resume", is_flag=True, help="go on with the runs in --results, or with the newest file of runs")
 @click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
 @click.option("--yes", is_flag=True, help="do not ask before a long bench")
 @click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
@@ -92,7 +92,7 @@ def command(
 
     Each reply begins from cold. Every run is written to a file at once, so that Ctrl+C, or an error, keeps what was measured.
     """
-    from spectui.measure.bench import results as kept
+    from spectui.measure.bench import results as stored
     from spectui.measure.bench.conditions import check_same, conditions
     from spectui.measure.bench.runner import plan
     from spectui.measure.bench.summary import summarise
@@ -105,7 +105,7 @@ def command(
         check_plot(plot)
     file = _file(results, resume or show)
     if show:
-        _print(summarise(kept.read(file)), form, plot)
+        _print(summarise(stored.read(file)), form, plot)
         return
     lists = {key: values.pop(key) for key in SWEPT}
     settings = configuration(profile, config_path, values)
@@ -126,7 +126,7 @@ def command(
 
     alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
     cells = plan(alone, chosen, prompts, runs)
-    done = kept.read(file) if resume else []
+    done = stored.read(file) if resume else []
     check_same(file, done, conditions(setup, knobs), prompts)
     line = progress_line(live)
     stopped, problem, found = _measure(setup, knobs, cells, done, file, yes, line)
@@ -147,7 +147,7 @@ def _file(results: Path | None, old: bool) -> Path:
     if results is None and old:
         newest = max(directory.glob("*.jsonl"), default=None)
         if newest is None:
-            raise UsageError("No bench was kept yet: run spectui bench first, or name a file with --results.")
+            raise UsageError("No bench was saved yet: run spectui bench first, or name a file with --results.")
         return newest
     if results is None:
         return directory / f"{datetime.now():%Y%m%d-%H%M%S-%f}.jsonl"

@@ -55,7 +55,7 @@ def command(
     The target is loaded once and the drafts one after the other; each answers the same prompts, beside plain decoding. Ctrl+C
     ends it and prints what there is.
     """
-    from spectui.cli.measure.keeping import measure_keeping
+    from spectui.cli.measure.until_failure import measure_until_failure
     from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import EngineProcess, needs_process
@@ -89,7 +89,7 @@ def command(
             def watch(found: Comparison) -> None:
                 line.show(lambda: compare_view(found))
 
-            found, problem = measure_keeping(worker, compare, asked, Comparison(), line, watch=watch)
+            found, problem = measure_until_failure(worker, compare, asked, Comparison(), line, watch=watch)
     finally:
         worker.close()
         line.end()

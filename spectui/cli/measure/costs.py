@@ -61,7 +61,7 @@ def command(
     Passes over 1 to 32 tokens are measured at several context lengths, for both models; the sizes at which the cost steps are
     marked. Ctrl+C ends the measurement and prints what there is.
     """
-    from spectui.cli.measure.keeping import measure_keeping
+    from spectui.cli.measure.until_failure import measure_until_failure
     from spectui.cli.run import Printer, outcome, stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import EngineProcess, needs_process
@@ -98,7 +98,7 @@ def command(
             def watch(found: Measurement) -> None:
                 line.show(lambda: costs_view(loaded, found))
 
-            found, problem = measure_keeping(worker, measure, asked, Measurement(), line, printer, watch)
+            found, problem = measure_until_failure(worker, measure, asked, Measurement(), line, printer, watch)
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that

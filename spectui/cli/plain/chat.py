@@ -265,7 +265,7 @@ class PlainChat:
     # Beginning and end
 
     def resume(self, opened: OpenedConversation) -> None:
-        """Go on with a conversation that was kept."""
+        """Go on with a conversation from the disk."""
         self.session.resume(opened)
         self.say(f"Going on with: {opened.conversation.title}")
         if self.interactive:

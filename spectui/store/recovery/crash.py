@@ -29,8 +29,8 @@ MOST_BYTES = 256 * 1024
 """Of a log; a longer one is cut to its last lines."""
 
 LAST_LINES = 200
-KEPT_LOGS = 5
-"""Logs of dead runs that are kept, the latest ones."""
+MOST_LOGS = 5
+"""Logs of dead runs that are not deleted: the latest ones."""
 
 _MARKER, _LOG = "doing.json", "log.txt"
 _SAFE_CTX = 2048
@@ -238,5 +238,5 @@ def _is_alive(pid: int, born: object) -> bool:
 def _clear_old(directory: Path) -> None:
     with suppress(OSError):  # another process deletes them just now, or the directory cannot be written to
         logs = sorted(directory.glob("died-*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for log in logs[KEPT_LOGS:]:
+        for log in logs[MOST_LOGS:]:
             log.unlink(missing_ok=True)

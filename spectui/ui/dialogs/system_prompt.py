@@ -22,11 +22,11 @@ class _Box(TextArea):
 
 
 class SystemPromptScreen(ModalScreen[str | None]):
-    """Answers with the new text, or None to keep the old one."""
+    """Answers with the new text, or None where the old one stays."""
 
     BINDING_GROUP_TITLE = "system prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "keep", "Keep", id="system.keep", priority=True, tooltip="Use it from the next prompt on"),
+        Binding("ctrl+s", "use", "Use it", id="system.use", priority=True, tooltip="Use it from the next prompt on"),
         Binding("escape", "dismiss(None)", "Cancel", id="system.cancel", priority=True, tooltip="Leave it as it is"),
     ]
     DEFAULT_CSS = """
@@ -56,8 +56,8 @@ class SystemPromptScreen(ModalScreen[str | None]):
             yield Label(
                 "For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False
             )
-            yield ActionLine([("keep", "keep"), ("cancel", "dismiss(None)")])
+            yield ActionLine([("use it", "use"), ("cancel", "dismiss(None)")])
 
-    def action_keep(self) -> None:
+    def action_use(self) -> None:
         """Answer with what is in the box."""
         self.dismiss(self.query_one(TextArea).text.strip())

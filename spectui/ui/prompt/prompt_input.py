@@ -77,18 +77,18 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
-        self._keep: Callable[[str], None] = lambda _: None
+        self._save: Callable[[str], None] = lambda _: None
         self._sent: list[str] = []
         self._back = 0
         self._recalled = ""
         self._folds = PasteFolds()
         self._typed = ("", "")  # the last sent prompt, and its text as typed
 
-    def remember(self, earlier: Sequence[str], keep: Callable[[str], None]) -> None:
-        """Recall the prompts of earlier chats too, and pass each prompt of this chat to `keep`."""
+    def remember(self, earlier: Sequence[str], save: Callable[[str], None]) -> None:
+        """Recall the prompts of earlier chats too, and pass each prompt of this chat to `save`."""
         for prompt in self._sent:  # before the earlier ones were read
-            keep(prompt)
-        self._keep = keep
+            save(prompt)
+        self._save = save
         self._sent = [*earlier, *self._sent]
 
     def forget(self, messages: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         prompt = self._folds.unfolded(typed)
         if self._sent[-1:] != [prompt]:
             self._sent.append(prompt)
-            self._keep(prompt)
+            self._save(prompt)
         self._back = 0
         self.text = self.text.removeprefix(typed)
         self.move_cursor(self.document.end)

@@ -26,7 +26,7 @@ PANEL: list[BindingType] = [
     ),
     _key("alt+p", "next_profile", "Next profile", "profile", "Turn the knobs to the next profile of the configuration",
          show=False),
-    _key("alt+s", "save_profile", "Save profile", "save-profile", "Keep the knobs in the configuration, under a name",
+    _key("alt+s", "save_profile", "Save profile", "save-profile", "Save the knobs in the configuration, under a name",
          show=False),
     _key("alt+0", "reset_knobs", "Reset knobs", "reset", "Turn every knob back to its default", show=False),
 ]  # fmt: skip

@@ -215,7 +215,7 @@ class ChatScreen(DirectScreen):
                     self._show_what_moved()
             # Widgets announce changed figures by messages, which must be handled first.
             (self.check_idle if due else self.refresh_now)()
-        self._refresh_rate.keep(awaited=self.session.state == "reading")
+        self._refresh_rate.adjust(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
         for notice in self.session.take_notices():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOT_KEPT, UNANSWERED, crash_advice
+from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
 from spectui.errors import SpectuiError
 from spectui.store.records import Conversation
 from spectui.text import printable
@@ -32,7 +32,7 @@ class Conversations:
 
         screen, stored = self._screen, self._screen.session.stored
         if not stored.saved:
-            screen.say(NOT_KEPT)
+            screen.say(NOT_SAVED)
             return
 
         def chosen(choice: Choice | None) -> None:

@@ -33,7 +33,7 @@ class RefreshRate:
         """Call often from now on: a reply was asked for."""
         self._follow(FAST_S)
 
-    def keep(self, *, awaited: bool) -> None:
+    def adjust(self, *, awaited: bool) -> None:
         """Choose the interval by the tokens since the last call. `awaited`: the reply has not begun."""
         self._flow += 3 * (self._came - self._flow * self._interval_s)  # an average over a third of a second
         self._came = 0

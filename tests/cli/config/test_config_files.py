@@ -142,7 +142,7 @@ def test_a_profile_without_a_model_is_given_one(directory: Path) -> None:
     result = spectui("export", "--to", "llama-swap", "code", "-m", "/m/x.gguf", "-md", "/m/y.gguf", "--strict")
     assert "      --model /m/x.gguf\n" in result.stdout and "      --temp 0.2\n" in result.stdout
     assert result.stderr == (
-        "spectui: llama-server does not have these, so comments keep them: strict, drafter, policy.\n"
+        "spectui: llama-server does not have these, so comments have them: strict, drafter, policy.\n"
     )
 
 

@@ -47,7 +47,7 @@ WITHOUT = {
         "page.knobs", "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
     },
     "it answers a question that is not asked here": {
-        "palette", "help.choose", "list.close", "confirm", "decline", "question.take", "question.cancel", "system.keep",
+        "palette", "help.choose", "list.close", "confirm", "decline", "question.take", "question.cancel", "system.use",
         "system.cancel",
     },
 }  # fmt: skip

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Setup
-from spectui.store.recovery.crash import KEPT_LOGS, MOST_BYTES, Run, safe_setup, take_crash
+from spectui.store.recovery.crash import MOST_BYTES, MOST_LOGS, Run, safe_setup, take_crash
 from spectui.text import safe
 
 DYING = """
@@ -83,15 +83,15 @@ def test_a_living_run_is_no_crash_and_a_reused_process_number_is(tmp_path: Path)
 
 
 def test_the_latest_of_several_is_reported_and_few_logs_are_kept(tmp_path: Path) -> None:
-    for number in range(KEPT_LOGS + 2):
+    for number in range(MOST_LOGS + 2):
         home = tmp_path / str(2**22 + 1 + number)  # no process has such a number
         home.mkdir()
         doing = {"stage": f"stage {number}", "setup": {"model": "t.gguf"}, "when": number, "born": 1.0}
         (home / "doing.json").write_text(json.dumps(doing))
         (home / "log.txt").write_text("")
     crash = take_crash(tmp_path)
-    assert crash is not None and crash.stage == f"stage {KEPT_LOGS + 1}"
-    assert len(list(tmp_path.iterdir())) == KEPT_LOGS
+    assert crash is not None and crash.stage == f"stage {MOST_LOGS + 1}"
+    assert len(list(tmp_path.iterdir())) == MOST_LOGS
 
 
 def test_the_log_does_not_grow_beyond_its_limit_and_keeps_the_last_lines(tmp_path: Path) -> None:

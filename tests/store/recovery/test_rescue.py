@@ -193,7 +193,7 @@ def test_a_continued_reply_of_a_resumed_conversation_is_complete_in_the_new_file
     journal.continue_reply()
     for round in some_rounds():
         journal.add_round(round)
-    journal.end_reply("eos", kept=True)
+    journal.end_reply("eos", has_text=True)
     exchange(journal, "third", some_rounds(1))
     journal.close()
     (notice,) = journal.notices
@@ -216,7 +216,7 @@ def test_what_another_process_has_copied_is_not_written_twice(tmp_path: Path) ->
     slow.continue_reply()
     for round in some_rounds():
         slow.add_round(round)
-    slow.end_reply("eos", kept=True)
+    slow.end_reply("eos", has_text=True)
     exchange(slow, "slow", some_rounds())
     slow.flush()
     was = last(file)

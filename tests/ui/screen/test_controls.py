@@ -82,7 +82,7 @@ async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engin
         engine.emit_round(plain=" f", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45)))
         await wait_until(pilot, lambda: "now not drafting: the draft costs 0.45" in one_line(app))
         assert "of a target pass, needs 0.92…" in one_line(app)
-        await wait_until(pilot, lambda: "kept from model 2 suffix 1" in one_line(app))
+        await wait_until(pilot, lambda: "drafted by model 2 suffix 1" in one_line(app))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: F
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
-        await wait_until(pilot, lambda: "kept from" in screen_text(app) and "suffix 3" in one_line(app))
+        await wait_until(pilot, lambda: "drafted by" in screen_text(app) and "suffix 3" in one_line(app))
         labels = [line[72:84].strip() for line in screen_text(app).splitlines()[4:26]]
         assert len([label for label in labels if label == "acceptance"]) == 1, "nothing is left of another size"
         dashboard = app.screen.query_one("#dashboard")

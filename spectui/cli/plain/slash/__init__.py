@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spectui.cli.plain.slash import keep, see, steer, talk
+from spectui.cli.plain.slash import conversations, see, steer, talk
 from spectui.cli.plain.slash.command import Command
 
-COMMANDS: dict[str, Command] = {**talk.COMMANDS, **keep.COMMANDS, **steer.COMMANDS, **see.COMMANDS}
+COMMANDS: dict[str, Command] = {**talk.COMMANDS, **conversations.COMMANDS, **steer.COMMANDS, **see.COMMANDS}
 """By name, in the order in which the help has them."""

@@ -138,7 +138,7 @@ def _split(chat: PlainChat, text: str) -> None:
 COMMANDS = {
     "set": Command(_set, "[KNOB [VALUE]]", "say or turn knobs; they act at once"),
     "profile": Command(_profile, "[NAME]", "list profiles, or turn the knobs to one"),
-    "save": Command(_save, "NAME", "keep the knobs as a profile"),
+    "save": Command(_save, "NAME", "save the knobs as a profile"),
     "reset": Command(_reset, "", "turn every knob back to its default"),
     "models": Command(_models, "[WORDS]", "list the models of this machine, and which can draft for which"),
     "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),

@@ -43,7 +43,7 @@ class Dashboard(Page):
 **ahead**: how often the draft, which goes on while the target computes, had guessed what the target wrote. **saved**: seconds
 of drafting that were over when a round began.
 
-**kept from**: accepted tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
+**drafted by**: accepted tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
 
 **a round**: milliseconds of an average round: drafting, verifying, sampling, and other work.
 
@@ -104,7 +104,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         *rounds,
         [],
         *counts,
-        _kept(figures),
+        _sources(figures),
         _ahead(figures),  # an empty line, mostly
         *cost,
         _pays(figures),
@@ -162,9 +162,9 @@ def _rounds(rounds: tuple[Round, ...], width: int, fate: str) -> Line:
     return [(f"{name:<{LABEL}}", "label"), (columns or UNKNOWN, fate if latest else "label")]
 
 
-def _kept(figures: Figures) -> Line:
+def _sources(figures: Figures) -> Line:
     """Accepted tokens of each drafter."""
-    line: Line = [("kept from   ", "label")]
+    line: Line = [("drafted by  ", "label")]
     for source, number in sorted(figures.sources.items()):
         line += [(f"{source} ", "label"), (f"{count(number):<7}", "value")]
     return line if figures.sources else [*line, (UNKNOWN, "label")]

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from spectui.chat.history.snapshot import exported
-from spectui.chat.sentences import NOT_KEPT, NOTHING_SAID, nothing_found
+from spectui.chat.sentences import NOT_SAVED, NOTHING_SAID, nothing_found
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
 from spectui.store import export
@@ -63,7 +63,7 @@ def _export(chat: PlainChat, rest: str) -> None:
 
 
 def _chosen(chat: PlainChat, word: str) -> Summary:
-    chat.refuse("" if chat.session.stored.saved else NOT_KEPT)  # there was no list
+    chat.refuse("" if chat.session.stored.saved else NOT_SAVED)  # there was no list
     return numbered(chat.found, word, "conversation", "chats")
 
 

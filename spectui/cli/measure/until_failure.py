@@ -1,4 +1,4 @@
-"""Measures in the engine, and keeps what was measured if that fails half-way.
+"""Measures in the engine; if that fails half-way, what was measured until then is returned.
 
 Where a device can end the process, the engine has one of its own, which sends what it has measured as it goes.
 """
@@ -24,7 +24,7 @@ _SEND_S = 0.1
 """Seconds between two progress messages about one thing that is measured."""
 
 
-def measure_keeping(
+def measure_until_failure(
     worker: Worker | EngineProcess,
     measure: Callable[..., Found],
     arguments: tuple[Any, ...],
@@ -38,14 +38,14 @@ def measure_keeping(
     Returns what was measured, and the error that ended it early, if one did. `take` is called with the other events,
     `watch` with what was measured until then.
     """
-    kept = found
+    latest = found
 
     def listen(event: Event) -> None:
-        nonlocal kept
+        nonlocal latest
         if isinstance(event, Measuring):
-            kept = event.found  # type: ignore[assignment]
+            latest = event.found  # type: ignore[assignment]
             progress(event.done, event.what)
-            watch(kept)
+            watch(latest)
         else:
             take(event)
 
@@ -60,7 +60,7 @@ def measure_keeping(
     try:
         return outcome(worker, future, listen), None
     except SpectuiError as error:
-        return kept, error
+        return latest, error
 
 
 def _measure_sending(
