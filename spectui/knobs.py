@@ -39,7 +39,7 @@ def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
 
 @dataclass(frozen=True)
 class Knobs:
-    """The live settings: an immutable snapshot, swapped whole, read once per round."""
+    """The live settings: immutable, replaced whole, read once per round."""
 
     drafter: str = setting(
         "auto", "who proposes tokens: the draft model, the conversation's own repetitions (suffix), or both (auto)",

@@ -14,9 +14,9 @@ from pathlib import Path
 from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
+from spectui.store.pending import ConversationRow, PendingConversation, PendingMessage, ReplyRow, setup_json, storable
 from spectui.store.records import FAILED, Conversation
 from spectui.store.rounds.packed import PackedRounds
-from spectui.store.snapshot import ConversationRow, ReplyRow, Snapshot, SnapshotMessage, setup_json, storable
 from spectui.store.writer import Writer
 
 SLOW_PROMPT_S = 0.25
@@ -40,8 +40,8 @@ class Journal:
         self.file = file
         self._writer = Writer(file) if file is not None else None
         self._silent: deque[str] = deque()
-        self._snapshot: Snapshot | None = None
-        self._reply: SnapshotMessage | None = None
+        self._pending: PendingConversation | None = None
+        self._reply: PendingMessage | None = None
         self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
         self.path: list[int] = []
 
@@ -60,7 +60,7 @@ class Journal:
     @property
     def conversation(self) -> str:
         """The id of the conversation that goes on; "" before its first prompt, and without a file."""
-        return self._snapshot.row.id if self._snapshot is not None and self._writer is not None else ""
+        return self._pending.row.id if self._pending is not None and self._writer is not None else ""
 
     @property
     def rounds(self) -> PackedRounds | None:
@@ -75,22 +75,24 @@ class Journal:
     def clear(self) -> None:
         """A new conversation begins with the next prompt. The writer forgets this one as soon as it is on disk."""
         self.end_reply("cancelled")
-        if self._snapshot is not None:
-            self._snapshot.closed = True
+        if self._pending is not None:
+            self._pending.closed = True
             self._save()
-        self._snapshot = None
+        self._pending = None
         self.path = []
 
     def resume(self, conversation: Conversation) -> None:
         """Go on with a conversation that was read from the disk."""
         self.clear()
-        self._begin(Snapshot.of(conversation, self._writer.file_number if self._writer is not None else None))
+        self._begin(
+            PendingConversation.of(conversation, self._writer.file_number if self._writer is not None else None)
+        )
         self.path = [message.id for message in conversation.messages]
 
     @property
     def title(self) -> str:
         """The conversation's title, as it was when it was begun or opened; "" before a prompt."""
-        return self._snapshot.row.title if self._snapshot is not None else ""
+        return self._pending.row.title if self._pending is not None else ""
 
     def cut(self, length: int) -> None:
         """Keep the first `length` messages; the next message begins a branch there."""
@@ -98,27 +100,27 @@ class Journal:
 
     def turn_here(self) -> None:
         """The conversation is opened next time as it is cut now."""
-        if self._snapshot is not None and self.path:
-            self._snapshot.row = self._snapshot.row._replace(head=self.path[-1])
+        if self._pending is not None and self.path:
+            self._pending.row = self._pending.row._replace(head=self.path[-1])
             self._save()
 
     def set_system(self, text: str) -> None:
         """The conversation has another system prompt from here on."""
-        if self._snapshot is not None:
-            self._snapshot.row = self._snapshot.row._replace(system=storable(text))
+        if self._pending is not None:
+            self._pending.row = self._pending.row._replace(system=storable(text))
             self._save()
 
     def prompt(self, text: str, system: str, target: str) -> None:
         """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so."""
         now = time.time()
-        message = SnapshotMessage(_new_id(), self.path[-1] if self.path else None, "user", text, now)
+        message = PendingMessage(_new_id(), self.path[-1] if self.path else None, "user", text, now)
         system, target = storable(system), storable(target)
-        if self._snapshot is None:
+        if self._pending is None:
             row = ConversationRow(secrets.token_hex(4), _title(text), now, now, system, target, message.id)
-            self._begin(Snapshot(row, [message]))
+            self._begin(PendingConversation(row, [message]))
         else:
-            self._add(self._snapshot, message)
-            self._snapshot.row = self._snapshot.row._replace(system=system, target=target)
+            self._add(self._pending, message)
+            self._pending.row = self._pending.row._replace(system=system, target=target)
         self.path.append(message.id)
         if self._writer is not None:
             self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
@@ -131,9 +133,9 @@ class Journal:
     def begin_reply(self, setup: Setup) -> None:
         """A reply to the last message begins, by these models."""
         parent = self.path[-1] if self.path else None
-        self._reply = SnapshotMessage(_new_id(), parent, "assistant", "", time.time(), ReplyRow(setup_json(setup)))
-        if self._snapshot is not None:
-            self._add(self._snapshot, self._reply)
+        self._reply = PendingMessage(_new_id(), parent, "assistant", "", time.time(), ReplyRow(setup_json(setup)))
+        if self._pending is not None:
+            self._add(self._pending, self._reply)
             self._save()
 
     def begin_thinking(self) -> None:
@@ -144,8 +146,8 @@ class Journal:
 
     def continue_reply(self, *, otherwise: bool = False) -> None:
         """The last message, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
-        if self._snapshot is not None and self.path:
-            self._reply = self._snapshot.find(self.path.pop())
+        if self._pending is not None and self.path:
+            self._reply = self._pending.find(self.path.pop())
             row = self._reply.reply or ReplyRow(setup_json(Setup()))  # damage may have taken it
             self._reply.reply = row._replace(stop=None, mixed=row.mixed or otherwise)
             self._save()
@@ -160,7 +162,7 @@ class Journal:
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
         """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
         message, self._reply = self._reply, None
-        if message is None or message.reply is None or self._snapshot is None:
+        if message is None or message.reply is None or self._pending is None:
             return
         row = message.reply._replace(stop=stop)
         if (
@@ -172,7 +174,7 @@ class Journal:
                 first_token_s=finished.time_to_first_token_s,
             )
         message.reply = row
-        self._snapshot.row = self._snapshot.row._replace(updated=time.time())
+        self._pending.row = self._pending.row._replace(updated=time.time())
         if has_text:
             self.path.append(message.id)
         self._save()
@@ -183,14 +185,14 @@ class Journal:
         """
         return self._writer.close() if self._writer is not None else ""
 
-    def _begin(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def _begin(self, pending: PendingConversation) -> None:
+        self._pending = pending
         if self._writer is not None:
-            self._writer.track(snapshot)
+            self._writer.track(pending)
 
-    def _add(self, snapshot: Snapshot, message: SnapshotMessage) -> None:
-        snapshot.messages.append(message)  # before the row that refers to it
-        snapshot.row = snapshot.row._replace(updated=message.created, head=message.id)
+    def _add(self, pending: PendingConversation, message: PendingMessage) -> None:
+        pending.messages.append(message)  # before the row that refers to it
+        pending.row = pending.row._replace(updated=message.created, head=message.id)
 
     def _save(self) -> None:
         if self._writer is not None:

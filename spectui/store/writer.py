@@ -16,9 +16,9 @@ from time import monotonic
 
 from spectui.store import database
 from spectui.store.database import StoreError
+from spectui.store.pending import PendingConversation, write_conversation
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.recovery.rescue import Rescued, rescue
-from spectui.store.snapshot import Snapshot, write_conversation
 
 COMMIT_INTERVAL_S = 0.8
 """How long rounds wait for others to be committed with; with the window's 1/30 s and the commit it stays below a second."""
@@ -30,7 +30,7 @@ RETRY_S = 5.0
 
 
 class Writer:
-    """Writes snapshots to one file. `notices` are sentences for the person, to be taken out by the code that shows them."""
+    """Writes conversations to one file. `notices` are sentences for the person, to be taken out by the code that shows them."""
 
     def __init__(self, file: Path) -> None:
         self.notices: deque[str] = deque()
@@ -39,7 +39,7 @@ class Writer:
         self.file_number: int | None = None
         """Number of files that have had this name so far; None before the first was opened."""
         self._file = file
-        self._snapshots: list[Snapshot] = []
+        self._tracked: list[PendingConversation] = []
         self._requests: deque[threading.Event] = deque()
         self._history = PromptHistory(prompts_file())
         self._prompts: deque[str] = deque()
@@ -56,9 +56,9 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="spectui-store", daemon=True)
         self._thread.start()
 
-    def track(self, snapshot: Snapshot) -> None:
+    def track(self, pending: PendingConversation) -> None:
         """Write this one too, from the next request on, until it is closed."""
-        self._snapshots.append(snapshot)
+        self._tracked.append(pending)
 
     def request(self) -> threading.Event:
         """Write the conversation so far at once. The event is set when it is on disk, or when writing fails (see
@@ -92,7 +92,7 @@ class Writer:
         self._thread.join(timeout)
         if self._thread.is_alive():
             return f"The disk does not answer: what was said last may not be in {self._file}."
-        if all(snapshot.is_saved() for snapshot in self._snapshots):
+        if all(pending.is_saved() for pending in self._tracked):
             return ""
         return f"What was said last is not on disk: {self._failure}"
 
@@ -139,12 +139,12 @@ class Writer:
             if is_new:  # a removed file's inode may be used again, so inodes alone cannot tell files apart
                 self.file_number = (self.file_number or 0) + 1
         assert self._connection is not None
-        changed = [each for each in tuple(self._snapshots) if not each.is_saved()]
+        changed = [each for each in tuple(self._tracked) if not each.is_saved()]
         if changed:
             self._write_changed(self._connection, changed)
-        for snapshot in tuple(self._snapshots):
-            if snapshot.closed and snapshot.is_saved():
-                self._snapshots.remove(snapshot)  # in place: the UI thread may append to the list just now
+        for pending in tuple(self._tracked):
+            if pending.closed and pending.is_saved():
+                self._tracked.remove(pending)  # in place: the UI thread may append to the list just now
 
     def _connect(self) -> None:
         self._disconnect()
@@ -155,18 +155,18 @@ class Writer:
             database.check_pages(self._connection)
         self._opened = _identity(self._file)
 
-    def _write_changed(self, connection: sqlite3.Connection, changed: list[Snapshot]) -> None:
+    def _write_changed(self, connection: sqlite3.Connection, changed: list[PendingConversation]) -> None:
         with database.transaction(connection):
             written = [write_conversation(connection, each, self.file_number) for each in changed]
-        for snapshot, what in zip(changed, written, strict=True):
+        for pending, what in zip(changed, written, strict=True):
             if what is None:
-                self._snapshots.remove(snapshot)
-                if not snapshot.closed:
+                self._tracked.remove(pending)
+                if not pending.closed:
                     self.notices.append(
                         "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
                     )
                 continue
-            for failure in sorted(what.failures - snapshot.failures):
+            for failure in sorted(what.failures - pending.failures):
                 self.notices.append(f"A part of this chat could not be saved on disk ({failure}).")
             what.note()
         if self.failing:

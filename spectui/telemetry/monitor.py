@@ -12,7 +12,7 @@ from spectui.telemetry.host import Host, HostProbe
 from spectui.telemetry.sysfs import SysfsGpus
 
 
-class Snapshot(NamedTuple):
+class Telemetry(NamedTuple):
     """The machine at one moment. `gpu_reason` says why there are no GPUs."""
 
     host: Host = Host()
@@ -38,11 +38,11 @@ class SeenGpus:
 class Monitor:
     """Polls in its own thread: a driver call may take long, and neither the screen nor the engine may wait for it.
 
-    `snapshot` is replaced whole, so readers need no lock.
+    `telemetry` is replaced whole, so readers need no lock.
     """
 
     def __init__(self, interval: float = 1.0) -> None:
-        self.snapshot = Snapshot()
+        self.telemetry = Telemetry()
         self._interval = interval
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -61,9 +61,9 @@ class Monitor:
         nvml, sysfs, host, seen = Nvml(), SysfsGpus(), HostProbe(), SeenGpus()
         while True:
             # To list processes takes milliseconds; without a GPU nobody asks.
-            processes = host.processes() if self.snapshot.gpus else frozenset()
+            processes = host.processes() if self.telemetry.gpus else frozenset()
             gpus = (*nvml.read(processes), *sysfs.read(processes))
-            self.snapshot = Snapshot(host.read(), seen.update(gpus), nvml.reason)
+            self.telemetry = Telemetry(host.read(), seen.update(gpus), nvml.reason)
             if self._stopped.wait(self._interval):
                 break
         nvml.close()

@@ -61,15 +61,15 @@ def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "Nvml", lambda: probe)
     monkeypatch.setattr(module, "HostProbe", Quiet)
     monitor = Monitor(interval=0.001)
-    assert monitor.snapshot.gpus == ()
+    assert monitor.telemetry.gpus == ()
     monitor.start()
     monitor.start()
     assert probe.twice.wait(10)
     monitor.stop()
     assert probe.closed.wait(10)
-    assert monitor.snapshot.gpus[0].memory_used == probe.readings
-    assert monitor.snapshot.host == Host(memory_total=7)
-    assert monitor.snapshot.gpu_reason == "no NVML: none here"
+    assert monitor.telemetry.gpus[0].memory_used == probe.readings
+    assert monitor.telemetry.host == Host(memory_total=7)
+    assert monitor.telemetry.gpu_reason == "no NVML: none here"
 
 
 def test_telemetry_is_imported_without_its_libraries() -> None:

@@ -50,7 +50,7 @@ class ChatEngine:
 
     @property
     def knobs(self) -> Knobs:
-        """The snapshot that the next round will read."""
+        """The knobs that the next round will read."""
         return self._worker.knobs
 
     @knobs.setter

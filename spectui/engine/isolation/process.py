@@ -76,7 +76,7 @@ class EngineProcess:
 
     @property
     def knobs(self) -> Knobs:
-        """The snapshot that the next round will read."""
+        """The knobs that the next round will read."""
         return self._knobs
 
     @knobs.setter

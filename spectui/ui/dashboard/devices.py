@@ -18,7 +18,7 @@ from spectui.chat.figures.format import UNKNOWN, decimal, percent
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 from spectui.telemetry.gpus import find_gpu
-from spectui.telemetry.monitor import Snapshot
+from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
@@ -73,7 +73,7 @@ it alone.
         self._setup = setup
         self._devices: tuple[Device, ...] = ()
         self._models: dict[str, ModelInfo] = {}
-        self._snapshot: Snapshot | None = None
+        self._telemetry: Telemetry | None = None
         self._row = 0
         self._role = 0
 
@@ -89,10 +89,10 @@ it alone.
         self._models = dict(zip(ROLES, models, strict=False))
         self.refresh()
 
-    def update_telemetry(self, snapshot: Snapshot) -> None:
+    def update_telemetry(self, telemetry: Telemetry) -> None:
         """Show the monitor's latest figures."""
-        if snapshot is not self._snapshot:
-            self._snapshot = snapshot
+        if telemetry is not self._telemetry:
+            self._telemetry = telemetry
             self.refresh()
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
@@ -152,7 +152,7 @@ it alone.
         device = self._devices[row]
         width, bar_width = self._widths()
         name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
-        gpu = find_gpu(self._snapshot.gpus, device.id) if self._snapshot is not None else None
+        gpu = find_gpu(self._telemetry.gpus, device.id) if self._telemetry is not None else None
         if gpu is not None and gpu.lost:
             return Content.assemble(set_cell_size(name, width), ("   lost", "$error")).truncate(self.size.width)
         used, total, busy = self._memory(device)
@@ -177,14 +177,14 @@ it alone.
         used: int | None = device.total - device.free if device.total else None
         total: int | None = device.total or None
         busy: float | None = None
-        if self._snapshot is None:
+        if self._telemetry is None:
             return used, total, busy
         if device.kind == "cpu":
-            host = self._snapshot.host
+            host = self._telemetry.host
             if host.memory_used is not None and host.memory_total:
                 used, total = host.memory_used, host.memory_total
             return used, total, host.cpu
-        gpu = find_gpu(self._snapshot.gpus, device.id)
+        gpu = find_gpu(self._telemetry.gpus, device.id)
         if gpu is not None:
             busy = gpu.utilisation
             if gpu.memory_used is not None and gpu.memory_total:

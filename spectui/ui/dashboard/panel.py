@@ -15,7 +15,7 @@ from spectui.chat.device_choice import shares_now, sharing
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
-from spectui.telemetry.monitor import Snapshot
+from spectui.telemetry.monitor import Telemetry
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.dashboard.pages.compare_page import ComparePage
@@ -203,10 +203,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.devices.update_models(models)
         self.machine.update_models(models)
 
-    def update_telemetry(self, snapshot: Snapshot) -> None:
+    def update_telemetry(self, telemetry: Telemetry) -> None:
         """Show the monitor's latest figures."""
-        self.devices.update_telemetry(snapshot)
-        self.machine.update_telemetry(snapshot)
+        self.devices.update_telemetry(telemetry)
+        self.machine.update_telemetry(telemetry)
 
     def clear(self) -> None:
         """Begin a new conversation."""

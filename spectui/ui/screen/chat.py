@@ -296,7 +296,7 @@ class ChatScreen(DirectScreen):
         if self._moved:
             self.show_figures()
         if self._monitor is not None:
-            self.panel.update_telemetry(self._monitor.snapshot)
+            self.panel.update_telemetry(self._monitor.telemetry)
 
     def show_state(self) -> None:
         """Show above the prompt what waits and what is edited, and update the keys."""

@@ -9,7 +9,7 @@ from spectui.engine.events import ThreadsInUse
 from spectui.llama.devices.records import Device, MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token
 from spectui.telemetry.host import Host
-from spectui.telemetry.monitor import Snapshot
+from spectui.telemetry.monitor import Telemetry
 from spectui.ui.dashboard.pages.machine import MachinePage
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import Make, streaming, wait_until
@@ -24,7 +24,7 @@ async def test_the_machine_page_shows_each_gpu_and_the_host(make_app: Make, engi
         panel.show_page("machine")
         for used in (6, 12):
             gpu = Gpu(0, "RTX", "0000:c1:00.0", used * 10**9, 24 * 10**9, 0.87, 61.0, 210.0)
-            panel.update_telemetry(Snapshot(Host(8 * 10**9, 24 * 10**9, 0.5, 2 * 10**9), (gpu,)))
+            panel.update_telemetry(Telemetry(Host(8 * 10**9, 24 * 10**9, 0.5, 2 * 10**9), (gpu,)))
         await wait_until(pilot, lambda: "12.0 GB of 24.0 GB" in screen_text(app))
         seen = screen_text(app)
         for said in ("87 %", "61 °C 210 W", "8.0 GB of 24.0 GB", "50 %", "spectui 2.0 GB"):
@@ -46,7 +46,7 @@ async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost(
         panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=(use,))])
         panel.update_figures(Figures(speed=100.0, live=True))
         gpu = Gpu(0, "RTX", "0000:c1:00.0", 6 * 10**9, 24 * 10**9, 0.87, 61.0, 210.0, 4 * 10**9, 2 * 10**9)
-        panel.update_telemetry(Snapshot(Host(), (gpu,)))
+        panel.update_telemetry(Telemetry(Host(), (gpu,)))
         await wait_until(pilot, lambda: panel.machine.size.height > 10)
         seen = " ".join(text for line in panel.machine.build_lines() for text, _ in line)
         for said in (
@@ -55,7 +55,7 @@ async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost(
             "2.1 J a token",
         ):
             assert said in " ".join(seen.split())
-        panel.update_telemetry(Snapshot(Host(), (Gpu(0, "RTX", "0000:c1:00.0", lost=True),)))
+        panel.update_telemetry(Telemetry(Host(), (Gpu(0, "RTX", "0000:c1:00.0", lost=True),)))
         await wait_until(pilot, lambda: screen_text(app).count("lost") == 2)  # on the page and in the list of devices
         assert "J a token" not in " ".join(text for line in panel.machine.build_lines() for text, _ in line)
 
@@ -69,7 +69,7 @@ async def test_every_device_has_its_kind_and_a_dash_for_what_its_driver_does_not
     async with app.run_test(size=(120, 50)) as pilot:
         panel = await streaming(pilot, engine)
         panel.show_page("machine")
-        panel.update_telemetry(Snapshot(Host(), (Gpu(0, pci=GPU.id), Gpu(1, pci=integrated.id, temperature=48.0))))
+        panel.update_telemetry(Telemetry(Host(), (Gpu(0, pci=GPU.id), Gpu(1, pci=integrated.id, temperature=48.0))))
         await wait_until(pilot, lambda: "accelerator, OpenBLAS" in one_line(app))
         page = [" ".join("".join(text for text, _ in line).split()) for line in panel.machine.build_lines()]
         for title, figures in (("CUDA0 GPU, NVIDIA GeF", " – °C – W"), ("Vulkan0 integrated GPU, Iri", " 48 °C – W")):
@@ -91,11 +91,11 @@ def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:
     assert joules_per_token([], 50.0) is joules_per_token([card], None) is joules_per_token([card], 0.0) is None
 
 
-def looked(used: int, gpus: int = 0, reason: str = "") -> Snapshot:
+def looked(used: int, gpus: int = 0, reason: str = "") -> Telemetry:
     seen = (
         Gpu(at, "RTX", f"0000:c{at:x}:00.0", used * 10**9, 24 * 10**9, used / 24, 61.0, 210.0) for at in range(gpus)
     )
-    return Snapshot(Host(used * 10**9, 24 * 10**9, used / 24, 2 * 10**9), tuple(seen), reason)
+    return Telemetry(Host(used * 10**9, 24 * 10**9, used / 24, 2 * 10**9), tuple(seen), reason)
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2, 6, 12])

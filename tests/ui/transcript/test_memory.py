@@ -17,9 +17,9 @@ from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
+from spectui.store.pending import PendingConversation, write_conversation
 from spectui.store.records import Conversation, Reply, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds, same
-from spectui.store.snapshot import Snapshot, write_conversation
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
@@ -88,8 +88,8 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
     """Bytes that so many tokens of `each` a round take: in session, journal and transcript."""
     session, fresh, commits = ChatSession(FakeEngine(), Setup(model="target.gguf")), 0, 0
     session.send("Why?")
-    reply, snapshot = session.journal._reply, session.journal._snapshot
-    assert reply is not None and snapshot is not None
+    reply, pending = session.journal._reply, session.journal._pending
+    assert reply is not None and pending is not None
     block = Block(Flow(80), rounds=reply.rounds)
     tracemalloc.start()
     for index in range(size // each):
@@ -99,16 +99,16 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
         del round
         fresh += each
         if fresh >= A_CHUNK:
-            save(connection, snapshot)
+            save(connection, pending)
             fresh, commits = 0, commits + 1
     taken = held()
     assert len(block.rounds) == size // each and commits == size // A_CHUNK
     return taken
 
 
-def save(connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+def save(connection: sqlite3.Connection, pending: PendingConversation) -> None:
     """What the writer does."""
-    written = write_conversation(connection, snapshot, "the file")
+    written = write_conversation(connection, pending, "the file")
     assert written is not None
     written.note()
 
@@ -149,11 +149,11 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
     connection = database.connect(file)
     try:
         message = StoredMessage(1, None, "assistant", text, 0.0, reply)
-        save(connection, Snapshot.of(Conversation("1", "Why?", 0.0, 0.0, "", "", (message,)), None))
+        save(connection, PendingConversation.of(Conversation("1", "Why?", 0.0, 0.0, "", "", (message,)), None))
         tracemalloc.start()
         conversation = last(file)
-        snapshot = Snapshot.of(conversation, None)
-        save(connection, snapshot)
+        pending = PendingConversation.of(conversation, None)
+        save(connection, pending)
         read = conversation.messages[0].reply
         assert read is not None and all(map(same, read.rounds, rounds))
         block = Block(Flow(80), rounds=read.rounds)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from spectui.chat.figures.format import UNKNOWN, count, percent
 from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
-from spectui.telemetry.monitor import Snapshot
+from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
 from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.dashboard.plot import columns
@@ -40,15 +40,15 @@ devices: **{devices}**, arrows and Space move a model to another one.
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._past: deque[Snapshot] = deque(maxlen=60 * MINUTES)
+        self._past: deque[Telemetry] = deque(maxlen=60 * MINUTES)
         self._devices: tuple[Device, ...] = ()
         self._models: tuple[ModelInfo, ...] = ()
         self._threads = ThreadsInUse(0, 0)
 
-    def update_telemetry(self, snapshot: Snapshot) -> None:
+    def update_telemetry(self, telemetry: Telemetry) -> None:
         """Add the monitor's reading. The same reading counts once."""
-        if not self._past or self._past[-1] is not snapshot:
-            self._past.append(snapshot)
+        if not self._past or self._past[-1] is not telemetry:
+            self._past.append(telemetry)
             if self.display:
                 self.rewrite()
 

@@ -1,6 +1,6 @@
-"""A snapshot of the conversation as it should be on disk; writes the parts that are not there yet.
+"""A conversation as it should be on disk; writes the parts that are not there yet.
 
-The UI thread changes a snapshot while the writer's thread saves it. No lock is needed: rows are immutable and replaced whole,
+The UI thread changes it while the writer's thread saves it. No lock is needed: rows are immutable and replaced whole,
 messages and rounds are only appended. The writer appends first and replaces the row that refers to the new part
 afterwards; `write_conversation` reads in the opposite order, so what it writes is complete.
 """
@@ -50,7 +50,7 @@ class ReplyRow(NamedTuple):
     mixed: bool = False
 
 
-class SnapshotMessage:
+class PendingMessage:
     """A message, and the part of it that is on disk.
 
     A reply's text is `text` and that of all rounds from `text_rounds` on. The chat shows the same `rounds`: the journal appends
@@ -74,7 +74,7 @@ class SnapshotMessage:
         self.saved_rounds = 0
 
     @classmethod
-    def of(cls, message: StoredMessage) -> SnapshotMessage:
+    def of(cls, message: StoredMessage) -> PendingMessage:
         """A message that was read from the disk."""
         reply = message.reply
         row = reply_row(reply) if reply is not None else None
@@ -88,10 +88,10 @@ class SnapshotMessage:
         return self.saved and self.saved_reply is self.reply and self.saved_rounds == len(self.rounds)
 
 
-class Snapshot:
+class PendingConversation:
     """A conversation: the messages of this chat, and those read from the disk."""
 
-    def __init__(self, row: ConversationRow, messages: Iterable[SnapshotMessage] = ()) -> None:
+    def __init__(self, row: ConversationRow, messages: Iterable[PendingMessage] = ()) -> None:
         self.row = row
         self.messages = list(messages)
         self.closed = False
@@ -104,17 +104,17 @@ class Snapshot:
         """Kinds of errors over messages that could not be written."""
 
     @classmethod
-    def of(cls, conversation: Conversation, saved_in: object) -> Snapshot:
+    def of(cls, conversation: Conversation, saved_in: object) -> PendingConversation:
         """A conversation that was read from this file, or from a file that is not known (None)."""
         messages = conversation.messages
         row = ConversationRow(*conversation[:6], messages[-1].id if messages else 0)
-        made = cls(row, map(SnapshotMessage.of, messages))
+        made = cls(row, map(PendingMessage.of, messages))
         made.saved_in, made.saved_row = saved_in, row
         for message in made.messages:
             message.saved, message.saved_reply, message.saved_rounds = True, message.reply, len(message.rounds)
         return made
 
-    def find(self, message: int) -> SnapshotMessage:
+    def find(self, message: int) -> PendingMessage:
         """The message of this id, which must be there. The latest are found first."""
         return next(each for each in reversed(self.messages) if each.id == message)
 
@@ -145,33 +145,33 @@ class Snapshot:
 class Written:
     """The parts that `write_conversation` wrote, to be noted after the commit."""
 
-    def __init__(self, snapshot: Snapshot, file: object) -> None:
-        self.snapshot = snapshot
-        self.row = snapshot.row
+    def __init__(self, pending: PendingConversation, file: object) -> None:
+        self.pending = pending
+        self.row = pending.row
         self._file = file
-        self.messages: list[tuple[SnapshotMessage, ReplyRow | None, int]] = []
+        self.messages: list[tuple[PendingMessage, ReplyRow | None, int]] = []
         self.failures: set[str] = set()
         """Kinds of errors over messages that cannot be written at all: those are not tried again."""
 
     def note(self) -> None:
         """It is on disk now."""
-        self.snapshot.saved_in, self.snapshot.saved_row = self._file, self.row
-        self.snapshot.failures |= self.failures
+        self.pending.saved_in, self.pending.saved_row = self._file, self.row
+        self.pending.failures |= self.failures
         for message, reply, size in self.messages:
             message.saved, message.saved_reply, message.saved_rounds = True, reply, size
 
 
-def write_conversation(connection: sqlite3.Connection, snapshot: Snapshot, file: object) -> Written | None:
+def write_conversation(connection: sqlite3.Connection, pending: PendingConversation, file: object) -> Written | None:
     """Write what is not in this file yet, within the caller's transaction; None: another process has deleted it.
 
     `file` identifies the file: in a new one all of it is written, and replaces rows that another spectui may have copied from
     a damaged file. Call `note` of what is returned after the commit. Raises one of `database.FAULTS`.
     """
-    if not snapshot.is_there(connection, file):
+    if not pending.is_there(connection, file):
         return None
-    written = Written(snapshot, file)
-    messages = tuple(snapshot.messages)
-    if snapshot.saved_row is not written.row:
+    written = Written(pending, file)
+    messages = tuple(pending.messages)
+    if pending.saved_row is not written.row:
         connection.execute(
             # Another spectui may have renamed it: the title stays.
             "INSERT INTO conversation VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
@@ -213,7 +213,7 @@ def storable(text: str) -> str:
 
 
 def _write_message(
-    connection: sqlite3.Connection, conversation: str, message: SnapshotMessage, reply: ReplyRow | None, size: int
+    connection: sqlite3.Connection, conversation: str, message: PendingMessage, reply: ReplyRow | None, size: int
 ) -> None:
     start = message.saved_rounds
     if not message.saved:
@@ -247,7 +247,7 @@ def _write_message(
         )
 
 
-def _texts(message: SnapshotMessage, start: int, stop: int) -> Iterator[str]:
+def _texts(message: PendingMessage, start: int, stop: int) -> Iterator[str]:
     for at in range(start, stop, CHUNK_ROUNDS):
         for round in message.rounds.between(at, min(at + CHUNK_ROUNDS, stop)):
             for token in round.tokens:
