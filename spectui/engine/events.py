@@ -79,10 +79,10 @@ class Prompt(NamedTuple):
 
 
 class RoundDone(NamedTuple):
-    """A round is finished. `context`: number of tokens in the target's context."""
+    """A round is finished. `n_context`: number of tokens in the target's context."""
 
     round: Round
-    context: int
+    n_context: int
 
 
 class Finished(NamedTuple):

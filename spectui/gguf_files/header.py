@@ -25,10 +25,11 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What a model file says of itself. `size` is in bytes, of all its parts; `context` in tokens; "" or None is unknown.
+    """What a model file says of itself; "" or None is unknown.
 
-    `problem`: why it cannot be loaded, to complete the sentence "The model ..."; "" if it can. `recurrent`: its context cannot
-    be truncated, so it cannot draft.
+    `size` is in bytes, of all its parts. `n_ctx_train`: tokens of the context that it was trained with. `problem`: why it
+    cannot be loaded, to complete the sentence "The model ..."; "" if it can. `recurrent`: its context cannot be truncated, so
+    it cannot draft.
     """
 
     path: str
@@ -36,7 +37,7 @@ class GgufHeader:
     architecture: str = ""
     quantisation: str = ""
     parameters: str = ""
-    context: int | None = None
+    n_ctx_train: int | None = None
     recurrent: bool = False
     vocabulary: VocabularyDigest | None = None
     problem: str = ""
@@ -128,7 +129,7 @@ def _header(
         architecture=architecture,
         quantisation=_quantisation(values.get("general.file_type")),
         parameters=_text(values, "general.size_label"),
-        context=_whole_number(values.get(f"{architecture}.context_length")),
+        n_ctx_train=_whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
         vocabulary=read_vocabulary(values, count, digests),

@@ -116,7 +116,7 @@ def test_a_full_context_ends_the_reply_with_that_reason():
         most = "Tell me a very long story about a dragon." + " A very long one." * 36
         finished = ask(session, fixed(temperature=0.7, seed=1), most)
         assert finished.reason is StopReason.CONTEXT and finished.statistics.rounds > 4
-        assert rounds(events)[-1].context == 257
+        assert rounds(events)[-1].n_context == 257
         # the next prompt works
         assert ask(session, fixed(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
         # and one that does not fit says so at once

@@ -35,7 +35,7 @@ def test_a_header_says_what_the_model_is(tmp_path: Path):
     )
     found = read_header(path)
     assert (found.name, found.path, found.size) == ("Some-1B-Q8_0", str(path), path.stat().st_size)
-    assert (found.architecture, found.quantisation, found.parameters, found.context) == (
+    assert (found.architecture, found.quantisation, found.parameters, found.n_ctx_train) == (
         "llama",
         "Q8_0",
         "1B",

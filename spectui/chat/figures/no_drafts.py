@@ -64,4 +64,4 @@ def _besides(figures: Figures, knobs: Knobs) -> str:
 
 
 def _room(figures: Figures) -> int | None:
-    return None if figures.n_ctx is None or figures.context is None else figures.n_ctx - figures.context
+    return None if figures.n_ctx is None or figures.n_context is None else figures.n_ctx - figures.n_context

@@ -27,11 +27,11 @@ STATES = {
 class Figures:
     """The figures of one moment. `speed` is over the last seconds while `live`, else the whole reply's.
 
-    `prompt` and `first_token_s` belong to the reply, `context` and `n_ctx` (tokens) to the target. `rounds` are the latest
-    ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins` and `sources` count the
-    reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft model is loaded;
-    `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply; `draft_problem`: why
-    there is none.
+    `prompt` and `first_token_s` belong to the reply. `n_context`: tokens in the target's context; `n_ctx`: those that it holds.
+    `rounds` are the latest ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins`
+    and `sources` count the reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft
+    model is loaded; `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply;
+    `draft_problem`: why there is none.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -46,7 +46,7 @@ class Figures:
     state: str = ""
     prompt: Prompt | None = None
     first_token_s: float | None = None
-    context: int | None = None
+    n_context: int | None = None
     n_ctx: int | None = None
     has_draft: bool = False
     translated: bool = False
@@ -61,4 +61,4 @@ class Figures:
     @property
     def context_share(self) -> float | None:
         """How full the context is, in 0..1."""
-        return ratio(self.context, self.n_ctx) if self.context is not None and self.n_ctx else None
+        return ratio(self.n_context, self.n_ctx) if self.n_context is not None and self.n_ctx else None

@@ -96,7 +96,7 @@ class RunningFigures:
 
     def __init__(self, chat: ChatFigures | None = None) -> None:
         """`chat`: the figures of the replies so far."""
-        self.context: int | None = None
+        self.n_context: int | None = None
         """Tokens in the target's context; None if that is unknown."""
         self._chat = chat or ChatFigures()
         self._last = LastReply()
@@ -113,22 +113,22 @@ class RunningFigures:
     def go_back(self, last: ChatMessage | None) -> None:
         """Show the figures of this message, which is the last one now; None: there is no message."""
         self._last = LastReply.of(last) if last is not None else LastReply()
-        self.context = None
+        self.n_context = None
 
     def take(self, event: Event) -> None:
         """Count an event. The rounds of a continuation are numbered within the whole reply."""
         match event:
             case Loaded() | LoadFailed():
-                self.context = None
+                self.n_context = None
             case Notice(draft_failed=True):
                 self._last.draft_failed = True
             case Prompt(done=done):
                 self._last.prompt = event
-                self.context = done
-            case RoundDone(round=round, context=context):
+                self.n_context = done
+            case RoundDone(round=round, n_context=n_context):
                 self._last.add(round)
                 self._chat.add(round)
-                self.context = context
+                self.n_context = n_context
             case Finished(time_to_first_token_s=first_token_s):
                 self._last.first_token_s = first_token_s
 
@@ -139,7 +139,7 @@ class RunningFigures:
             reply=statistics, chat=self._chat.statistics, origins=last.figures.origins, sources=last.figures.sources,
             rounds=tuple(last.rounds), reply_history=last.figures.history, chat_history=self._chat.history,
             speed=last.live_speed() if live else statistics.tokens_per_s, live=live, state=state,
-            prompt=last.prompt, first_token_s=last.first_token_s, context=self.context,
+            prompt=last.prompt, first_token_s=last.first_token_s, n_context=self.n_context,
             n_ctx=models.n_ctx, has_draft=models.draft is not None,
             translated=models.draft is not None and models.draft.translated,
             draft_failed=last.draft_failed, draft_problem=models.draft_problem,

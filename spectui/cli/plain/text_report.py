@@ -95,4 +95,4 @@ def model_line(header: GgufHeader, headers: list[GgufHeader]) -> str:
     fitting = smaller_drafts(header, headers)
     drafts = [str(number) for number, each in enumerate(headers, 1) if each in fitting]
     fit = f"drafts of its vocabulary: {', '.join(drafts)}" if drafts else "no draft of its vocabulary here"
-    return f"{known}, context {count(header.context)} tokens; {fit}."
+    return f"{known}, context {count(header.n_ctx_train)} tokens; {fit}."

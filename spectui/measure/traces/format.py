@@ -98,8 +98,8 @@ class Encoder:
     def line(self, entry: Entry) -> bytes | None:
         """The line of an event; None if it has none."""
         match entry:
-            case RoundDone(round=done, context=context):
-                return self._round(done, context)
+            case RoundDone(round=done, n_context=n_context):
+                return self._round(done, n_context)
             case Asked(messages=messages, tokens=tokens):
                 return self._prompt(messages, tokens)
             case Prompt(done=done, total=total) if done == total:
@@ -139,7 +139,7 @@ class Encoder:
         return _line("prompt", same_messages=same_messages, messages=rest, same_tokens=same_tokens,
                      tokens=tokens[same_tokens:])  # fmt: skip
 
-    def _round(self, done: Round, context: int) -> bytes:
+    def _round(self, done: Round, n_context: int) -> bytes:
         self._tokens += [token.id for token in done.tokens]
         drafted = [[each.id, each.text, rounded_share(each.p), each.source, each.fate] for each in done.drafted]
         tokens = [
@@ -152,7 +152,7 @@ class Encoder:
             times.update(guessed=done.guessed, saved_s=round(done.saved_s, 6))
         likeliest = None if done.likeliest is None else _likeliest_rows(done.likeliest)
         there = {"drafted": drafted, "reason": reason_row(done.reason), "likeliest": likeliest}
-        return _line("round", index=done.index, position=done.position, context=context, pass_size=done.pass_size,
+        return _line("round", index=done.index, position=done.position, context=n_context, pass_size=done.pass_size,
                      **times, tokens=tokens, **{name: value for name, value in there.items() if value},
                      **self._turned(done.knobs))  # fmt: skip
 

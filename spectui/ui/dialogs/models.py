@@ -172,7 +172,11 @@ class ModelsScreen(ListWindow[Setup]):
         """The mark, the name in `room` cells, figures that fit, and the reason if it cannot be used."""
         what = f"{header.architecture} {header.parameters}".strip() or UNKNOWN
         loaded = {_absolute(self._setup.model): "▸", _absolute(self._setup.draft): "▹"}
-        mark, last, muted = loaded.get(header.path, " "), f"{count(header.context):>9}  {what}", bool(header.problem)
+        mark, last, muted = (
+            loaded.get(header.path, " "),
+            f"{count(header.n_ctx_train):>9}  {what}",
+            bool(header.problem),
+        )
         if self._target is not None:
             found = self._match(header)
             mark, last, muted = _MARKS[found.how], found.reason, found.how == "never"

@@ -39,7 +39,7 @@ class TitleLine(Widget):
 
     def update_figures(self, figures: Figures) -> None:
         """Draw the context again if it has changed."""
-        changed = (figures.context, figures.n_ctx) != (self._figures.context, self._figures.n_ctx)
+        changed = (figures.n_context, figures.n_ctx) != (self._figures.n_context, self._figures.n_ctx)
         self._figures = figures
         if changed:
             self.refresh()
@@ -76,7 +76,7 @@ class TitleLine(Widget):
             return Content("")
         return Content.assemble(
             ("ctx ", MUTED),
-            f"{count(figures.context)} / {count(figures.n_ctx)} ",
+            f"{count(figures.n_context)} / {count(figures.n_ctx)} ",
             gauge(figures.context_share, BAR),
             f" {percent(figures.context_share):>5}",
         )

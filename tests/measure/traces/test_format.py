@@ -38,8 +38,8 @@ def test_what_is_read_is_what_was_said(tmp_path: Path):
     kept = []
     for event, read in zip_longest(told, found):
         match event:
-            case RoundDone(round=round, context=context):
-                assert read == RoundDone(rounded(round), context)
+            case RoundDone(round=round, n_context=n_context):
+                assert read == RoundDone(rounded(round), n_context)
                 kept.append(read.round)
             case Loaded(setup=setup, target=target, devices=devices):
                 # Nothing that tells who the person is: no directory, no address of a device.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _stats(chat: PlainChat, rest: str) -> None:
     figures = chat.session.figures()
-    chat.tell(f"{chat.pair}; context {count(figures.context)} of {count(figures.n_ctx)} tokens.")
+    chat.tell(f"{chat.pair}; context {count(figures.n_context)} of {count(figures.n_ctx)} tokens.")
     chat.tell(f"Last reply: {summary_line(figures.reply)}; first token after {duration(figures.first_token_s)}.")
     chat.tell(f"This chat: {summary_line(figures.chat)}.")
     for line in payoff_lines(figures):
