@@ -235,7 +235,7 @@ def _seed_catalogue() -> list[bytes]:
     header = GgufHeader(
         str(path), 4, "llama", "Q8_0", "1B", 512, False, VocabularyDigest("BPE", 9, digests="0123abcd" * 10), ""
     )
-    return [json.dumps({"version": 3, "headers": [[str(path), 4, 1, dataclasses.asdict(header)]]}).encode()]
+    return [json.dumps({"version": 4, "headers": [[str(path), 4, 1, dataclasses.asdict(header)]]}).encode()]
 
 
 def attachment(data: bytes) -> None:
