@@ -15,29 +15,29 @@ class UserKnobs:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._aside: Knobs | None = None  # a person's, while the engine has those of a comparison
+        self._users: Knobs | None = None  # the knobs that a person has set, while the engine has others
 
     @property
     def now(self) -> Knobs:
         """The knobs as a person has them."""
-        return self._engine.knobs if self._aside is None else self._aside
+        return self._engine.knobs if self._users is None else self._users
 
     @now.setter
     def now(self, knobs: Knobs) -> None:
-        if self._aside is None:
+        if self._users is None:
             self._engine.knobs = knobs
         else:
-            self._aside = knobs
+            self._users = knobs
 
     def override(self, knobs: Knobs) -> None:
         """Give the engine other knobs until `restore`."""
-        self._aside = self.now
+        self._users = self.now
         self._engine.knobs = knobs
 
     def restore(self) -> None:
         """Give the engine a person's knobs again."""
-        if self._aside is not None:
-            self._engine.knobs, self._aside = self._aside, None
+        if self._users is not None:
+            self._engine.knobs, self._users = self._users, None
 
     def use_profile(self, profiles: ProfileFile, name: str) -> None:
         """Turn the knobs that a profile sets. Raises UsageError."""

@@ -18,7 +18,7 @@ DRAFTS = 4
 
 
 class ChatMeasurements:
-    """Belongs to one thread, which calls `look` now and then."""
+    """Belongs to one thread, which calls `poll` now and then."""
 
     def __init__(self, models: LoadedModels, views: dict[str, View]) -> None:
         """`views`: what was measured last, by the measurement's name. It may outlive this object."""
@@ -80,7 +80,7 @@ class ChatMeasurements:
         self.views.pop(self.chosen.name, None)
         if self.models.state != "measuring":
             self.models.unload()
-        self.look()
+        self.poll()
 
     def stop(self) -> bool:
         """Stop what is measured; what was found stays. False: nothing goes on."""
@@ -92,7 +92,7 @@ class ChatMeasurements:
             return False
         return True
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Begin as soon as the models are freed, and take what was found since. True: something is new."""
         if self._asked is not None and self.models.unloaded:
             self.last_process, self._asked, self._seen = MeasurementProcess(self._asked), None, -1

@@ -75,7 +75,7 @@ class ModelsScreen(ListWindow[Setup]):
         self._setup = setup
         self._found: dict[str, GgufHeader] = {}
         self._new: deque[GgufHeader] = deque()  # found by the thread, not yet in the list
-        self._looking = True
+        self._searching = True
         self._target: GgufHeader | None = None
         self._moved = False
         self._plan, self._loaded = plan, loaded
@@ -86,32 +86,32 @@ class ModelsScreen(ListWindow[Setup]):
     def on_mount(self) -> None:
         """Start the search."""
         self.query_one(OptionList).can_focus = False  # a click must not take it from the filter
-        self._look()
+        self._search()
         self._list()
-        self._refresh = self.set_interval(REFRESH_S, self._take_found)
+        self._refresh = self.set_interval(REFRESH_S, self._show_found)
 
     def on_resize(self) -> None:
         """Fit the columns to the width."""
         self.call_after_refresh(self._list)
 
     @work(thread=True)
-    def _look(self) -> None:
+    def _search(self) -> None:
         worker = get_current_worker()
         beside = [Path(path).expanduser() for path in (self._setup.model, self._setup.draft) if path]
         try:
             for header in self._catalogue.scan(beside, lambda: worker.is_cancelled):
                 self._new.append(header)
         finally:
-            self._looking = False
+            self._searching = False
 
-    def _take_found(self) -> None:
-        looked = not self._looking  # before the queue is emptied: the thread appends nothing afterwards
+    def _show_found(self) -> None:
+        searched = not self._searching  # before the queue is emptied: the thread appends nothing afterwards
         if self._new:
             while self._new:
                 header = self._new.popleft()
                 self._found[header.path] = header
             self._list()
-        if looked:
+        if searched:
             self._refresh.stop()
             self._tell()
 
@@ -200,7 +200,7 @@ class ModelsScreen(ListWindow[Setup]):
             # No markup: a file's name may hold brackets.
             box.border_title = Content(f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}")
         models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
-        box.border_subtitle = f"{models}, looking for more" if self._looking else models
+        box.border_subtitle = f"{models}, looking for more" if self._searching else models
         self.query_one(Label).update("\n".join(filter(None, (self._about(), self._what_it_takes()))))
 
     def _what_it_takes(self) -> str:
@@ -215,7 +215,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _about(self) -> str:
         if not self._found:
-            if self._looking:
+            if self._searching:
                 return "Looking for GGUF files."
             return ("There is no GGUF file in the caches of llama.cpp, LM Studio and Hugging Face; --models-dir names more "
                     "directories.")  # fmt: skip
@@ -270,9 +270,9 @@ class ModelsScreen(ListWindow[Setup]):
     def _make_plan(self, setup: Setup) -> None:
         if self._plan is not None:
             plan = self._plan(setup, self._loaded)
-            self.app.call_from_thread(self._take_plan, (setup.model, setup.draft), plan)
+            self.app.call_from_thread(self._show_plan, (setup.model, setup.draft), plan)
 
-    def _take_plan(self, models: tuple[str | None, str | None], plan: str) -> None:
+    def _show_plan(self, models: tuple[str | None, str | None], plan: str) -> None:
         self._planned[models] = plan
         self._tell()
 

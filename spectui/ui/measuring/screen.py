@@ -35,7 +35,7 @@ from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.line_widget import gauge
 
-LOOK_S = 0.2
+POLL_S = 0.2
 """Seconds between two updates of the measurement's progress."""
 
 _BAR = 20
@@ -109,7 +109,7 @@ class MeasureScreen(ModalScreen[str | None]):
         """Look for drafts to compare, and show the last results."""
         self._find_drafts()
         self._show_measurement()
-        self.set_interval(LOOK_S, self._look)
+        self.set_interval(POLL_S, self._poll)
 
     def on_unmount(self) -> None:
         """A measurement ends with the page, however that is closed."""
@@ -185,9 +185,9 @@ class MeasureScreen(ModalScreen[str | None]):
         else:
             self.dismiss(self._draft)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Begin as soon as the models are freed; show what is new."""
-        if self.measurements.look():
+        if self.measurements.poll():
             self._show_result()
 
     def _show_result(self) -> None:

@@ -15,13 +15,13 @@ FAST = 200
 
 
 class RefreshRate:
-    """Calls `look` 8 times a second, and 30 times while tokens come fast or the first token is awaited."""
+    """Calls `tick` 8 times a second, and 30 times while tokens come fast or the first token is awaited."""
 
-    def __init__(self, set_interval: Callable[[float, Callable[[], None]], Timer], look: Callable[[], None]) -> None:
+    def __init__(self, set_interval: Callable[[float, Callable[[], None]], Timer], tick: Callable[[], None]) -> None:
         self._set_interval = set_interval
-        self._look = look
+        self._tick = tick
         self._interval_s = SLOW_S
-        self._timer = set_interval(SLOW_S, look)
+        self._timer = set_interval(SLOW_S, tick)
         self._came = 0  # tokens since the last call
         self._flow = 0.0  # tokens per second, lately
 
@@ -42,4 +42,4 @@ class RefreshRate:
     def _follow(self, interval_s: float) -> None:
         if interval_s != self._interval_s:
             self._timer.stop()
-            self._interval_s, self._timer = interval_s, self._set_interval(interval_s, self._look)
+            self._interval_s, self._timer = interval_s, self._set_interval(interval_s, self._tick)

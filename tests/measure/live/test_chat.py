@@ -42,10 +42,10 @@ def test_a_measurement_waits_until_the_models_are_freed_and_can_be_taken_back(
     assert engine.unloads == 1 and measurements.waiting and measurements.running
     assert not views, "what was measured before is gone"
     assert measurements.options["bench"] == "--runs 1"
-    assert not measurements.look() and measurements.process is None
+    assert not measurements.poll() and measurements.process is None
     assert measurements.stop() and not measurements.running
     list(session.drain())
-    assert not measurements.look() and measurements.process is None
+    assert not measurements.poll() and measurements.process is None
     assert not measurements.stop(), "nothing goes on"
 
 

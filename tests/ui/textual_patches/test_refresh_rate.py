@@ -32,7 +32,7 @@ class Timer:
         def set_interval(screen: ChatScreen, interval: float, callback: Any = None, **options: Any) -> Any:
             if callback != screen._tick:
                 return real(screen, interval, callback, **options)
-            self._interval, self._look = interval, callback
+            self._interval, self._callback = interval, callback
             return self
 
         monkeypatch.setattr(ChatScreen, "set_interval", set_interval)
@@ -44,7 +44,7 @@ class Timer:
         """Load, and count each frame from now on."""
         await wait_until(pilot, lambda: self._engine.loads)
         self._engine.finish_loading()
-        self._look()
+        self._callback()
         await pilot.pause()
         monkeypatch.setattr(pilot.app.screen, "_figures_due", float("inf"))  # they are counted by another clock
         monkeypatch.setattr(pilot.app, "_display", self._drawn)
@@ -62,7 +62,7 @@ class Timer:
                 while came + ROUND <= speed * (self._now - start):
                     self._engine.emit_round(*["a "] * (ROUND - 1), bonus="b ")
                     came += ROUND
-                self._look()
+                self._callback()
             frames.append(self._frames)
         return frames
 
@@ -73,7 +73,7 @@ class Timer:
         while not self._frames:
             assert self._now < start + 10
             self._now += self._interval
-            self._look()
+            self._callback()
         return self._now - start
 
 
