@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -83,11 +84,18 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     """Each wake-up would take time from the passes on the same cores."""
 
     class Wake(threading.Event):
+        """An event of the writing thread; all of them are counted together."""
+
         times = 0
+        timeouts: ClassVar[list[float | None]] = []
 
         def set(self) -> None:
-            self.times += 1
+            Wake.times += 1
             super().set()
+
+        def wait(self, timeout: float | None = None) -> bool:
+            Wake.timeouts.append(timeout)
+            return super().wait(timeout)
 
     monkeypatch.setattr(writer, "threading", SimpleNamespace(Event=Wake, Thread=threading.Thread))
     monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
@@ -98,13 +106,11 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     journal.flush()  # otherwise the first round could be written together with what is due at once
     first, *others = some_rounds(30)
     journal.add_round(first)
-    thread = journal._writer
-    assert thread is not None and isinstance(thread._wake, Wake)
-    until(lambda: thread._due is not None)
-    before = thread._wake.times
+    until(lambda: (Wake.timeouts[-1] or 0) > 3000)  # the thread waits for the next commit
+    before = Wake.times
     for round in others:
         journal.add_round(round)
-    assert thread._wake.times == before
+    assert Wake.times == before > 0
     journal.close()
     reply = last(file).messages[-1].reply
     assert reply is not None and [*reply.rounds] == [first, *others]

@@ -60,7 +60,7 @@ def test_many_prompts_are_cut_down_to_the_latest(file: Path) -> None:
 
 
 def test_a_line_that_is_no_prompt_costs_only_itself(file: Path) -> None:
-    longer = b'"' + b"x" * (2 * prompts._LONGEST_LINE) + b'"\n'
+    longer = b'"' + b"x" * (24 * prompts.LONGEST) + b'"\n'
     file.write_bytes(b'"one"\n' + longer + b"{\n\xff\n" + b'"two"\n"half')
     history = PromptHistory(file)
     assert history.load() == ["one", "two"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual._compositor import Compositor
 from textual.app import App
 
 from spectui.ui.transcript.transcript import Transcript
@@ -12,11 +13,16 @@ REPLY = "def add(a, b):\n    return a + b\n"
 """What `pilot_helpers.write_reply` writes."""
 
 
+def compositor(app: App[Any]) -> Compositor:
+    """What puts the widgets' lines together. It has no public name in Textual; tests reach it here alone."""
+    return app.screen._compositor
+
+
 def screen_text(app: App[Any]) -> str:
     """What a person can read now, row by row."""
     width, height = app.size
-    update = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip)[:width] for strip in update[:height])
+    strips = compositor(app).render_strips()
+    return "\n".join("".join(segment.text for segment in strip)[:width] for strip in strips[:height])
 
 
 def one_line(app: App[Any]) -> str:

@@ -13,6 +13,8 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.strip import Strip
 
+from tests.ui.screen_text import compositor
+
 Looks = tuple[str, ...]
 
 
@@ -49,7 +51,7 @@ async def pictured(pilot: Pilot[None], themes: list[str]) -> str:
 
 def picture(app: App[None]) -> Picture:
     """What the terminal shows now, with what lies under a dialog."""
-    update = app.screen._compositor.render_update(full=True, screen_stack=app._background_screens)
+    update = compositor(app).render_update(full=True, screen_stack=app._background_screens)
     assert isinstance(update, LayoutUpdate)
     strips = [Strip.join(pieces) for pieces in update.strips]
     return Picture("\n".join(strip.text.rstrip() for strip in strips), [_styles(strip) for strip in strips])

@@ -253,12 +253,12 @@ async def test_every_action_has_a_command_and_a_place_to_click(
         assert {each.binding.description for each in actions} - {"Palette"} <= set(titles)
         if isinstance(screen, ModalScreen):
             (line,) = screen.query(ActionLine)
-            clicked = {action for _, action in line._actions}
+            clicked = {action for _, action in line.actions}
             assert {each.binding.action for each in actions if each.node is screen} <= clicked
         else:
             await click_key(pilot, "f1")
             await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
-            listed = [each.binding.id for same in app.screen._actions.values() for each in same]
+            listed = [each.binding.id for same in app.screen.actions.values() for each in same]
             assert {each.binding.id for each in actions if not each.binding.system} <= set(listed)
 
 

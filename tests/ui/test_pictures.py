@@ -104,9 +104,9 @@ async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
     assert isinstance(page, MeasureScreen)
     page.query_one(Input).cursor_blink = False
     page.measurements.views["bench"] = BENCH
-    page._show_result()
+    page.show_result()
     pane = page.query_one(ResultPane)
-    await wait_until(pilot, lambda: pane._lines and pane.size.height == len(pane._lines))
+    await wait_until(pilot, lambda: pane.lines and pane.size.height == len(pane.lines))
 
 
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:

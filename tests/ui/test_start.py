@@ -130,7 +130,7 @@ async def test_the_window_can_be_left_at_any_of_its_first_drawings(
     monkeypatch.setattr(SpectuiApp, "_display", note)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await wait_until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app.return_code is not None)
     assert app.return_code == 129
 
 

@@ -101,7 +101,7 @@ def _device(index: int) -> Device:
     kind = _KINDS.get(_type(handle), "accel")
     if name.startswith(_OPENING) and name not in _in_use:
         return next(
-            (each for each in _survey() if each.name == name),
+            (each for each in survey() if each.name == name),
             Device(name, _text(_description(handle)).strip(), kind, 0, 0),
         )
     properties = _Properties()
@@ -121,7 +121,7 @@ def _text(value: bytes | None) -> str:
 
 
 @cache
-def _survey() -> tuple[Device, ...]:
+def survey() -> tuple[Device, ...]:
     """All devices, as a process of its own sees them; () if it fails. It ends, and so do the contexts that it opened."""
     command = [sys.executable, "-m", __name__]
     try:

@@ -43,10 +43,11 @@ class HelpScreen(ListWindow[ActiveBinding]):
     def __init__(self, about: Screen[object]) -> None:
         """`about`: the screen whose keys are listed, with those of its focused widget."""
         super().__init__()
-        self._actions: dict[str, list[ActiveBinding]] = {}
+        self.actions: dict[str, list[ActiveBinding]] = {}
+        """The listed keys, by the option that lists them: keys of one action are in one list."""
         for active in about.active_bindings.values():
             if active.enabled and not active.binding.system:
-                self._actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
+                self.actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
         shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
         self._texts = dict.fromkeys(spoken(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
 
@@ -78,7 +79,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     def _lines(self) -> Iterator[tuple[str, Content, str | None]]:
         """(group, line, action) of spectui's keys, of Textual's, and of the texts about what the screen shows."""
-        for identity, same in sorted(self._actions.items(), key=lambda item: _group(item[1][0]) == OTHERS):
+        for identity, same in sorted(self.actions.items(), key=lambda item: _group(item[1][0]) == OTHERS):
             first = same[0].binding
             keys = " ".join(dict.fromkeys(format_key(each.binding.key) for each in same))
             keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys
@@ -93,7 +94,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     @on(OptionList.OptionHighlighted)
     def _point(self, event: OptionList.OptionHighlighted) -> None:
-        found = self._actions.get(event.option.id or "")
+        found = self.actions.get(event.option.id or "")
         name = found[0].binding.id if found else None
         self.query_one(Vertical).border_subtitle = f"in \\[ui.keys]: {name}" if name else ""
         cut = str(event.option.prompt).endswith("…")
@@ -102,7 +103,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
     def choose(self) -> None:
         """Answer with the highlighted key's binding."""
         option = self.query_one(OptionList).highlighted_option
-        found = self._actions.get((option.id if option is not None else None) or "")
+        found = self.actions.get((option.id if option is not None else None) or "")
         if found:
             self.dismiss(found[0])
 

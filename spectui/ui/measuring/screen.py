@@ -117,7 +117,7 @@ class MeasureScreen(ModalScreen[str | None]):
 
     def on_resize(self) -> None:
         """Fit the chart to the room."""
-        self.call_after_refresh(self._show_result)
+        self.call_after_refresh(self.show_result)
 
     # Choosing
 
@@ -147,7 +147,7 @@ class MeasureScreen(ModalScreen[str | None]):
         box = self.query_one(Input)
         box.value = self.measurements.options[measurement.name]
         box.cursor_position = len(box.value)
-        self._show_result()
+        self.show_result()
 
     @work(thread=True)
     def _find_drafts(self) -> None:
@@ -176,21 +176,22 @@ class MeasureScreen(ModalScreen[str | None]):
         except UsageError as error:
             self._complain(error)
             return
-        self._show_result()
+        self.show_result()
 
     def action_stop(self) -> None:
         """Stop the measurement and keep its results; if none is running, go back to the chat."""
         if self.measurements.stop():
-            self._show_result()
+            self.show_result()
         else:
             self.dismiss(self._draft)
 
     def _poll(self) -> None:
         """Begin as soon as the models are freed; show what is new."""
         if self.measurements.poll():
-            self._show_result()
+            self.show_result()
 
-    def _show_result(self) -> None:
+    def show_result(self) -> None:
+        """Show what was measured so far."""
         process = self.measurements.process
         state = self.query_one("#state", Label)
         state.update(self._state())

@@ -19,19 +19,20 @@ class ActionLine(Widget):
     def __init__(self, actions: Sequence[tuple[str, str]], *, id: str | None = None) -> None:
         """`actions`: (the word, the action) in order."""
         super().__init__(id=id)
-        self._actions = tuple(actions)
+        self.actions = tuple(actions)
+        """What can be clicked."""
 
     def render(self) -> Content:
         """The words, each with its present key."""
         pieces: list[tuple[str, str]] = []
-        for word, action in self._actions:
+        for word, action in self.actions:
             pieces += [(word, "$primary"), (f" {self._key(action)}  ", "$foreground 60%")]
         return Content.assemble(*pieces)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action of the word under the mouse."""
         at = 0
-        for word, action in self._actions:
+        for word, action in self.actions:
             at += len(f"{word} {self._key(action)}  ")
             if event.x < at:
                 await self.screen.run_action(action)

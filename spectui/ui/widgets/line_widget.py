@@ -51,7 +51,8 @@ class LineWidget(Widget):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._lines: list[Line] = []
+        self.lines: list[Line] = []
+        """The lines as they are drawn."""
         self._strips: dict[int, Strip] = {}
         self._styles_by_name: dict[str, Style] = {}
 
@@ -61,10 +62,10 @@ class LineWidget(Widget):
 
     def rewrite(self) -> None:
         """Build the lines again, and draw those that changed. No layout is done."""
-        before, self._lines = self._lines, self.build_lines() if self.size.width else []
+        before, self.lines = self.lines, self.build_lines() if self.size.width else []
         changed = [
             Region(0, y, self.size.width, 1)
-            for y, (old, new) in enumerate(zip_longest(before, self._lines))
+            for y, (old, new) in enumerate(zip_longest(before, self.lines))
             if old != new
         ]
         for region in changed:
@@ -75,7 +76,7 @@ class LineWidget(Widget):
     def render_line(self, y: int) -> Strip:
         """Render one of the lines that were built last."""
         if (strip := self._strips.get(y)) is None:
-            line = self._lines[y] if y < len(self._lines) else []
+            line = self.lines[y] if y < len(self.lines) else []
             segments = [Segment(text, self._style(name)) for text, name in line]
             self._strips[y] = strip = Strip(segments).adjust_cell_length(self.size.width, self._style(""))
         return strip
@@ -95,7 +96,7 @@ class LineWidget(Widget):
 
     def on_resize(self) -> None:
         """Build the lines for the new size."""
-        self._lines = self.build_lines()
+        self.lines = self.build_lines()
         self._strips.clear()
         self.refresh()
 

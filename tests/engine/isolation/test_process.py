@@ -6,6 +6,7 @@ import os
 import signal
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from spectui.engine.events import (
@@ -55,6 +56,7 @@ def test_the_models_are_freed_and_loaded_again(
     events.wait(Loaded)
     process = engine.process
     assert (process is not None) == own
+    pid = process.pid if process is not None else None
     engine.generate(QUESTION)
     events.wait(RoundDone)
     engine.unload()
@@ -63,7 +65,7 @@ def test_the_models_are_freed_and_loaded_again(
         assert events.wait(Finished).reason is StopReason.CANCELLED
         assert engine._worker.call(lambda session: session.target_context).result(PATIENCE) is None
     else:
-        assert process._process is not None and process._process.poll() is not None, "it has ended"
+        assert pid is not None and not psutil.pid_exists(pid), "it has ended"
     engine.load(setup)
     events.wait(Loaded, 2)
     engine.knobs = replace(KNOBS, predict=4)

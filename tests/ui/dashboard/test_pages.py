@@ -25,7 +25,7 @@ from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import Line, cells
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, streaming, wait_until
-from tests.ui.screen_text import screen_text
+from tests.ui.screen_text import compositor, screen_text
 
 
 def text_of(lines: list[Line]) -> list[str]:
@@ -361,9 +361,9 @@ async def test_nothing_is_laid_out_again_while_a_reply_streams(make_app: Make, e
         for page in PAGES:
             app.screen.pages.show(page)
             await pilot.pause()
-            laid_out = app.screen._layout_required, app.screen._compositor.size
+            laid_out = app.screen._layout_required, compositor(app).size
             for _ in range(5):
                 engine.emit_round(" more", bonus=" text", seconds=0.1)
-            app.screen._drain()
+            await wait_until(pilot, lambda: not engine.events)
             app.screen.show_figures()
-            assert (app.screen._layout_required, app.screen._compositor.size) == laid_out, page
+            assert (app.screen._layout_required, compositor(app).size) == laid_out, page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,7 +177,7 @@ async def test_the_drafts_of_this_machine_are_compared_and_the_best_is_loaded(
         box = page.query_one(Input)
         await wait_until(pilot, lambda: box.value == f"{draft} {HEADERS[0].path} --minutes 10")
         page.measurements.views["compare"] = View(winner=Winner("1.5b", draft=HEADERS[0].path))
-        page._show_result()
+        page.show_result()
         await pilot.press("alt+u", "escape")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert (engine.loads[1].model, engine.loads[1].draft) == (target, HEADERS[0].path)
@@ -193,12 +192,12 @@ async def test_a_table_and_its_chart_fit_the_window(window: Window, width: int) 
     async with window(size=(width, 30)) as (app, pilot):
         page = await opened(pilot)
         page.measurements.views["bench"] = BENCH
-        page._show_result()
+        page.show_result()
         pane = page.query_one(ResultPane)
         await wait_until(pilot, lambda: "model 8/0/0.4 *" in one_line(app))
         await laid_out(pilot)
-        assert widths(pane._lines) <= pane.size.width
-        heads = next(line for line in pane._lines if "setting" in "".join(text for text, _ in line))
+        assert widths(pane.lines) <= pane.size.width
+        heads = next(line for line in pane.lines if "setting" in "".join(text for text, _ in line))
         beside = "tokens per second" in "".join(text for text, _ in heads) or "┤" in "".join(text for text, _ in heads)
         assert beside == (width > BESIDE)
         assert ("n_accept" in one_line(app)) == (width >= 100)
@@ -207,7 +206,7 @@ async def test_a_table_and_its_chart_fit_the_window(window: Window, width: int) 
 async def test_the_window_reads_and_writes_no_file_while_another_process_measures(
     window: Window, engine: FakeEngine, tmp_path: Path, quick: str
 ) -> None:
-    sys.addaudithook(test_disk._note_opened)
+    test_disk.note_what_is_opened()
     config = tmp_path / "config.toml"
     config.write_text("# mine\n")
     profiles, before = ProfileFile(config), config.stat().st_size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,16 @@ listeners: list[list[str]] = []
 """Where to note what the main thread opens: an audit hook cannot be removed."""
 
 
-def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
+def note_opened(event: str, arguments: tuple[Any, ...]) -> None:
     reads = event in ("open", "sqlite3.connect", "os.listdir", "os.scandir")
     if listeners and reads and threading.current_thread() is threading.main_thread():
         listeners[-1].append(str(arguments[0]))
+
+
+@cache
+def note_what_is_opened() -> None:
+    """From now on, once in a process: a hook that was added twice would note everything twice."""
+    sys.addaudithook(note_opened)
 
 
 async def test_the_window_reads_and_writes_no_file_of_a_person_in_its_own_thread(
@@ -162,7 +169,7 @@ async def test_the_window_reads_and_writes_no_file_of_a_person_in_its_own_thread
 ) -> None:
     (tmp_path / "notes.txt").write_text("attached")
     monkeypatch.chdir(tmp_path)
-    sys.addaudithook(_note_opened)
+    note_what_is_opened()
     async with window(journal=Journal(file)) as (app, pilot):
         listeners.append(opened := list[str]())
         assert Path("notes.txt").read_text() == "attached" and opened.pop() == "notes.txt"

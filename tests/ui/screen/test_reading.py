@@ -12,6 +12,7 @@ from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, load, notified, wait_until
+from tests.ui.screen_text import compositor
 
 REPLY = """<think>
 Should I
@@ -72,7 +73,7 @@ async def test_code_is_highlighted(make_app: Make, engine: FakeEngine) -> None:
         await reading(pilot)
 
         def colours() -> dict[str, object]:
-            strips = app.screen._compositor.render_strips()
+            strips = compositor(app).render_strips()
             return {piece.text.strip(): piece.style.color for strip in strips for piece in strip if piece.style}
 
         await wait_until(pilot, lambda: {"first", "1"} <= {*colours()})

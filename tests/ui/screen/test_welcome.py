@@ -92,7 +92,7 @@ async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(
 async def test_who_has_chosen_is_offered_nothing(window: Window, models: Path) -> None:
     async with window(PAIR, catalogue=ModelCatalogue([models])) as (app, pilot):
         await pilot.pause()
-        assert not app.screen.workers._workers
+        assert len(app.screen.workers) == 0
         assert "found" not in one(pilot)
 
 

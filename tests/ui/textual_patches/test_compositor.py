@@ -15,6 +15,7 @@ from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import PAGES
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, hold_cursor, load, wait_until, write_reply
+from tests.ui.screen_text import compositor
 
 SIZE = (120, 40)
 
@@ -40,7 +41,7 @@ class Painted:
         """Every cell is what the whole window, drawn at once, has there."""
         await pilot.pause()
         whole = pyte.Screen(*SIZE)
-        self._feed(whole, self._app.screen._compositor.render_full_update())
+        self._feed(whole, compositor(self._app).render_full_update())
         assert self._screen.display == whole.display
         assert self._screen.buffer == whole.buffer, "colours too"
 

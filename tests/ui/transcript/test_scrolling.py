@@ -6,11 +6,12 @@ import pytest
 
 from spectui.ui.transcript.transcript import Transcript
 from tests.ui.pilot_helpers import wait_until
+from tests.ui.screen_text import compositor
 from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
 
 
 def scrollbar_drawn(app: TranscriptApp) -> bool:
-    return app.query_one(Transcript).vertical_scrollbar in app.screen._compositor.visible_widgets
+    return app.query_one(Transcript).vertical_scrollbar in compositor(app).visible_widgets
 
 
 def write_lines(transcript: Transcript, numbers: range) -> None:

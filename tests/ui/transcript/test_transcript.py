@@ -23,6 +23,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import PAIR, Window, answer, ask, wait_until
+from tests.ui.screen_text import screen_text
 
 
 class TranscriptApp(App[None]):
@@ -213,7 +214,7 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
             transcript.append_rounds([a_round(last=(character, "plain"))])
         transcript.finish_reply(f"end{bad}")
         await pilot.pause()
-        drawn = "".join(strip.text for strip in app.screen._compositor.render_strips())
+        drawn = screen_text(app).replace("\n", "")
         assert "end" in drawn
         assert drawn.isprintable()
         assert transcript.text.replace("\n", "").isprintable()
