@@ -102,8 +102,9 @@ class Context:
             if self._sampler is not None:
                 self._sampler.close()
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
-        self.memory = added((*model.memory, *memory_use.logged(log)))
-        """What the model and this context take on each device."""
+        self._output = memory_use.logged_output(log, rows)
+        self.memory = added((*model.memory, *memory_use.logged(log), self._output))
+        """What the model and this context take on each device, once a pass of all rows has been made."""
         self._memory = llama.llama_get_memory(self.handle)
         divides = reference_path.divides(type_k, type_v)
         self._reference = ReferencePath(self.handle) if equal_rows and divides else None
@@ -259,7 +260,7 @@ class Context:
 
     def simulated_memory(self) -> tuple[MemoryUse, ...]:
         """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""
-        return memory_use.simulated(self.handle)
+        return added((*memory_use.simulated(self.handle), self._output))
 
     def close(self) -> None:
         """Free the cells."""

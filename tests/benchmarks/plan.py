@@ -1,7 +1,8 @@
 """The plan's figures beside those that llama.cpp logs when it has loaded the model: `python -m tests.benchmarks.plan FILE...`.
 
-Each model is planned and loaded with all, 12 and none of its layers on the GPUs, or once where there is none. The last line
-is the largest difference of a sum, which must be below 5 %.
+Each model is planned and loaded with all, 12 and none of its layers on the GPUs, or once where there is none; with
+`--rpc HOST:PORT` before the files on that RPC server. The last line is the largest difference of a sum, which must be
+below 5 %.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spectui.engine.loading import models, placement
-from spectui.engine.loading.plan import make_plan
+from spectui.engine.loading.plan import Plan, make_plan
 from spectui.knobs import Setup
 from spectui.llama import selftest
+from spectui.llama.devices import rpc
 from spectui.llama.devices.listing import list_names
 from spectui.llama.devices.records import MemoryUse
 from spectui.llama.interrupt import Interrupt
@@ -23,7 +25,11 @@ MIB = 2**20
 
 def compare(setup: Setup, extra_buffers: bool) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """(planned, logged) for each device that either names."""
-    made = make_plan(setup, extra_buffers, suggest=False)
+    yield from load(make_plan(setup, extra_buffers, suggest=False), extra_buffers)
+
+
+def load(made: Plan, extra_buffers: bool) -> Iterator[tuple[MemoryUse, MemoryUse]]:
+    """The same of a plan."""
     planned = {use.device: use for use in made.target}
     model = models.target_model(made.setup, extra_buffers)
     context = models.target_context(made.setup, model, Interrupt(), placement.target_flash(made.setup, long=False))
@@ -37,20 +43,29 @@ def compare(setup: Setup, extra_buffers: bool) -> Iterator[tuple[MemoryUse, Memo
 def main(files: list[str]) -> None:
     """Print the table, in MiB."""
     extra_buffers = selftest.run().extra_buffers
+    servers = ""
+    if files[:1] == ["--rpc"]:
+        servers, files = files[1], files[2:]
+    # A server answers one process at a time, so all plans come before this process names it.
+    numbers = {"all": -2, "12": 12, "none": 0} if servers or list_names() else {"none": 0}
+    plans = [
+        (file, layers, make_plan(Setup(model=file, gpu_layers=number, rpc=servers), extra_buffers, suggest=False))
+        for file in files
+        for layers, number in numbers.items()
+    ]
+    rpc.add_servers(servers)
     print(
         f"{'model':<40} {'layers':>6} {'device':<8} {'weights':>13} {'cells':>11} {'compute':>11} {'sum':>13} {'off':>6}"
     )
     worst = 0.0
-    for file in files:
-        for layers in ("all", "12", "none") if list_names() else ("none",):
-            number = {"all": -2, "12": 12, "none": 0}[layers]
-            for planned, logged in compare(Setup(model=file, gpu_layers=number), extra_buffers):
-                pairs = [*zip(planned[1:], logged[1:], strict=True), (planned.total, logged.total)]
-                cells = [f"{one / MIB:.0f}/{other / MIB:.0f}" for one, other in pairs]
-                off = planned.total / logged.total - 1 if logged.total else 1.0
-                worst = max(worst, abs(off))
-                print(f"{Path(file).stem[:40]:<40} {layers:>6} {planned.device:<8} {cells[0]:>13} {cells[1]:>11} "
-                      f"{cells[2]:>11} {cells[3]:>13} {off:>6.1%}")  # fmt: skip
+    for file, layers, made in plans:
+        for planned, logged in load(made, extra_buffers):
+            pairs = [*zip(planned[1:], logged[1:], strict=True), (planned.total, logged.total)]
+            cells = [f"{one / MIB:.0f}/{other / MIB:.0f}" for one, other in pairs]
+            off = planned.total / logged.total - 1 if logged.total else 1.0
+            worst = max(worst, abs(off))
+            print(f"{Path(file).stem[:40]:<40} {layers:>6} {planned.device:<8} {cells[0]:>13} {cells[1]:>11} "
+                  f"{cells[2]:>11} {cells[3]:>13} {off:>6.1%}")  # fmt: skip
     print(f"largest difference: {worst:.1%}")
 
 

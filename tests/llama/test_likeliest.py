@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -15,7 +16,9 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.llama import selftest
 from spectui.llama.context import Context
+from spectui.llama.devices.memory_use import logged
 from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import listening, llama
 from spectui.llama.model import Model
 from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, kept
@@ -39,6 +42,25 @@ def context(model: Model) -> Iterator[Context]:
     context.evaluate(PROMPT, 0)
     yield context
     context.close()
+
+
+def test_the_memory_of_all_rows_is_counted(model: Model):
+    """llama.cpp logs that of one row, and needs more in the first long pass."""
+    for keeps in (0, 104):
+        log: list[str] = []
+        with listening(log.append):
+            context = Context(model, Interrupt(), n_ctx=256, rows=9, ubatch=32, keeps=keeps)
+        counted = sum(use.compute for use in context.memory) - sum(use.compute for use in logged(log))
+        of_one_kind = 9 * 4 * model.n_vocab
+        if keeps:  # four kinds, of which the candidates are the last
+            assert context.evaluate_likeliest(PROMPT[:9], 9, keeps)
+            last = llama.llama_get_sampled_candidates_ith(context.handle, 0)
+            begun = ctypes.cast(llama.llama_get_logits(context.handle), ctypes.c_void_p).value or 0
+            taken = ctypes.addressof(last.contents) + of_one_kind - begun
+        else:
+            taken = of_one_kind
+        assert counted == pytest.approx(taken, rel=0.03), "the log has two decimals of a MiB"
+        context.close()
 
 
 def again(context: Context) -> Context:

@@ -23,6 +23,7 @@ HOST = "CPU"
 
 _BREAKDOWN = "_Z26llama_get_memory_breakdownPK13llama_context"
 _LINE = re.compile(r"\s(\S+)\s+(model|KV|RS|compute) buffer size =\s*([\d.]+) MiB")
+_OUTPUT = re.compile(r"output buffer size =\s*([\d.]+) MiB")
 _PART = {"model": "weights", "KV": "cells", "RS": "cells", "compute": "compute"}
 
 
@@ -53,6 +54,15 @@ def logged_weights(lines: Iterable[str], n_bytes: int, tied: int) -> tuple[Memor
     on_gpus = sum(use.weights for use in found if use.device != HOST)
     rest = n_bytes - on_gpus + (tied if on_gpus else 0)
     return tuple(use._replace(weights=min(use.weights, max(0, rest))) if use.device == HOST else use for use in found)
+
+
+def logged_output(lines: Iterable[str], rows: int) -> MemoryUse:
+    """What the results of passes of `rows` rows take in the host's memory: the logits and what a device keeps of each row.
+
+    llama.cpp logs the buffer when it has room for one row, and makes it larger, unlogged, when a pass needs more.
+    """
+    of_one = next((float(found[1]) * 2**20 for line in lines if (found := _OUTPUT.search(line))), 0.0)
+    return MemoryUse(HOST, compute=round(of_one * rows))
 
 
 def _device_of(buffer: str) -> str:
