@@ -202,14 +202,14 @@ def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | N
     seconds: list[float] = []
     try:
         while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
-            seconds.append(_timed(context, [5], 1)[0])
+            seconds.append(timed_pass(context, [5], 1)[0])
     finally:
         context.truncate(0)  # also the cells of an interrupted pass
     # The first pass sets things up.
     return min(seconds[1:]) / measured if len(seconds) > 1 else None
 
 
-def _timed(context: Context, tokens: list[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | Candidates]:
+def timed_pass(context: Context, tokens: Sequence[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | Candidates]:
     """Seconds of a pass as rounds make it, and its rows: whole ones, or the likeliest tokens where the device keeps those."""
     begun = perf_counter()
     found = evaluate_rows(context, tokens, rows, Knobs())
@@ -227,7 +227,7 @@ def _measure_draft(draft: Context, cancelled: Cancelled) -> DraftCosts:
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for n in (1, 1, 1, 1, 1, 2, 2, 2):
         draft.truncate(0)
-        seconds[n].append(_timed(draft, [5, 2][:n], 1)[0])
+        seconds[n].append(timed_pass(draft, [5, 2][:n], 1)[0])
         if cancelled() or (seconds[2] and perf_counter() - started > BOUND_S / 3):
             break
     single = seconds[1][1:] or seconds[1]  # the first pass sets things up
@@ -247,14 +247,14 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     tokens = [(7 * n + 5) % target.n_vocab for n in range(max(map(max, SIZES)))]
     largest = min(target.rows, target.n_ctx)
     target.truncate(0)
-    _timed(target, tokens[:1], 1)  # the first pass sets things up
+    timed_pass(target, tokens[:1], 1)  # the first pass sets things up
 
     # Single passes tell T(1) and give the rows that larger passes are compared with.
     target.truncate(0)
     singles: list[np.ndarray[Any, Any]] = []
     seconds_of_one: list[float] = []
     for n in range(min(_SINGLES, target.n_ctx)):
-        seconds, rows = _timed(target, tokens[n : n + 1], 1)
+        seconds, rows = timed_pass(target, tokens[n : n + 1], 1)
         seconds_of_one.append(seconds)
         if not isinstance(rows, Candidates):
             singles.append(rows[0].copy())
@@ -275,7 +275,7 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         if over():
             break
         target.truncate(0)
-        seconds, rows = _timed(target, tokens[:n], n)
+        seconds, rows = timed_pass(target, tokens[:n], n)
         if n in EQUAL_SIZES and n not in alike and not isinstance(rows, Candidates):
             alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
@@ -310,7 +310,7 @@ def _measure_context(target: Context, found: TargetCosts, tokens: list[int], ove
         looks: list[float] = []
         for _ in range(2):
             target.truncate(context)
-            looks.append(_timed(target, tokens[:n], n)[0])
+            looks.append(timed_pass(target, tokens[:n], n)[0])
         added[n] = max(0.0, min(looks) - found.verify[n])
     if added[several] >= (_VISIBLE - 1) * found.verify[several]:
         found.per_row = max(0.0, added[several] - added[1]) / ((several - 1) * context)

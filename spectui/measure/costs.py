@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from spectui.engine.costs import timed_pass
 from spectui.engine.events import Message
 from spectui.measure.prompts import PAGE
 from spectui.speculation.evaluator import Interrupted
@@ -204,7 +205,7 @@ def _measure(
     shuffled = random.Random(cell.context)
     order = list(SIZES)
     _restore(context, tokens, cell.context)
-    context.evaluate(tokens[cell.context : cell.context + 2], 1)  # the first pass sets things up
+    timed_pass(context, tokens[cell.context : cell.context + 2], 1)  # the first pass sets things up
     for repetition in range(repetitions):
         shuffled.shuffle(order)
         order.sort(key=lambda n: n != 1)  # first the size that all others are compared with
@@ -214,9 +215,8 @@ def _measure(
             # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change.
             for _ in range(2 if n == 1 else 1):
                 _restore(context, tokens, cell.context)
-                begun = perf_counter()
-                context.evaluate(tokens[cell.context : cell.context + n], n if cell.model == "target" else 1)
-                took = perf_counter() - begun
+                rows = n if cell.model == "target" else 1
+                took, _ = timed_pass(context, tokens[cell.context : cell.context + n], rows)
             cell.seconds.setdefault(n, []).append(took)
             report((repetition + (number + 1) / len(order)) / repetitions)
     return True

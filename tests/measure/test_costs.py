@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from spectui.engine.loading import models
 from spectui.engine.session import Session
+from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.measure.costs import SIZES, Measurement, Passes, advise, measure, steps
+from spectui.speculation.choice import kept
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from tests.measure.models import tiny_setup
 
@@ -105,6 +109,30 @@ def test_every_size_is_measured_at_every_context(session: Session, monkeypatch: 
     sizes = [size for role, context, size, rows in seen if (role, context) == ("target", 128)]
     assert any(b < a for a, b in pairwise(sizes[3:34])), "in another order than by size"
     assert session.target_context is not None and session.target_context.tokens == []
+
+
+def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the device keeps the likeliest tokens, no whole rows are copied."""
+    monkeypatch.setattr(models, "_keeps", lambda model: kept(Knobs()))
+    sizes: list[int] = []
+    whole: list[int] = []
+    evaluate, evaluate_likeliest = Context.evaluate, Context.evaluate_likeliest
+
+    def spied_likeliest(self: Context, tokens: list[int], rows: int, k: int) -> object:
+        sizes.append(rows)
+        return evaluate_likeliest(self, tokens, rows, k)
+
+    def spied(self: Context, tokens: list[int], rows: int) -> object:
+        whole.append(rows)
+        return evaluate(self, tokens, rows)
+
+    session = Session(lambda event: None)
+    session.load(tiny_setup(tmp_path))
+    monkeypatch.setattr(Context, "evaluate", spied)
+    monkeypatch.setattr(Context, "evaluate_likeliest", spied_likeliest)
+    measure(session, [64], repetitions=1)
+    session.close()
+    assert set(sizes) == set(SIZES) and not any(whole)
 
 
 def test_what_was_measured_is_kept_when_it_is_stopped(session: Session) -> None:
