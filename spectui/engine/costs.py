@@ -87,9 +87,12 @@ class TargetCosts:
     @property
     def sound(self) -> bool:
         """Could these numbers have been measured?"""
-        numbers = [*self.verify.values(), self.per_row, self.per_pass]
-        positive = self.verify.get(1, 0) > 0 and all(0 <= number < _LONGEST_S for number in numbers)
-        return positive and 1 <= self.equal_up_to <= self.tried
+        times = self.verify.get(1, 0) > 0 and all(0 <= seconds < _LONGEST_S for seconds in self.verify.values())
+        terms = 0 <= self.per_row < _LONGEST_TERM_S and 0 <= self.per_pass < _LONGEST_TERM_S
+        counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
+        whole = all(type(count) is int for count in counts)
+        equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
+        return times and terms and whole and equal and 0 <= (self.behind or 0) <= _BEHIND
 
 
 @dataclass
@@ -115,6 +118,10 @@ class DraftCosts:
 
 
 _LONGEST_S = 1e4
+"""Seconds that no pass takes."""
+
+_LONGEST_TERM_S = 1.0
+"""Seconds that no token of context adds to a pass."""
 
 Key = tuple[Any, ...]
 Cancelled = Callable[[], bool]

@@ -98,7 +98,14 @@ def test_a_draft_is_measured_once_too():
         lambda text: json.dumps(json.loads(text) | {"verify": {"1": "NaN"}}),
         lambda text: json.dumps(json.loads(text) | {"equal_up_to": 99}),
         lambda text: json.dumps(json.loads(text) | {"surplus": 1}),
-        lambda text: json.dumps(json.loads(text) | {"per_row": "much"}),
+        lambda text: json.dumps(json.loads(text) | {"equal_up_to": 1000, "tried": 1000}),
+        lambda text: json.dumps(json.loads(text) | {"equal_up_to": 2.5}),
+        *(
+            lambda text, name=name, value=value: json.dumps(json.loads(text) | {name: value})
+            for name in ("per_row", "per_pass", "behind")
+            for value in ("much", -1, float("nan"), float("inf"), 1e9, [1])
+        ),
+        lambda text: json.dumps(json.loads(text) | {"behind": True}),
     ],
 )
 def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
@@ -108,7 +115,7 @@ def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
     file.write_text(damage(sound))
     again = Target()
     assert set(measured(again).verify) == set(first.verify)
-    assert again.passes
+    assert len(again.passes) > 4, "more than a look at how fast the machine is"
     assert set(json.loads(file.read_text())) == set(json.loads(sound))
 
 
