@@ -45,11 +45,21 @@ class Setting:
         if self.baseline:
             name = f"{self.baseline} alone"
         elif self.policy == "fixed":
-            name = f"{self.drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
+            name = f"{self.drafter_label} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
         else:
             drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
-            name = f"{self.policy}, draft-max {self.draft_max}{drafter}"
+            name = f"{self.policy_label}, draft-max {self.draft_max}{drafter}"
         return f"{name} temp {self.temperature:g}" if self.temperature else name
+
+    @property
+    def drafter_label(self) -> str:
+        """The drafter's name; auto is also that of a policy."""
+        return "auto drafter" if self.drafter == "auto" else self.drafter
+
+    @property
+    def policy_label(self) -> str:
+        """The policy's name, as one that cannot be taken for a drafter's."""
+        return f"{self.policy} policy"
 
 
 SWEPT = tuple(field.name for field in fields(Setting) if field.name != "baseline")

@@ -28,9 +28,9 @@ def line_label(setting: Setting) -> str:
     """The setting but for its draft-max."""
     heat = f" temp {setting.temperature:g}" if setting.temperature else ""
     if setting.policy == "fixed":
-        return f"{setting.drafter} draft-min {setting.draft_min} p-min {setting.p_min:g}{heat}"
+        return f"{setting.drafter_label} draft-min {setting.draft_min} p-min {setting.p_min:g}{heat}"
     drafter = "" if setting.drafter == "auto" else f", drafter {setting.drafter}"
-    return f"{setting.policy}{drafter}{heat}"
+    return f"{setting.policy_label}{drafter}{heat}"
 
 
 def _mean(row: Row) -> float:

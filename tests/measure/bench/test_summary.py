@@ -48,7 +48,9 @@ def test_the_best_is_marked_and_what_overlaps_it_is_a_tie():
     three = summarise(
         [*some(), *(a_run(each, speed, n) for each in auto for n, speed in enumerate((20.5, 19.0, 19.0)))]
     )
-    assert any(": auto, draft-max 4; auto, draft-max 8. More" in each for each in remarks(three)), "labels have commas"
+    assert any(": auto policy, draft-max 4; auto policy, draft-max 8. More" in each for each in remarks(three)), (
+        "labels have commas"
+    )
 
 
 def test_without_the_target_alone_the_fastest_is_the_best_and_nothing_is_called_a_gain():

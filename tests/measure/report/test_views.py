@@ -73,13 +73,13 @@ def test_the_settings_of_a_search_are_ranked_by_their_longest_replies():
     found = trials({PLAIN: 10, AUTO: 15}) + trials({FAST: 30, SLOW: 20}, 16) + trials({FAST: 18})
     view = tune_view(found)
     assert [row[:4] for row in view.rows] == [
-        ("auto, draft-max 16", "15.0", "1.50x", "32"),
+        ("auto policy, draft-max 16", "15.0", "1.50x", "32"),
         ("target alone", "10.0", "1.00x", "32"),
         ("model 8/0/0.4", "18.0", "1.80x", "32"),
         ("model 16/0/0.4", "20.0", "2.00x", "16"),
     ]
     levels, drawn = view.chart.lines[:2], view.chart.lines[2:]
-    assert [each.label for each in levels] == ["target alone", "auto, draft-max 16"] and all(
+    assert [each.label for each in levels] == ["target alone", "auto policy, draft-max 16"] and all(
         each.level for each in levels
     )
     assert [each.points for each in drawn] == [((8, pytest.approx(18)), (16, pytest.approx(20)))]
