@@ -74,7 +74,7 @@ class TargetCosts:
     tried: int = 1
     """The largest size whose logits were compared."""
     behind: int | None = None
-    """Tokens of context behind which all rows of the passes were compared too; None: only with an empty context."""
+    """Tokens of context behind which all rows of the passes were compared too; None: not compared there."""
     noisy: bool = False
     """Other processes used the machine during the measurement, so the table is not stored."""
     drift: float | None = 1.0
@@ -83,6 +83,11 @@ class TargetCosts:
     def model(self) -> VerifyCost:
         """For the policy to start from."""
         return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row, self.per_pass)
+
+    @property
+    def strict_up_to(self) -> int:
+        """The largest size that --strict may use: 1 where the passes were not compared behind a context."""
+        return 1 if self.behind is None else self.equal_up_to
 
     @property
     def sound(self) -> bool:
@@ -142,7 +147,7 @@ def target_costs(
     if target.tokens and not strict:
         return TargetCosts()  # to measure would discard the conversation's cells; the rounds measure instead
     try:
-        if found is None:
+        if found is None or found.tried < 2:
             found = _measure_target(target, progress, cancelled)
         if strict:
             _compare_behind(target, found, cancelled)
@@ -327,15 +332,20 @@ def _measure_context(target: Context, found: TargetCosts, tokens: list[int], ove
 def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -> None:
     """Lower `found.equal_up_to` to the size up to which all rows behind a long context are equal too.
 
-    Takes at most BOUND_S to read the context, and what `_compare` takes.
+    Takes at most BOUND_S to read the context, and what `_compare` takes. Where the time does not suffice for a comparison,
+    `found.behind` stays None, so that the next loading compares.
     """
+    if found.tried < 2:
+        return
     sizes = [n for n in EQUAL_SIZES if n <= found.equal_up_to]
     longest = max(sizes, default=0)
     text = [(7 * n + 5) % target.n_vocab for n in range(_BEHIND + longest)]
     target.truncate(0)
     _fill(target, text, min(_BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
-    found.behind = len(target.tokens)
-    found.equal_up_to, _ = _compare(target, text, found.behind, sizes, cancelled)
+    context = len(target.tokens)
+    equal_up_to, tried = _compare(target, text, context, sizes, cancelled)
+    if tried > 1 or not sizes:
+        found.behind, found.equal_up_to = context, equal_up_to
 
 
 def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) -> None:

@@ -152,7 +152,7 @@ class Pair:
         self.strategy = Strategy(self.drafter, CostModel(verify, draft, one_device), past)
         self.strategy.fills = not self.target.recurrent
         if strict:
-            self.strategy.longest = found.equal_up_to - 1
+            self.strategy.longest = found.strict_up_to - 1
 
     def _verdict(self) -> selftest.Verdict:
         if not self._loaded:

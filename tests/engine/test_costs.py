@@ -14,6 +14,7 @@ import pytest
 
 from spectui.engine import costs as room
 from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
+from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.evaluator import Interrupted
 from tests.toys import ToyModel
@@ -211,6 +212,39 @@ def test_what_could_be_noise_is_left_to_the_rounds(
     found = measured(target)
     assert (found.per_row, found.per_pass) == (0.0, 0.0) and 16 in found.verify
     assert target.now <= room.BOUND_S + 0.1
+
+
+class Slow(Target):
+    """A toy on a clock of its own whose passes take long, or only behind a context."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float, behind: float) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._seconds = seconds, behind
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += self._seconds[len(self.tokens) > 40]
+        return super().evaluate(tokens, rows)
+
+
+@pytest.mark.parametrize(("seconds", "behind"), [(0.01, 4.0), (4.0, 4.0)])
+def test_strict_makes_no_pass_of_a_size_that_there_was_no_time_to_compare(
+    seconds: float, behind: float, monkeypatch: pytest.MonkeyPatch
+):
+    """And says so: that these passes round differently is not known. The next loading compares."""
+
+    def strictly(target: Target) -> TargetCosts:
+        return target_costs(target, ("build", "model"), lambda _: None, lambda: False, strict=True)  # type: ignore[arg-type]
+
+    found = strictly(Slow(monkeypatch, seconds, behind))
+    assert found.strict_up_to == 1
+    assert rounds_alike(found, strict=True, only_short=False) == (
+        "there was no time to compare passes of several tokens with single ones, so strict makes none"
+    )
+    again = strictly(Slow(monkeypatch, 0.01, 0.01))
+    assert again.strict_up_to == 16
+    assert "passes of up to 16 tokens round as single ones do" in rounds_alike(again, strict=True, only_short=False)
 
 
 class Keeping(Target):

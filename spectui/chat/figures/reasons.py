@@ -36,7 +36,7 @@ def cause(reason: Reason, knobs: Knobs) -> str:
         return f"{reason.drafted} drafted, under draft-min {knobs.draft_min}"
     return {
         "budget": "drafts lost time against plain decoding, and the loss budget is used up for now",
-        "strict": "--strict allows no pass over two tokens here, because they round differently from single ones",
+        "strict": "--strict allows no pass over two tokens here: it is not known that they round as single ones do",
         "no room": "there is no room for a draft",
         "drafter off": "the drafter is off",
         "no match": "nothing here stood in the text before",

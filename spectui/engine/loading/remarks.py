@@ -17,6 +17,8 @@ _BEHIND = 1000
 
 def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
     """The pass size up to which the logits are equal, and with which context."""
+    if strict and found.behind is None:
+        return "there was no time to compare passes of several tokens with single ones, so strict makes none"
     where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
     where = "except behind a long text" if only_short else where
     if found.tried < 2:

@@ -109,6 +109,7 @@ def test_strict_makes_no_pass_longer_than_those_that_round_alike(tmp_path: Path)
     pair = {"model": str(write_model(tmp_path / "model.gguf")), "draft": str(write_model(tmp_path / "draft.gguf"))}
     found = on_the_device(STRICT, json.dumps({**pair, "ctx_size": 256, "strict": "on"}))
     equal = re.search(r"passes of up to (\d+) tokens round as single ones do", found["remark"])
-    assert equal or "passes of several tokens round differently from single ones" in found["remark"]
+    unequal = ("passes of several tokens round differently from single ones", "there was no time to compare passes")
+    assert equal or any(words in found["remark"] for words in unequal)
     assert found["largest"] <= (int(equal[1]) if equal else 1)
     assert found["texts"][0] == found["texts"][1]
