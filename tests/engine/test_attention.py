@@ -203,7 +203,8 @@ def test_what_is_asked_for_later_is_done(session: Session, changed: dict[str, st
 def test_a_person_is_told_where_flash_attention_is_dear(
     changed: dict[str, str], per_row: float, told: str, monkeypatch: pytest.MonkeyPatch, session: Session
 ):
-    monkeypatch.setattr(pair_module, "target_costs", lambda *_: TargetCosts({1: 0.01, 2: 0.015}, per_row=per_row))
+    costs = TargetCosts({1: 0.01, 2: 0.015}, per_row=per_row, behind=600)
+    monkeypatch.setattr(pair_module, "target_costs", lambda *_: costs)
     loaded = session.load(replace(alone(), no_profile="off", **changed))  # type: ignore[arg-type]
     assert loaded.target.remark.split(", but ")[0] == told
 
