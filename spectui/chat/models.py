@@ -8,7 +8,7 @@ from typing import Literal
 from spectui.chat.device_choice import Role, pick
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
-from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo, Unloaded
+from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo, Notice, Unloaded
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
@@ -47,6 +47,7 @@ class LoadedModels:
         self.unloaded = False
         """The engine has freed the models, and other processes can load them."""
         self._loads = 0  # loads that were requested and have not ended
+        self._told_demo = False
 
     @property
     def n_ctx(self) -> int | None:
@@ -104,7 +105,8 @@ class LoadedModels:
         self._engine.unload()
 
     def take(self, event: Event) -> bool:
-        """Update with an event. Returns False if the event is about models that other ones have replaced since."""
+        """Update with an event. Returns False if there is nothing to show: the event is about models that other ones have
+        replaced since, or says again that this is the demo pair."""
         if isinstance(event, Loaded | LoadFailed):
             self._loads = max(0, self._loads - 1)
             if self._loads:
@@ -130,4 +132,7 @@ class LoadedModels:
                 self.unloaded = self.state == "measuring"
             case Devices(devices=devices):
                 self.devices = devices
+            case Notice(message=demo.NOTICE):
+                told, self._told_demo = self._told_demo, True
+                return not told
         return True

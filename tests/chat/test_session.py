@@ -12,7 +12,8 @@ from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
 from spectui.chat.session import ChatSession
 from spectui.chat.text.prose import last_code_blocks
-from spectui.engine.events import Finished, Message, RoundDone
+from spectui.engine.demo import NOTICE
+from spectui.engine.events import Finished, Message, Notice, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
@@ -50,6 +51,20 @@ def with_stopped_reply(engine: FakeEngine, file: Path) -> ChatSession:
     reply(engine, "a", "b", stop=StopReason.CANCELLED)
     drained(session)
     return session
+
+
+def test_the_demo_is_named_once_per_start():
+    """Also where models are loaded again, in a new process of the engine too."""
+    engine = FakeEngine()
+    session = loaded(engine)
+    another = Notice("something else")
+    engine.events.extend([Notice(NOTICE), another])
+    assert drained(session) == [Notice(NOTICE), another]
+    session.models.load(replace(PAIR, ctx_size=512))
+    engine.finish_loading()
+    engine.events.extend([Notice(NOTICE), another])
+    shown = drained(session)
+    assert another in shown and Notice(NOTICE) not in shown
 
 
 @pytest.fixture
