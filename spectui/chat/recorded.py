@@ -49,7 +49,7 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
 def take_over(session: ChatSession, step: Send) -> None:
     """Cut the conversation to the point where the prompt was sent, and queue the prompt."""
     if step.same < len(session.messages):
-        session.go_back(step.same)
+        session.cut(step.same)
     if step.system != session.setup.system:
         session.set_system(step.system)
     session.messages.extend(ChatMessage(each.role, each.content) for each in step.missing)

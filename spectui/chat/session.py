@@ -169,7 +169,7 @@ class ChatSession:
     def send(self, text: str) -> None:
         """Send a prompt. If a message is being edited, the prompt replaces it. It is written to the journal first."""
         if self._editing is not None:
-            self.go_back(self._editing)
+            self.cut(self._editing)
         self._begin_reply(ChatMessage("user", text))
 
     def queue(self, text: str) -> None:
@@ -255,17 +255,17 @@ class ChatSession:
         self.journal.resume(conversation)
         self.journal.cut(len(self.messages))
 
-    def go_back(self, length: int) -> None:
+    def cut(self, length: int) -> None:
         """Keep the first `length` messages. The later ones stay on disk, as a branch."""
         del self.messages[length:]
         self._unanswered = self.comparison = self._editing = None
         self._figures.go_back(self.messages[-1] if self.messages else None)
         self.journal.cut(length)
 
-    def turn_back(self, length: int) -> None:
+    def cut_and_save(self, length: int) -> None:
         """Keep the first `length` messages, and open the conversation there the next time too."""
-        self.go_back(length)
-        self.journal.turn_here()
+        self.cut(length)
+        self.journal.save_cut()
 
     def delete(self, identity: str) -> Deletion:
         """Prepare to delete the conversation of this id. If it is the open one, a new chat begins."""

@@ -98,7 +98,7 @@ class Journal:
         """Keep the first `length` messages; the next message begins a branch there."""
         del self.path[length:]
 
-    def turn_here(self) -> None:
+    def save_cut(self) -> None:
         """The conversation is opened next time as it is cut now."""
         if self._pending is not None and self.path:
             self._pending.row = self._pending.row._replace(head=self.path[-1])

@@ -182,7 +182,7 @@ class SpectuiApp(TerminalApp):
             for number in ENDINGS:
                 with suppress(NotImplementedError):  # Windows
                     asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
-            self.call_after_refresh(_leave_to_collector)
+            self.call_after_refresh(_enable_collector)
         # The engine's thread releases the interpreter in each call, and waits up to this long to get it back from a frame.
         sys.setswitchinterval(SWITCH_S)
         if self._monitor is not None:
@@ -248,7 +248,7 @@ class SpectuiApp(TerminalApp):
             self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
 
-def _leave_to_collector() -> None:
+def _enable_collector() -> None:
     """Enable the garbage collector, and exempt what exists now: it lives as long as the window, and scanning it would pause
     window and engine."""
     gc.freeze()

@@ -102,7 +102,7 @@ def key_of(app: App[Any], identity: str) -> str:
     raise LookupError(identity)
 
 
-def spoken(app: App[Any], sentence: str) -> str:
+def with_keys(app: App[Any], sentence: str) -> str:
     """A sentence with each {id} of a binding replaced by its key."""
     return re.sub(r"\{([a-z.-]+)\}", lambda found: key_of(app, found[1]), sentence)
 

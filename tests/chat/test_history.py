@@ -91,7 +91,7 @@ def test_a_title_is_one_line_of_limited_length(engine: FakeEngine, tmp_path: Pat
 
 def test_a_prompt_is_edited_a_reply_gone_back_to_and_a_branch_turned_to(engine: FakeEngine, tmp_path: Path) -> None:
     session = chat(engine, tmp_path / "c.db", "one", "two")
-    session.turn_back(2)
+    session.cut_and_save(2)
     session.send("three")
     reply(engine, "last")
     drained(session)

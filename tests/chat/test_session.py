@@ -233,10 +233,10 @@ def test_figures_are_of_the_reply_that_is_gone_back_to(engine: FakeEngine) -> No
         reply(engine, *"ab" * number)
         drained(session)
     assert session.figures().reply.emitted == 4
-    session.go_back(2)
+    session.cut(2)
     figures = session.figures()
     assert (figures.reply.emitted, len(figures.rounds), figures.chat.emitted) == (2, 2, 6)
-    session.go_back(0)
+    session.cut(0)
     assert session.figures().reply.emitted == 0
 
 

@@ -344,7 +344,7 @@ def test_a_disk_that_hangs_at_the_end_is_told_by_close(file: Path, monkeypatch: 
     journal.flush()
     monkeypatch.setattr(writer, "write_conversation", hanging)
     journal.cut(1)
-    journal.turn_here()
+    journal.save_cut()
     close = writer.Writer.close
     monkeypatch.setattr(writer.Writer, "close", lambda self: close(self, 0.01))
     assert journal.close() == f"The disk does not answer: what was said last may not be in {file}."

@@ -37,7 +37,7 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.profile_name import SaveScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
-from spectui.ui.keys import format_key, key_of, keymap, spoken
+from spectui.ui.keys import format_key, key_of, keymap, with_keys
 from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
@@ -99,7 +99,8 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
     app = make_app(keymap={"compare": "ctrl+b", "load": "f6"})
     async with app.run_test():
         assert (
-            spoken(app, "{compare}, {newline} and {stop}; {no such thing}") == "Ctrl+B, Ctrl+J and Esc; {no such thing}"
+            with_keys(app, "{compare}, {newline} and {stop}; {no such thing}")
+            == "Ctrl+B, Ctrl+J and Esc; {no such thing}"
         )
         assert key_of(app, "panel") == "“Panel” in the palette", "its key was given to another"
         with pytest.raises(LookupError):

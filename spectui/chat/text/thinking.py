@@ -13,7 +13,7 @@ from spectui.speculation.records import Round
 
 MARK = re.compile(r"<(/?)think(?:ing)?>")
 _TAIL = 32
-"""Characters kept to find a mark that spans several tokens, and to see whether it begins its line."""
+"""Last characters of the text that are searched again: a mark may span several tokens, and must begin its line."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,9 +45,12 @@ class _Total(NamedTuple):
 
 
 class Thinking:
-    """The sections of a text that grows. One opens with a mark at the start of a line and lasts until it is closed; one that
-    is only closed, at the start of a line too, began before the text, as in templates that open it for the model. Marks
-    elsewhere are ordinary text about thinking."""
+    """The sections of a text that grows.
+
+    An opening mark at the start of a line begins a section, and the next closing mark ends it. A closing mark at the start of
+    a line without an opening one ends a section that began before the text: some templates open it in the prompt. Marks
+    elsewhere are ordinary text about thinking.
+    """
 
     __slots__ = ("_began", "_length", "_tail", "_totals", "sections")
 

@@ -78,7 +78,7 @@ class PlainChat:
             try:
                 if conversation is not None:
                     self.resume(OpenedConversation.of(conversation))
-                self._tell_crash()
+                self._show_crash()
                 self.load(self.session.models.load_again)
                 while not self._quit and (line := self._line()) is not None:
                     self._obey(line)
@@ -97,7 +97,7 @@ class PlainChat:
             try:
                 line = self._read.readline()
             except KeyboardInterrupt:
-                self.say("\n/quit or Ctrl+D leaves.")
+                self.notice("\n/quit or Ctrl+D leaves.")
                 lines.clear()
                 continue
             self._at_line_start = True  # a terminal has shown the Enter
@@ -120,11 +120,11 @@ class PlainChat:
                 self.ask(self.with_files(line))
         except SpectuiError as error:
             self._failed = True
-            self.say(str(error))
+            self.notice(str(error))
         except KeyboardInterrupt:
             if self._stops > 1:  # the engine did not stop at the first
                 raise
-            self.say("stopped")
+            self.notice("stopped")
 
     # What is asked of the engine
 
@@ -156,7 +156,7 @@ class PlainChat:
                 for event in self.session.drain():
                     self._show(event)
                 for notice in self.session.take_notices():
-                    self.say(notice)
+                    self.notice(notice)
                 if self.session.state not in ("ready", "failed"):
                     time.sleep(DRAIN_S)
         finally:
@@ -195,25 +195,25 @@ class PlainChat:
             case Loading(what=what, bytes=bytes):
                 if self.interactive and what != self._loading:
                     self._loading = what
-                    self.say(f"loading {what}{f', {size(bytes)}' if bytes else ''}")
+                    self.notice(f"loading {what}{f', {size(bytes)}' if bytes else ''}")
             case Loaded():
                 if self.interactive:
-                    self.say(
+                    self.notice(
                         f"{self.pair} ready, context {count(self.session.models.n_ctx)} tokens. /help lists commands."
                     )
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 if not self.interactive:
                     raise SpectuiError(message)
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
-                self.say(f"{message} {with_commands(advice)}")
+                self.notice(f"{message} {with_commands(advice)}")
             case Finished(reason=reason):
                 if note := stop_note(reason.value, self.session.models.n_ctx):
-                    self.say(with_commands(note))
+                    self.notice(with_commands(note))
             case Failed(message=message):
                 self._failed = True
-                self.say(message)
+                self.notice(message)
             case Notice(message=message):
-                self.say(message)
+                self.notice(message)
 
     def _write(self, text: str) -> None:
         """To standard output, at once."""
@@ -223,13 +223,13 @@ class PlainChat:
             self._out.flush()
             self._at_line_start = text.endswith("\n")
 
-    def tell(self, text: str) -> None:
-        """A line that was asked for."""
+    def output(self, text: str) -> None:
+        """Write a line that a person asked for, to standard output."""
         self._end_line()
         self._write(f"{text}\n")
 
-    def say(self, text: str) -> None:
-        """A line in passing."""
+    def notice(self, text: str) -> None:
+        """Write a line about what happens, to standard error."""
         self._end_line()
         self._aside.write(f"{printable(text)}\n")
         self._aside.flush()
@@ -248,8 +248,8 @@ class PlainChat:
 
     def _help(self, rest: str) -> None:
         for name, each in self.COMMANDS.items():
-            self.tell(f"/{f'{name} {each.arguments}'.strip()}: {each.help}")
-        self.tell(
+            self.output(f"/{f'{name} {each.arguments}'.strip()}: {each.help}")
+        self.output(
             "Ctrl+C stops a reply. A line that ends with \\ goes on in the next one; // begins a prompt with a slash."
         )
 
@@ -267,20 +267,20 @@ class PlainChat:
     def resume(self, opened: OpenedConversation) -> None:
         """Go on with a conversation from the disk."""
         self.session.resume(opened)
-        self.say(f"Going on with: {opened.conversation.title}")
+        self.notice(f"Going on with: {opened.conversation.title}")
         if self.interactive:
             for message in self.session.messages:
-                self.tell(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
+                self.output(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
         if self.session.unanswered:
-            self.say(with_commands(UNANSWERED))
+            self.notice(with_commands(UNANSWERED))
 
-    def _tell_crash(self) -> None:
-        """Say how spectui ended the last time, and what can be done about it."""
+    def _show_crash(self) -> None:
+        """Say how spectui crashed the last time, and what to do about it."""
         models, offer = self.session.models, self.session.offer is not None
         models.held = models.held and self.interactive  # in a pipe there is nobody to ask
         if models.crash is not None:
             advice = crash_advice(models.setup, offer=offer, held=models.held, details=False)
-            self.say(f"{models.crash.sentence} {with_commands(advice)}")
+            self.notice(f"{models.crash.sentence} {with_commands(advice)}")
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from spectui.engine.loading.shares import percentages, with_share
-from spectui.ui.keys import spoken
+from spectui.ui.keys import with_keys
 from spectui.ui.widgets.slider import Slider
 
 
@@ -41,22 +41,22 @@ anew with them, and the conversation stays. {slider.default} turns a share back 
         share: Share
 
     def action_load_shares(self) -> None:
-        """Ask for it."""
+        """Send `Entered`."""
         self.post_message(self.Entered(self))
 
 
 class _Heading(Widget):
-    """Says what the sliders are. Its key is looked up when it is drawn: the sliders, which have it, are there then."""
+    """Says what the sliders are. Looks its key up when it is drawn: then the sliders that have the key are mounted."""
 
     DEFAULT_CSS = "_Heading { color: $foreground 60%; height: 1; }"
 
     def render(self) -> Content:
-        return Content(spoken(self.app, "% of the target; {load-shares} loads it so"))
+        return Content(with_keys(self.app, "% of the target; {load-shares} loads it so"))
 
 
 class Shares(Vertical):
-    """Nothing where the target is not on several GPUs. Runs the screen's action `split_target` with a value of the setting,
-    "" for shares that llama.cpp chooses."""
+    """Hidden unless the target is on several GPUs. Runs the screen's action `split_target` with a value of the setting; "" lets
+    llama.cpp choose the shares."""
 
     DEFAULT_CSS = """
     Shares { height: auto; }
@@ -67,7 +67,7 @@ class Shares(Vertical):
         super().__init__(id=id, classes="-none")
         self._names: tuple[str, ...] = ()
         self._loaded: tuple[int, ...] = ()
-        self._usual: tuple[int, ...] = ()  # what was chosen where a person had chosen nothing; () if that is not known
+        self._usual: tuple[int, ...] = ()  # the shares without a person's choice; () while unknown
 
     def compose(self) -> ComposeResult:
         """A heading and the sliders."""
@@ -83,7 +83,7 @@ class Shares(Vertical):
     def update_shares(self, names: Sequence[str], loaded: Sequence[int], automatic: bool) -> None:
         """Show the shares that these GPUs have. `automatic`: no person has chosen them.
 
-        What was turned since stays until something else is loaded.
+        Sliders that a person has turned since stay until other shares are loaded.
         """
         if (tuple(names), tuple(loaded)) == (self._names, self._loaded) and (
             not automatic or self._usual == self._loaded

@@ -109,7 +109,7 @@ class ConversationsScreen(ListWindow[Choice]):
 
     # Actions
 
-    def take(self) -> None:
+    def filter_and_choose(self) -> None:
         """Answer with the highlighted conversation, once the list is for the words in the box."""
         self.follow()
         self._awaited = self.words if self.words != self._listed_for else None

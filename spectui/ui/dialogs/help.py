@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
-from spectui.ui.keys import format_key, group_of, spoken
+from spectui.ui.keys import format_key, group_of, with_keys
 
 KEYS, NAME = 12, 13
 """Width of the keys and of an action's name, in cells."""
@@ -49,7 +49,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
             if active.enabled and not active.binding.system:
                 self.actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
         shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
-        self._texts = dict.fromkeys(spoken(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
+        self._texts = dict.fromkeys(with_keys(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
 
     def on_mount(self) -> None:
         """Keep the focus in the box, which moves the highlight."""

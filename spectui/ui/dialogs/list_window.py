@@ -101,14 +101,14 @@ class ListWindow(ModalScreen[Answer | None]):
         self.choose()
 
     def action_choose(self) -> None:
-        """Take the highlighted entry, by key or by a click on the action."""
-        (self.focused or self).call_later(self.take)  # behind the letters that wait in the box's queue
+        """Choose the highlighted entry, by key or by a click on the action."""
+        (self.focused or self).call_later(self.filter_and_choose)  # behind the letters that wait in the box's queue
 
-    def take(self) -> None:
-        """Filter by the last typed words, then take the highlighted entry."""
+    def filter_and_choose(self) -> None:
+        """Filter by the words that were typed last, then choose the highlighted entry."""
         self.follow()
         self.choose()
 
     def choose(self) -> None:
-        """Take the highlighted entry."""
+        """Choose the highlighted entry."""
         raise NotImplementedError

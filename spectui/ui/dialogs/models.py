@@ -113,7 +113,7 @@ class ModelsScreen(ListWindow[Setup]):
             self._list()
         if searched:
             self._refresh.stop()
-            self._tell()
+            self._show_details()
 
     def filter(self) -> None:
         """Show the models that contain the words."""
@@ -142,7 +142,7 @@ class ModelsScreen(ListWindow[Setup]):
         wanted = before if self._moved and before in ids else self._proposed(headers)
         if ids:
             listed.highlighted = ids.index(wanted) if wanted in ids else 0
-        self._tell()
+        self._show_details()
 
     def _ordered(self) -> list[GgufHeader]:
         headers = sorted(
@@ -191,8 +191,8 @@ class ModelsScreen(ListWindow[Setup]):
 
     # The words around it
 
-    def _tell(self) -> None:
-        """The titles, and the details of the highlighted model."""
+    def _show_details(self) -> None:
+        """Show the titles, and the details of the highlighted model."""
         box = self.query_one(Vertical)
         if self._target is None:
             box.border_title = "the target: who writes the text"
@@ -243,7 +243,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     @on(OptionList.OptionHighlighted)
     def _point(self) -> None:
-        self._tell()
+        self._show_details()
 
     # The memory of the models
 
@@ -274,7 +274,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _show_plan(self, models: tuple[str | None, str | None], plan: str) -> None:
         self._planned[models] = plan
-        self._tell()
+        self._show_details()
 
     def action_move(self, action: str) -> None:
         """Move the highlight; the focus stays in the filter."""
@@ -282,7 +282,7 @@ class ModelsScreen(ListWindow[Setup]):
         super().action_move(action)
 
     def choose(self) -> None:
-        """Take the highlighted model, as target, then as draft."""
+        """Choose the highlighted model, as the target, then as the draft."""
         chosen = self._chosen_id
         header = self._found.get(chosen or "")
         if self._target is None:

@@ -29,7 +29,7 @@ from spectui.profiles.file import ProfileFile
 from spectui.text import printable
 from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.figures import MUTED
-from spectui.ui.keys import spoken
+from spectui.ui.keys import with_keys
 from spectui.ui.measuring.result import ResultPane
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import next_choice
@@ -132,7 +132,7 @@ class MeasureScreen(ModalScreen[str | None]):
     def _choose(self, name: str) -> None:
         if self.measurements.running:
             self.notify(
-                spoken(self.app, "{measure.stop} stops this measurement first."), severity="warning", markup=False
+                with_keys(self.app, "{measure.stop} stops this measurement first."), severity="warning", markup=False
             )
             return
         self.measurements.options[self.measurements.chosen.name] = self.query_one(Input).value
@@ -238,7 +238,7 @@ class MeasureScreen(ModalScreen[str | None]):
             first = kept if process.view.rows else "Stopped before anything was measured."
         else:
             first = "Done."
-        return Content(spoken(self.app, f"{first} {self._advice()}".strip()))
+        return Content(with_keys(self.app, f"{first} {self._advice()}".strip()))
 
     # Results
 

@@ -65,7 +65,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     @dataclass
     class Submitted(Message):
-        """A person sends a prompt. The box keeps it until `accept` is called."""
+        """A person sends a prompt. The box keeps it until `remove_sent` is called."""
 
         prompt_input: PromptInput
         text: str
@@ -96,9 +96,11 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self._sent = [prompt for prompt in self._sent if not any(is_of(prompt, message) for message in messages)]
         self._back = 0
 
-    def accept(self, text: str) -> bool:
-        """Add a sent prompt to the history and remove it from the box; later typed text stays. False if it was removed already:
-        Enter came twice."""
+    def remove_sent(self, text: str) -> bool:
+        """Remove a sent prompt from the box, and add it to the history. What was typed after it stays.
+
+        False if it was removed already, because Enter came twice.
+        """
         typed = self._typed[1] if self._typed[0] == text else text
         if not self.text.startswith(typed):
             return False

@@ -40,7 +40,7 @@ from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import StatusLine
-from spectui.ui.keys import spoken
+from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.bindings import BINDINGS, GROUPS, LAST_LINE
 from spectui.ui.screen.controls import Controls
@@ -146,7 +146,7 @@ class ChatScreen(DirectScreen):
         self.conversations = Conversations(self)
         self.reading = Reading(self)
         self.replies = Replies(self)
-        self._moved = False  # the figures do not show the latest events yet
+        self._figures_stale = False  # they do not show the latest events yet
         self._figures_due = 0.0
         self._seen = False
 
@@ -183,7 +183,7 @@ class ChatScreen(DirectScreen):
             self.prompt.remember(earlier, self.session.stored.save_prompt)
         if self._conversation is not None:
             await self.conversations.show(self._conversation)
-        self.conversations.tell_crash()
+        self.conversations.show_crash()
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
         setup = self.session.setup
@@ -212,7 +212,7 @@ class ChatScreen(DirectScreen):
                 self._drain()
                 if due:
                     self._figures_due = now + FIGURES_S
-                    self._show_what_moved()
+                    self._show_once_a_second()
             # Widgets announce changed figures by messages, which must be handled first.
             (self.check_idle if due else self.refresh_now)()
         self._refresh_rate.adjust(awaited=self.session.state == "reading")
@@ -236,7 +236,7 @@ class ChatScreen(DirectScreen):
             else:
                 self._show(event)
         self._append(arrived)
-        self._moved = True
+        self._figures_stale = True
         # After all events of this drain: a notice belongs above the next prompt.
         self.replies.send_waiting()
 
@@ -262,10 +262,10 @@ class ChatScreen(DirectScreen):
                 self.panel.update_models(())
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 say = transcript.add_notice if session.models.stopped else transcript.add_error
-                say(printable(f"{message} {spoken(self.app, advice)}"))
+                say(printable(f"{message} {with_keys(self.app, advice)}"))
                 self.replies.return_waiting()
             case Finished(reason=reason):
-                transcript.finish_reply(spoken(self.app, stop_note(reason.value, session.models.n_ctx)))
+                transcript.finish_reply(with_keys(self.app, stop_note(reason.value, session.models.n_ctx)))
             case Failed(message=message):
                 transcript.finish_reply()
                 transcript.add_error(printable(message))
@@ -284,7 +284,7 @@ class ChatScreen(DirectScreen):
 
     def show_figures(self) -> None:
         """Draw the present figures. Hide a comparison when its reply is gone."""
-        self._moved = False
+        self._figures_stale = False
         figures = self.session.figures()
         self.query_one(TitleLine).update_figures(figures)
         self.query_one(Legend).update_figures(figures)
@@ -292,8 +292,8 @@ class ChatScreen(DirectScreen):
         self.panel.update_figures(figures)
         self.replies.hide_old_comparison()
 
-    def _show_what_moved(self) -> None:
-        if self._moved:
+    def _show_once_a_second(self) -> None:
+        if self._figures_stale:
             self.show_figures()
         if self._monitor is not None:
             self.panel.update_telemetry(self._monitor.telemetry)
@@ -310,7 +310,7 @@ class ChatScreen(DirectScreen):
             way = f"{waiting} {word} until the model is free, {{stop}} takes back"
         elif session.editing is not None:
             way = f"editing message {session.editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
-        self.prompt.border_title = Content(spoken(self.app, way))
+        self.prompt.border_title = Content(with_keys(self.app, way))
         self.refresh_bindings()
 
     def show_models(self) -> None:
@@ -320,7 +320,7 @@ class ChatScreen(DirectScreen):
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
         """Notify a person, with keys in place of the {ids} of actions."""
-        self.notify(spoken(self.app, sentence), severity=severity, markup=False)
+        self.notify(with_keys(self.app, sentence), severity=severity, markup=False)
 
     def complain(self, error: Exception) -> None:
         """Notify a person of an error."""
@@ -386,7 +386,10 @@ class ChatScreen(DirectScreen):
     @on(Slider.Changed)
     @on(ChoiceRow.Changed)
     def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
-        self.controls.turn(event.control.key, event.value)
+        if event.control is self.panel.profile:
+            self.controls.use_profile(str(event.value))
+        else:
+            self.controls.turn(event.control.key, event.value)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:

@@ -47,10 +47,7 @@ class Controls:
             self._screen.panel.profile.value = NO_PROFILE
 
     def turn(self, key: str, value: float | str) -> None:
-        """Set one knob, or those of a profile; they act from the next round on."""
-        if key == "profile":
-            self.use_profile(str(value))
-            return
+        """Set one knob, which acts from the next round on."""
         knobs = turned(self.knobs, key, value)
         if knobs != self.knobs:
             self.knobs = knobs

@@ -11,7 +11,7 @@ from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
 from spectui.errors import SpectuiError
 from spectui.store.records import Conversation
 from spectui.text import printable
-from spectui.ui.keys import spoken
+from spectui.ui.keys import with_keys
 from spectui.ui.transcript.blocks import NOTICE
 from spectui.ui.transcript.document import Document
 
@@ -111,23 +111,23 @@ class Conversations:
             transcript.watch_show_ghosts()
             transcript.watch_show_thinking()
         if screen.session.unanswered:
-            transcript.add_notice(spoken(screen.app, UNANSWERED))
+            transcript.add_notice(with_keys(screen.app, UNANSWERED))
         screen.show_figures()
         screen.show_state()
         screen.replies.send_waiting()
 
     def _notes(self) -> Callable[[str], str]:
         """Inserts keys into a sentence; any thread may call it."""
-        key = spoken(self._screen.app, "{new-chat}")
+        key = with_keys(self._screen.app, "{new-chat}")
         return lambda note: note.replace("{new-chat}", key)
 
-    def tell_crash(self) -> None:
+    def show_crash(self) -> None:
         """Show how spectui crashed the last time, and what to do about it."""
         session = self._screen.session
         if (crash := session.models.crash) is not None:
             held, offer = session.models.held, session.offer is not None
             advice = crash_advice(session.setup, offer=offer, held=held, details=True)
-            said = f"{crash.sentence} {spoken(self._screen.app, advice)}".strip()
+            said = f"{crash.sentence} {with_keys(self._screen.app, advice)}".strip()
             self._screen.transcript.add_error(printable(said))
 
 

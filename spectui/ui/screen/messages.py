@@ -19,7 +19,7 @@ class Messages:
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
-        self._put = ""  # the edited prompt's original text
+        self._original = ""  # the edited prompt's text before the edit
 
     def edit_last(self) -> None:
         """Put the last prompt into the text area, to replace it; at the next call the one before, and so on."""
@@ -34,11 +34,11 @@ class Messages:
         session, box = self._screen.session, self._screen.prompt
         if not self._may_change():
             return
-        if box.text.strip() and (session.editing is None or box.text != self._put):
+        if box.text.strip() and (session.editing is None or box.text != self._original):
             self._screen.say("Send or clear what is in the box first.")
             return
         box.put_sent(session.begin_edit(index))
-        self._put = box.text
+        self._original = box.text
         box.focus()
         self._screen.show_state()
 
@@ -80,7 +80,7 @@ class Messages:
                 case ListedMessage("edit", index):
                     self.edit(index)
                 case ListedMessage("back", length):
-                    session.turn_back(length)
+                    session.cut_and_save(length)
                     self._screen.transcript.cut(length)
                     self._screen.show_figures()
                     self._screen.show_state()

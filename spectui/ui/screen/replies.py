@@ -30,7 +30,7 @@ class Replies:
         screen = self._screen
         if screen.session.state in ("no model", "failed"):
             screen.say(NO_MODEL)
-        elif screen.prompt.accept(text):
+        elif screen.prompt.remove_sent(text):
             screen.session.queue(text)
             self.send_waiting()
             screen.show_state()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.worker import get_current_worker
 
-from spectui.ui.keys import spoken
+from spectui.ui.keys import with_keys
 
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
@@ -26,6 +26,6 @@ async def offer_models(screen: ChatScreen) -> None:
     worker = get_current_worker()
     number = await asyncio.to_thread(screen.catalogue.count, lambda: worker.is_cancelled)
     if number:
-        screen.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{spoken(screen.app, FOUND)}")
+        screen.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{with_keys(screen.app, FOUND)}")
     elif not screen.session.setup.model:
         screen.transcript.add_notice(NO_MODEL)

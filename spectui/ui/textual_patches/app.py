@@ -13,7 +13,7 @@ from textual.widget import MountError
 from textual.worker import WorkerFailed
 
 _NO_WIDGET = NoMatches, MountError, ScreenStackError
-"""What is raised where a widget is looked for, or a parent of a new one, that is gone."""
+"""Errors of a search for a widget that is gone, or of mounting into a parent that is gone."""
 
 
 class TerminalApp(App[None]):

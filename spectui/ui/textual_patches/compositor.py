@@ -28,7 +28,7 @@ class ChangesCompositor(Compositor):
         super().update_widgets(widgets & self.visible_widgets.keys())
 
     def render_partial_update(self) -> ChopsUpdate | None:
-        """Render what has changed since the last call. None if nothing has."""
+        """Render what has changed since the last call. None if nothing has changed."""
         window = self.size.region
         regions = [seen for region in self._dirty_regions if (seen := region.intersection(window))]
         self._dirty_regions.clear()

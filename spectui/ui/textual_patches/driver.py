@@ -70,7 +70,7 @@ class TerminalDriver(LinuxDriver):
         self._app.refresh()
 
     def close(self) -> None:
-        """End the writing thread. Give a terminal up that still takes nothing, unless the app goes on with it."""
+        """End the writing thread. Give up a terminal that still takes no output, unless the app continues on it."""
         writer = self._writer_thread
         if writer is None:
             return
@@ -131,13 +131,13 @@ class Output:
         return self._terminal.fileno()
 
     def write(self, text: str) -> None:
-        """Write the text, or keep it for the next write: Textual begins and ends a frame in small writes."""
+        """Write the text, or buffer it for the next write: Textual begins and ends a frame in small writes."""
         self._text += text
         if len(self._text) > 8192:
             self._write()
 
     def flush(self) -> None:
-        """Write what was kept."""
+        """Write what is buffered."""
         self._write()
         self._taken()
 

@@ -11,7 +11,7 @@ from spectui.ui.textual_patches.compositor import ChangesCompositor
 
 
 class DirectScreen(Screen[None]):
-    """Textual's screen with `ChangesCompositor`. Draws on demand besides at the turns of Textual's timer."""
+    """Textual's screen with `ChangesCompositor`. It draws at each turn of Textual's timer, and on demand."""
 
     def __init__(self) -> None:
         super().__init__()

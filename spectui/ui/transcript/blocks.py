@@ -69,8 +69,8 @@ class Block:
     """For each piece that is a heading: its section."""
     _length: int = 0
     """Characters of the rounds' text, folded parts included."""
-    _line_owed: bool = False
-    """The next text has to begin a new line, below a folded heading."""
+    _needs_newline: bool = False
+    """The next text is below a folded heading, so a newline comes before it."""
 
     def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
         """Append a round's tokens. Returns the first changed row of the block, and sections of thinking that have ended."""
@@ -89,7 +89,7 @@ class Block:
         any thread may call it.
         """
         block = replace(
-            self, flow=Flow(width), _indexes=array("b"), folds={}, _starts=array("I"), _length=0, _line_owed=False
+            self, flow=Flow(width), _indexes=array("b"), folds={}, _starts=array("I"), _length=0, _needs_newline=False
         )
         for round in self.rounds.between(0, len(self._starts)):
             block._write(round, ghosts)
@@ -99,7 +99,7 @@ class Block:
         """Take the text of a rewritten copy, and append the rounds that came since it was begun."""
         written = len(self._starts)
         self.flow, self.folds, self._indexes = rewritten.flow, rewritten.folds, rewritten._indexes
-        self._starts, self._length, self._line_owed = rewritten._starts, rewritten._length, rewritten._line_owed
+        self._starts, self._length, self._needs_newline = rewritten._starts, rewritten._length, rewritten._needs_newline
         for number in range(len(self._starts), written):
             self._write(self.rounds[number], ghosts)
 
@@ -143,13 +143,13 @@ class Block:
             if section is not None and section.end is not None and start <= section.start < self._length:
                 self.folds[len(self._indexes)] = section
                 self._draw(drawn, section.heading if section.folded else f"{section.heading}\n", FOLD, -1)
-                self._line_owed = section.folded
+                self._needs_newline = section.folded
             if section is not None and section.folded and section.end is not None:
                 text = text[: max(0, section.start - start)] + text[section.end - start :] if index >= 0 else ""
             elif section is not None and index >= 0:
                 kind |= THOUGHT
-            if text and self._line_owed:
-                self._line_owed = False
+            if text and self._needs_newline:
+                self._needs_newline = False
                 if not text.startswith("\n"):
                     self._draw(drawn, "\n", FOLD, -1)
             # A folded token has an empty piece, since pieces are counted, but the cursor cannot be on it.

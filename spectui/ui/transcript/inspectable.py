@@ -128,7 +128,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         self._move(lambda: self._cursor.step_round(by))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Keep the position, to tell a click from the end of a selection."""
+        """Note the position: a mouse that moved since has selected text, and has not clicked."""
         self._pressed = event.screen_x, event.screen_y
 
     def on_click(self, event: events.Click) -> None:

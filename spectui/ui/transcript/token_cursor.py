@@ -12,7 +12,7 @@ class TokenCursor:
     """The cursor is on a token of one of the blocks, or nowhere. A round is marked with it, or alone."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
-        """`blocks` is the transcript's own list: what is appended to it can be walked to."""
+        """`blocks` is the transcript's own list, so the cursor can move to what is appended later."""
         self._blocks = blocks
         self._block: Block | None = None
         self._number = 0

@@ -304,7 +304,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._strips.clear()
 
     def watch_show_ghosts(self) -> None:
-        """Wrap the replies again in which ghosts appear or vanish."""
+        """Wrap the replies that have rejected drafts again."""
         self._rewrite([block for block in self.blocks if block.has_rejected])
 
     def watch_show_thinking(self) -> None:
@@ -393,5 +393,5 @@ class Transcript(GrowingScrollView, can_focus=True):
         if following and (self.scroll_y, self.scroll_target_y) != (self.max_scroll_y, self.max_scroll_y):
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         self._end_y = self.max_scroll_y
-        self.refresh_lines(first, max(1, changed - first))  # where the view has moved it is drawn as a whole anyhow
+        self.refresh_lines(first, max(1, changed - first))  # a view that has moved is drawn whole in any case
         return following

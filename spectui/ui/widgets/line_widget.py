@@ -82,7 +82,7 @@ class LineWidget(Widget):
         return strip
 
     def _style(self, name: str) -> Style:
-        """The style of a name in STYLES; of "" the widget's own. Cached, since Textual computes it at each call."""
+        """The style of a name in STYLES; for "", the widget's own. Cached, since Textual computes it at each call."""
         if (style := self._styles_by_name.get(name)) is None:
             style = self.get_component_rich_style(f"lines--{name}") if name else self.rich_style
             self._styles_by_name[name] = style

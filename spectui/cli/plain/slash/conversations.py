@@ -21,9 +21,9 @@ def _chats(chat: PlainChat, rest: str) -> None:
     for number, each in enumerate(chat.found, 1):
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
         here = ", this one" if chat.session.stored.is_open(each.id) else ""
-        chat.tell(f"{number} {each.title or '(no title)'}: {when}, {each.messages} messages, {each.target}{here}")
+        chat.output(f"{number} {each.title or '(no title)'}: {when}, {each.messages} messages, {each.target}{here}")
     if not chat.found:
-        chat.say(nothing_found(rest))
+        chat.notice(nothing_found(rest))
 
 
 def _open(chat: PlainChat, rest: str) -> None:
@@ -39,7 +39,7 @@ def _rename(chat: PlainChat, rest: str) -> None:
     title = chat.session.stored.rename(chosen.id, title)
     if not title:
         raise UsageError("/rename takes a number and a title.")
-    chat.say(f"{chosen.title} is now {title}.")
+    chat.notice(f"{chosen.title} is now {title}.")
 
 
 def _delete(chat: PlainChat, rest: str) -> None:
@@ -49,7 +49,7 @@ def _delete(chat: PlainChat, rest: str) -> None:
         raise UsageError(f"“{chosen.title}” and its {chosen.messages} messages cannot be brought back: /delete {word} yes"
                          " deletes them.")  # fmt: skip
     chat.session.delete(chosen.id).carry_out()
-    chat.say(f"“{chosen.title}” is deleted.")
+    chat.notice(f"“{chosen.title}” is deleted.")
 
 
 def _export(chat: PlainChat, rest: str) -> None:
@@ -59,7 +59,7 @@ def _export(chat: PlainChat, rest: str) -> None:
         file = exported(chat.session, rest or export.file_name(chat.session.title))()
     except export.ExistsError as error:
         raise UsageError(f"{error} /export NAME takes another name.") from error
-    chat.tell(f"Written: {file}")
+    chat.output(f"Written: {file}")
 
 
 def _chosen(chat: PlainChat, word: str) -> Summary:

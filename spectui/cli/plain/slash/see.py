@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def _stats(chat: PlainChat, rest: str) -> None:
     figures = chat.session.figures()
-    chat.tell(f"{chat.pair}; context {count(figures.n_context)} of {count(figures.n_ctx)} tokens.")
-    chat.tell(f"Last reply: {summary_line(figures.reply)}; first token after {duration(figures.first_token_s)}.")
-    chat.tell(f"This chat: {summary_line(figures.chat)}.")
+    chat.output(f"{chat.pair}; context {count(figures.n_context)} of {count(figures.n_ctx)} tokens.")
+    chat.output(f"Last reply: {summary_line(figures.reply)}; first token after {duration(figures.first_token_s)}.")
+    chat.output(f"This chat: {summary_line(figures.chat)}.")
     for line in payoff_lines(figures):
-        chat.tell(line)
+        chat.output(line)
 
 
 def _compare(chat: PlainChat, rest: str) -> None:
@@ -28,7 +28,7 @@ def _compare(chat: PlainChat, rest: str) -> None:
     comparison = Comparison(chat.session.messages[-1].rounds)
     chat.wait_for(lambda: chat.session.compare(comparison))
     for line in comparison_lines(comparison):
-        chat.tell(line)
+        chat.output(line)
 
 
 def _token(chat: PlainChat, rest: str) -> None:
@@ -45,7 +45,7 @@ def _token(chat: PlainChat, rest: str) -> None:
         raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")
     token, round = tokens[nth - 1]
     for line in token_lines(token, round, f"Token {nth} of {len(tokens)}"):
-        chat.tell(line)
+        chat.output(line)
 
 
 COMMANDS = {

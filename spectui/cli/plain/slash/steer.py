@@ -32,25 +32,25 @@ def _set(chat: PlainChat, rest: str) -> None:
     if value.strip():
         chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, value.strip(), "/set")}).checked()
     for each in [key] if name else names:
-        chat.tell(f"{title(each)} {getattr(chat.session.knobs, each)}: {spec_of(Knobs, each).help}")
+        chat.output(f"{title(each)} {getattr(chat.session.knobs, each)}: {spec_of(Knobs, each).help}")
 
 
 def _profile(chat: PlainChat, rest: str) -> None:
     if rest:
         chat.session.user_knobs.use_profile(chat.profiles, rest)
-        chat.say(f"Profile {rest}.")
+        chat.notice(f"Profile {rest}.")
     else:
-        chat.tell(f"Profiles: {', '.join(chat.profiles.names()) or 'none'}.")
+        chat.output(f"Profiles: {', '.join(chat.profiles.names()) or 'none'}.")
 
 
 def _save(chat: PlainChat, rest: str) -> None:
     chat.profiles.save(rest, chat.session.knobs)
-    chat.say(saved_profile(rest))
+    chat.notice(saved_profile(rest))
 
 
 def _reset(chat: PlainChat, rest: str) -> None:
     chat.session.knobs = Knobs()
-    chat.say("Every knob has its default.")
+    chat.notice("Every knob has its default.")
 
 
 def _models(chat: PlainChat, rest: str) -> None:
@@ -66,11 +66,11 @@ def _models(chat: PlainChat, rest: str) -> None:
         if all(word in header.path.casefold() for word in words)
     ]
     for number, header in found:
-        chat.tell(f"{number} {model_line(header, chat.listed)}")
+        chat.output(f"{number} {model_line(header, chat.listed)}")
     if chat.listed and not found:
-        chat.say("No model has these words.")
+        chat.notice("No model has these words.")
     if not chat.listed:
-        chat.tell("There is no GGUF file in the usual places; --models-dir names more directories.")
+        chat.output("There is no GGUF file in the usual places; --models-dir names more directories.")
 
 
 def _load(chat: PlainChat, rest: str) -> None:
@@ -119,7 +119,7 @@ def _devices(chat: PlainChat, rest: str) -> None:
         ]
         if session.setup.draft is None:
             has = [word for word in has if word != "draft"]
-        chat.tell(f"{each.name} {each.description}, {size(each.free)} of {size(each.total)} free: "
+        chat.output(f"{each.name} {each.description}, {size(each.free)} of {size(each.total)} free: "
                   f"{' and '.join(has) or 'no model'}.")  # fmt: skip
 
 

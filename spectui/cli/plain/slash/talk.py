@@ -20,7 +20,7 @@ _SHOWN = 100  # characters of a message in the list
 
 def _new(chat: PlainChat, rest: str) -> None:
     chat.session.new_chat()
-    chat.say("A new chat.")
+    chat.notice("A new chat.")
 
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
@@ -58,19 +58,19 @@ def _editor(chat: PlainChat, rest: str) -> None:
 
 def _messages(chat: PlainChat, rest: str) -> None:
     for number, each in enumerate(_listed(chat), 1):
-        chat.tell(f"{number} {each.label}: {_line(each.text)}")
+        chat.output(f"{number} {each.label}: {_line(each.text)}")
     if not chat.session.messages:
-        chat.say(NOTHING_SAID)
+        chat.notice(NOTHING_SAID)
 
 
 def _back(chat: PlainChat, rest: str) -> None:
     match numbered(_listed(chat), rest, "message", "messages"):
         case ListedMessage("edit", index):
-            chat.session.turn_back(index)
-            chat.say("The next prompt takes its place.")
+            chat.session.cut_and_save(index)
+            chat.notice("The next prompt takes its place.")
         case ListedMessage("back", length):
-            chat.session.turn_back(length)
-            chat.say(f"Going on from message {rest}.")
+            chat.session.cut_and_save(length)
+            chat.notice(f"Going on from message {rest}.")
         case ListedMessage("branch", message):
             chat.resume(chat.session.stored.read_branch(message))
 
@@ -87,14 +87,14 @@ def _line(text: str) -> str:
 def _system(chat: PlainChat, rest: str) -> None:
     if rest:
         chat.session.set_system("" if rest == '""' else rest)
-    chat.tell(f"System prompt: {chat.session.setup.system or 'none'}")
+    chat.output(f"System prompt: {chat.session.setup.system or 'none'}")
 
 
 def _code(chat: PlainChat, rest: str) -> None:
     blocks = last_code_blocks(chat.session.messages)
     if not blocks:
         raise UsageError("There is no code block in the reply.")
-    chat.tell(numbered(blocks, rest or str(len(blocks)), "code block", "code"))
+    chat.output(numbered(blocks, rest or str(len(blocks)), "code block", "code"))
 
 
 COMMANDS = {

@@ -105,7 +105,7 @@ def lines(figures: Figures, width: int, *, compact: bool = False) -> list[Line]:
         [],
         *counts,
         _sources(figures),
-        _ahead(figures),  # an empty line, mostly
+        _ahead(figures),  # mostly an empty line
         *cost,
         _pays(figures),
         *now,
@@ -171,7 +171,7 @@ def _sources(figures: Figures) -> Line:
 
 
 def _ahead(figures: Figures) -> Line:
-    """What drafting while the target computed has given, where that is done."""
+    """How many guesses of a draft that computes while the target does were right, and the time that they saved."""
     reply = figures.reply
     return _pair("ahead", f"{percent(reply.guessed)} right", "saved", duration(reply.saved_s)) if reply.guesses else []
 

@@ -65,7 +65,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
             self.rewrite()
 
     def update_threads(self, threads: ThreadsInUse) -> None:
-        """Show with how many threads the target computes, where that are fewer than it could have."""
+        """Show how many threads the target computes with, if it uses fewer than it could."""
         self._threads = threads
         if self.display:
             self.rewrite()
@@ -183,7 +183,7 @@ def _whole(number: float | None) -> str:
 
 
 def _owners(gpu: Gpu | None) -> Line:
-    """Whose memory it is. Drivers may not say it, in containers above all."""
+    """The processes that use a GPU's memory. Some drivers do not name them, above all in containers."""
     own, others = (gpu.own, gpu.others) if gpu else (None, None)
     return labelled("", (f"spectui {_gigabytes(own)}, others {_gigabytes(others)}", "label"))
 

@@ -12,7 +12,7 @@ from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
 
 AXIS = 5
 FEW = 10
-"""Rounds: below, a suggestion says that it rests on few."""
+"""With fewer rounds than this, a suggestion says that it is based on few."""
 
 
 class PositionsPage(Page):
