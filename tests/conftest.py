@@ -29,17 +29,15 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say what must stay in one process when pytest-xdist runs the tests in several.
 
-    Tests on SmolLM2 are two groups, that of the engine and the others, since one alone would take longer than all other
-    tests: their draft is made once for each, and no more than two processes compute with it at a time. They are the tests
-    of modules that import `tests.helpers.smollm2`, and those that are marked. Other tests that share a fixture of their module
-    stay together, so that it is set up once.
+    Tests on the demo pair are one group, so that its draft is made once. They are the tests of modules that import it from
+    `tests.helpers.smollm2`, and those that are marked. Other tests that share a fixture of their module stay together, so that
+    it is set up once.
     """
     for item in items:
         assert isinstance(item, pytest.Function)
         shared = any(each[-1].scope == "module" for each in item._fixtureinfo.name2fixturedefs.values())
-        if any(getattr(value, "__module__", None) == "tests.helpers.smollm2" for value in vars(item.module).values()):
-            engine = item.module.__name__.startswith("tests.engine.")
-            item.add_marker(pytest.mark.xdist_group("smollm2 engine" if engine else "smollm2"))
+        if {"whole", "whole_alone"} & vars(item.module).keys():
+            item.add_marker(pytest.mark.xdist_group("demo pair"))
         elif shared and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from spectui.cli import root
 from spectui.gguf_files.header import read_header
-from tests.helpers.smollm2 import setup
+from tests.helpers.smollm2 import whole
 from tests.helpers.terminal import Terminal
 from tests.llama.ggufs import write_model
 
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_no_file(model: Path) -> None:
 
 def test_ctrl_c_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
     copy = tmp_path / "draft.gguf"
-    with Terminal("draft", "make", "-m", setup().model or "", "--type", "Q2_K", "-o", str(copy)) as terminal:
+    with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(copy)) as terminal:
         program = psutil.Process(terminal.child.pid)
         terminal.wait(
             "the quantiser", lambda: any("spectui.llama.quantiser" in each.cmdline() for each in program.children())

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.demo import default_setup, is_demo, make_draft
+from spectui.engine.events import Loaded, Notice
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
+from tests.helpers.smollm2 import opened, whole
 
 
 def test_another_target_with_its_draft_is_not_the_demo_pair():
@@ -23,3 +25,11 @@ def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypat
     monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with pytest.raises(SpectuiError, match=r"^There is no place for the demo's draft, .*: Not a directory\.$"):
         make_draft(Path(default_setup(Setup()).model or ""), lambda _: None)
+
+
+def test_the_demo_pairs_draft_is_made_and_it_is_said_to_be_small():
+    session, events = opened(whole())
+    session.close()
+    [loaded] = [event for event in events if isinstance(event, Loaded)]
+    assert loaded.draft is not None
+    assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)

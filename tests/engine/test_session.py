@@ -1,8 +1,8 @@
-"""The engine on SmolLM2 through llama.cpp."""
+"""The engine on SmolLM2 through llama.cpp. What it writes is compared, never read: with four layers it writes no sense."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
@@ -10,7 +10,7 @@ from itertools import cycle
 import pytest
 
 from spectui.engine import costs
-from spectui.engine.events import Event, Loaded, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Loaded, Prompt, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
@@ -35,8 +35,13 @@ def plain() -> Iterator[Opened]:
     session.close()
 
 
-def rounds(events: list[Event]) -> list[RoundDone]:
+def rounds(events: Sequence[Event]) -> list[RoundDone]:
     return [event for event in events if isinstance(event, RoundDone)]
+
+
+def chosen(events: Sequence[Event]) -> list[tuple[int, float]]:
+    """The tokens of all rounds and their probabilities, which differ where logits do, even where the text is the same."""
+    return [(token.id, token.p_target) for event in rounds(events) for token in event.round.tokens]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
@@ -49,10 +54,7 @@ def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperat
     assert finished.text == expected.text
     assert finished.statistics.accepted > 10
     assert finished.statistics.rejected > 0
-    ids = [token.id for event in rounds(events) for token in event.round.tokens]
-    assert ids == [
-        token.id for event in rounds(plain[1])[-expected.statistics.rounds :] for token in event.round.tokens
-    ]
+    assert chosen(events) == chosen(rounds(plain[1])[-expected.statistics.rounds :])
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +197,6 @@ def test_reloading_loads_only_what_changed(pair: Opened):
         assert session.pair.context.n_ctx == 512
         loaded = [event for event in events if isinstance(event, Loaded)]
         assert [event.draft is None for event in loaded] == [False, True, False]
-        assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)
     finally:
         session.close()
 
@@ -217,13 +218,15 @@ def test_strict_keeps_the_text_behind_a_long_message():
     """Without --strict its attention is without flash attention, where single rows round differently from several."""
     both = replace(setup(), draft=None, strict="on", threads=2, ubatch=512)
     prompt = ("repeat", "the quick brown fox jumps over the lazy dog, and then it sleeps.\n" * 30, "again")
-    session, _ = opened(both)
+    session, events = opened(both)
     knobs = Knobs(temperature=0, predict=24, drafter="suffix", policy="fixed", draft_max=8, p_min=0.0)
     plain = ask(session, replace(knobs, drafter="off"), *prompt)
+    expected = chosen(events)
+    events.clear()
     strict = ask(session, knobs, *prompt)
     session.close()
     assert plain.prompt_tokens > 520  # long: see placement.is_long
-    assert strict.text == plain.text
+    assert strict.text == plain.text and chosen(events) == expected
     assert strict.statistics.accepted
 
 
@@ -238,13 +241,14 @@ def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
     assert "strict makes none longer" in found or kind == "k-quants"
     knobs = Knobs(temperature=0, predict=40, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
     again = ("list of numbers", "one two three four five six seven eight nine ten\n" * 4, "again")
+    events.clear()
     plain = ask(session, replace(knobs, drafter="off"), *again)
-    with session.listening(lambda event: seen.append(event)):
-        seen: list[Event] = []
-        strict = ask(session, knobs, *again)
-    sizes = {event.round.pass_size for event in rounds(seen)}
+    expected = chosen(events)
+    events.clear()
+    strict = ask(session, knobs, *again)
+    sizes = {event.round.pass_size for event in rounds(events)}
     session.close()
-    assert strict.text == plain.text
+    assert strict.text == plain.text and chosen(events) == expected
     assert strict.statistics.drafted
     assert max(sizes) <= 16
     if kind == "legacy quants":

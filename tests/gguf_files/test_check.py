@@ -15,13 +15,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spectui.engine.demo import default_setup
 from spectui.gguf_files import metadata
 from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
+from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.text import safe
-from tests.helpers.smollm2 import setup
 from tests.helpers.unprivileged import unprivileged
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
@@ -44,7 +45,7 @@ def header(version: int = 3, tensors: int = 0, keys: int = 0) -> bytes:
 @pytest.fixture(scope="module")
 def whole() -> bytes:
     """SmolLM2's file."""
-    return Path(setup().model or "").read_bytes()
+    return Path(default_setup(Setup()).model or "").read_bytes()
 
 
 def test_a_good_file_is_returned_with_the_home_directory_put_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

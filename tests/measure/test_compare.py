@@ -58,9 +58,9 @@ def test_the_expected_speed_up_is_that_of_the_best_length() -> None:
     assert max(expected_speed_ups(model, 0.0)) == 1.0
 
 
-@pytest.mark.xdist_group("smollm2")
+@pytest.mark.xdist_group("demo pair")
 def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(session: Session) -> None:
-    setup = smollm2.setup()
+    setup = smollm2.whole()
     assert setup.model is not None and setup.draft is not None
     setup = replace(setup, requantise_draft="off", no_profile="off")
     found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=16, positions=12)

@@ -57,7 +57,7 @@ def leave(terminal: Terminal) -> None:
     assert b"Traceback" not in terminal.raw
 
 
-@pytest.mark.xdist_group("smollm2")
+@pytest.mark.xdist_group("demo pair")
 def test_ask_see_steer_stop_ask_again_and_quit() -> None:
     with Terminal(*CHAT, "-n", "400") as terminal:
         open_window(terminal)
@@ -97,7 +97,7 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
         leave(terminal)
 
 
-@pytest.mark.xdist_group("smollm2")
+@pytest.mark.xdist_group("demo pair")
 def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
     with Terminal(*CHAT, "-n", "16", columns=80, rows=24) as terminal:
         open_window(terminal)
@@ -114,7 +114,7 @@ def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
         leave(terminal)
 
 
-@pytest.mark.xdist_group("smollm2")
+@pytest.mark.xdist_group("demo pair")
 def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> None:
     with Terminal(*CHAT, "-n", "24") as terminal:
         open_window(terminal)
@@ -134,7 +134,7 @@ def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> No
         leave(terminal)
 
 
-@pytest.mark.xdist_group("smollm2")
+@pytest.mark.xdist_group("demo pair")
 def test_quitting_while_it_loads() -> None:
     with Terminal(*CHAT) as terminal:
         open_window(terminal)

@@ -22,7 +22,7 @@ def inspected(terminal: Terminal) -> str:
     return "\n".join(line[:68] for line in lines[max(0, first - 3) : first + 2])
 
 
-@pytest.mark.xdist_group("smollm2")
+@pytest.mark.xdist_group("demo pair")
 def test_inspector_compare_and_models_by_their_keys() -> None:
     with Terminal(*CHAT) as terminal:
         terminal.wait("the window", lambda: "Ask something" in terminal.text)

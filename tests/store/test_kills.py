@@ -141,6 +141,5 @@ def test_killed_seconds_after_a_reply_began(tmp_path: Path) -> None:
     check(tmp_path / "conversations.db", record)
 
 
-@pytest.mark.xdist_group("smollm2")
 def test_killed_while_smollm2_writes(tmp_path: Path) -> None:
     kill(tmp_path / "conversations.db", "model", int(os.environ.get("TEST_KILLS", "6")), 100)

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from spectui.cli import root
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
-from tests.helpers.smollm2 import setup
+from tests.helpers.smollm2 import whole
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
 
@@ -29,7 +29,7 @@ def test_the_devices_are_listed() -> None:
 
 
 def test_the_plan_names_models_devices_and_whether_they_fit() -> None:
-    pair = replace(setup())
+    pair = replace(whole())
     found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024")
     assert found.exit_code == 0
     lines = found.output.splitlines()
@@ -39,7 +39,7 @@ def test_the_plan_names_models_devices_and_whether_they_fit() -> None:
 
 
 def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:
-    found = said("--plan", "-m", setup().model or "", "-c", "4000000")
+    found = said("--plan", "-m", whole().model or "", "-c", "4000000")
     assert found.exit_code == 1
     assert "It does not fit, CPU lacks " in found.output
     assert "It would with " in found.output and "-c " in found.output
@@ -55,7 +55,7 @@ def test_bad_input_is_a_sentence(arguments: tuple[str, ...], message: str) -> No
 
 @pytest.mark.parametrize("wrong", [("-dev", "CUDA9"), ("-ts", "nan,1"), ("-devd", "CUDA9")])
 def test_the_plan_refuses_the_settings_that_a_chat_refuses_with_the_same_exit_code(wrong: tuple[str, str]) -> None:
-    pair = ("-m", setup().model or "", "-md", setup().draft or "", *wrong)
+    pair = ("-m", whole().model or "", "-md", whole().draft or "", *wrong)
     planned, run = (
         CliRunner().invoke(root, each) for each in (["devices", "--plan", *pair], ["run", *pair, "-p", "Hi"])
     )
@@ -78,7 +78,7 @@ except SpectuiError as error:
 
 @needs_vulkan
 def test_a_split_mode_that_the_backend_has_not_names_one_that_it_has() -> None:
-    assert on_the_device(ROW, json.dumps({"model": setup().model})).endswith(
+    assert on_the_device(ROW, json.dumps({"model": whole().model})).endswith(
         " cannot be divided so (error loading model: device Vulkan0 does not support split buffers): choose -sm layer."
     )
 

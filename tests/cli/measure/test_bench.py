@@ -14,7 +14,7 @@ from spectui.measure.bench import results
 from spectui.measure.bench.results import ResultsError
 from tests.measure.bench.runs import FAST, TARGET, a_run
 
-pytestmark = pytest.mark.xdist_group("smollm2")
+pytestmark = pytest.mark.xdist_group("demo pair")
 
 SMALL = ("-c", "512", "-t", "1", "-n", "6", "--no-profile", "--prompts", "python", "--runs", "1")
 

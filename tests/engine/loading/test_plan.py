@@ -18,7 +18,7 @@ from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
-from tests.helpers.smollm2 import alone, setup
+from tests.helpers.smollm2 import whole, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
 MIB, GIB = 2**20, 2**30
@@ -28,7 +28,7 @@ CPU = Device("CPU", "a CPU", "cpu", 32 * GIB, 32 * GIB)
 
 
 def test_the_plan_is_what_llama_cpp_logs_after_loading():
-    asked = replace(setup(), requantise_draft="off", cache_type_k="q8_0", cache_type_v="q8_0")
+    asked = replace(whole(), requantise_draft="off", cache_type_k="q8_0", cache_type_v="q8_0")
     made = make_plan(asked, True)
     target = models.target_model(asked, True)
     context = models.target_context(asked, target, Interrupt(), placement.target_flash(asked, long=False))
@@ -52,7 +52,7 @@ def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
         "setups = [Setup(**json.loads(sys.argv[1]), gpu_layers=n) for n in (-2, 12, 0)];"
         "print(json.dumps([[each.gpu_layers, *pair] for each in setups for pair in compare(each, True)]))"
     )
-    pairs = on_the_device(program, json.dumps({"model": alone().model, "ctx_size": 1024}))
+    pairs = on_the_device(program, json.dumps({"model": whole_alone().model, "ctx_size": 1024}))
     on_gpu = {n: planned for n, planned, _ in pairs if planned[0] == "Vulkan0"}
     assert on_gpu[-2][1] > on_gpu[12][1] > on_gpu[0][1] == 0
     for _, planned, logged in pairs:
@@ -61,12 +61,12 @@ def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
 
 
 def test_a_context_that_does_not_fit_is_told_with_what_would():
-    made = make_plan(replace(alone(), ctx_size=2_000_000), True)
+    made = make_plan(replace(whole_alone(), ctx_size=2_000_000), True)
     assert list(made.missing) == ["CPU"]
     assert made.sentence().startswith("It does not fit, CPU lacks ")
     assert any(flags.startswith("-c ") for flags in made.suggestions)
     size = next(int(flags.split()[1]) for flags in made.suggestions if flags.startswith("-c "))
-    fits = make_plan(replace(alone(), ctx_size=size), True)
+    fits = make_plan(replace(whole_alone(), ctx_size=size), True)
     assert not shortage(fits.target, made.devices), (
         "in the memory that was free then: other tests have taken some since"
     )
@@ -74,7 +74,7 @@ def test_a_context_that_does_not_fit_is_told_with_what_would():
 
 def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
     with pytest.raises(UsageError, match="There is no device 'CUDA9'"):
-        make_plan(replace(alone(), device="CUDA9"), True)
+        make_plan(replace(whole_alone(), device="CUDA9"), True)
     with pytest.raises(SpectuiError, match="There is no target model"):
         make_plan(Setup(model=str(tmp_path / "none.gguf")), True)
 
@@ -103,7 +103,7 @@ def test_an_assertion_refuses_a_placement_and_a_driver_that_fails_does_not(
     """A card that is full now may have room when the models are freed."""
     monkeypatch.setattr("spectui.engine.loading.plan._COMMAND", [sys.executable, "-c", ABORT.format(words=words)])
     with pytest.raises(SpectuiError) as caught:
-        make_plan(replace(alone(), split_mode="tensor"), True)
+        make_plan(replace(whole_alone(), split_mode="tensor"), True)
     assert type(caught.value) is kind
     assert sentence in str(caught.value)
 
@@ -114,7 +114,7 @@ def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.Mo
     monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
     server = Server()
     try:
-        asked = replace(alone(), rpc=server.address)
+        asked = replace(whole_alone(), rpc=server.address)
         made = make_plan(asked, True)
         remote = next(device for device in made.devices if device.name == "RPC0")
         assert remote.free > GIB
@@ -136,7 +136,7 @@ def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other
     monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
     servers = Server(), Server()
     asked = replace(
-        setup(), rpc=",".join(each.address for each in servers), requantise_draft="off", ctx_size_draft=1024
+        whole(), rpc=",".join(each.address for each in servers), requantise_draft="off", ctx_size_draft=1024
     )
     try:
         beside = make_plan(replace(asked, device="RPC0"), True)

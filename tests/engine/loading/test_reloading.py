@@ -15,7 +15,7 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import Device, MemoryUse
-from tests.helpers.smollm2 import alone, ask
+from tests.helpers.smollm2 import ask, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
 GREEDY = Knobs(temperature=0, predict=8, drafter="off")
@@ -30,7 +30,7 @@ def events() -> list[Event]:
 @pytest.fixture
 def session(events: list[Event]) -> Iterator[Session]:
     session = Session(events.append)
-    session.load(alone())
+    session.load(whole_alone())
     yield session
     session.close()
 
@@ -38,9 +38,9 @@ def session(events: list[Event]) -> Iterator[Session]:
 def test_a_placement_that_fails_is_put_back(session: Session, events: list[Event]) -> None:
     text = ask(session, GREEDY, "Hi").text
     events.clear()
-    loaded = session.load(replace(alone(), ctx_size=TOO_LARGE))
-    assert loaded.setup == alone()
-    assert [event.setup for event in events if isinstance(event, Loaded)] == [alone()]
+    loaded = session.load(replace(whole_alone(), ctx_size=TOO_LARGE))
+    assert loaded.setup == whole_alone()
+    assert [event.setup for event in events if isinstance(event, Loaded)] == [whole_alone()]
     (notice,) = (event.message for event in events if isinstance(event, Notice))
     assert notice.startswith(f"A context of {TOO_LARGE} tokens needs ")
     assert notice.endswith("The models are loaded as before.")
@@ -49,7 +49,7 @@ def test_a_placement_that_fails_is_put_back(session: Session, events: list[Event
 
 def test_other_models_that_fail_are_not_replaced_by_the_old_ones(session: Session) -> None:
     with pytest.raises(SpectuiError, match="There is no target model"):
-        session.load(replace(alone(), model="none.gguf"))
+        session.load(replace(whole_alone(), model="none.gguf"))
 
 
 @pytest.mark.parametrize("wrong", [{"device": "CUDA9"}, {"device": "CUDA0,CPU"}, {"tensor_split": "nan"}])
@@ -58,7 +58,7 @@ def test_devices_that_do_not_exist_free_nothing(session: Session, events: list[E
     assert pair is not None
     target = pair.target
     events.clear()
-    session.load(replace(alone(), **wrong))
+    session.load(replace(whole_alone(), **wrong))
     assert pair.target is target
     assert any(isinstance(event, Notice) for event in events)
 
@@ -73,8 +73,8 @@ def test_a_placement_that_would_end_the_process_frees_nothing(
     monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: setup.split_mode != "tensor")
     assert session.pair is not None
     target = session.pair.target
-    loaded = session.load(replace(alone(), split_mode="tensor"))
-    assert loaded.setup == alone() and session.pair.target is target
+    loaded = session.load(replace(whole_alone(), split_mode="tensor"))
+    assert loaded.setup == whole_alone() and session.pair.target is target
     (notice,) = (event.message for event in events if isinstance(event, Notice))
     assert notice == "llama.cpp cannot place the models so. The models are loaded as before."
 
@@ -100,11 +100,11 @@ def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pyt
     monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
     placed = automatic.AutomaticPlacement(lambda _: None)
     in_use = (MemoryUse("CUDA0", 1),)
-    assert placed.place(alone(), True, ()).gpu_layers == 8
-    assert placed.place(replace(alone(), strict="on"), True, in_use).gpu_layers == 8
-    assert placed.place(replace(alone(), ctx_size=2048), True, in_use).gpu_layers == 9
-    assert placed.place(replace(alone(), ctx_size=2048), True, ()).gpu_layers == 10
-    assert placed.place(replace(alone(), gpu_layers=0), True, ()).gpu_layers == 0
+    assert placed.place(whole_alone(), True, ()).gpu_layers == 8
+    assert placed.place(replace(whole_alone(), strict="on"), True, in_use).gpu_layers == 8
+    assert placed.place(replace(whole_alone(), ctx_size=2048), True, in_use).gpu_layers == 9
+    assert placed.place(replace(whole_alone(), ctx_size=2048), True, ()).gpu_layers == 10
+    assert placed.place(replace(whole_alone(), gpu_layers=0), True, ()).gpu_layers == 0
     assert len(plans) == 3
 
 
@@ -120,7 +120,7 @@ def test_with_models_on_a_server_the_first_choices_stay(monkeypatch: pytest.Monk
     monkeypatch.setattr(automatic, "make_plan", make_plan)
     monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
     placed = automatic.AutomaticPlacement(lambda _: None)
-    asked, in_use = replace(alone(), rpc="127.0.0.1:50052"), (MemoryUse("RPC0", 1),)
+    asked, in_use = replace(whole_alone(), rpc="127.0.0.1:50052"), (MemoryUse("RPC0", 1),)
     assert placed.place(asked, True, in_use) == asked, "nothing was chosen yet"
     assert placed.place(asked, True, ()).gpu_layers == 7
     assert placed.place(replace(asked, ctx_size=2048), True, in_use).gpu_layers == 7
@@ -146,7 +146,7 @@ print(json.dumps(found))
 @needs_vulkan
 def test_auto_fills_a_gpu_up_to_the_margin() -> None:
     """Its cells take 1.5 of the card's 2 GiB, and one shall stay free."""
-    setup = {"model": alone().model, "ctx_size": 65536, "ubatch": 32, "no_profile": "on"}
+    setup = {"model": whole_alone().model, "ctx_size": 65536, "ubatch": 32, "no_profile": "on"}
     everything, fitting = ({use[0]: sum(use[1:]) for use in each} for each in on_the_device(PLACE, json.dumps(setup)))
     assert everything["Vulkan0"] > 2**30
     assert 0.9 * 2**30 < fitting["Vulkan0"] < 2**30
@@ -163,6 +163,6 @@ def test_what_cannot_be_planned_is_tried_and_no_line_says_so_beside_the_error_of
     monkeypatch.setattr(automatic, "make_plan", make_plan)
     monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: False)
     with caplog.at_level("INFO"):
-        placed = automatic.AutomaticPlacement(lambda _: None).place(alone(), True, ())
-    assert placed == alone()
+        placed = automatic.AutomaticPlacement(lambda _: None).place(whole_alone(), True, ())
+    assert placed == whole_alone()
     assert [record.levelname for record in caplog.records if record.name == automatic.__name__] == ["INFO"]
