@@ -60,7 +60,7 @@ class Strategy:
         self._model = self.model
         if isinstance(self.model, AheadDrafter):
             self.model.drop()
-        self.auto.begin_reply()
+        self.auto.budget.begin_reply()
         self.prefill.begin_reply(read, seconds)
         self.suffix.prepare(tokens, cancelled)
         model = self._reading_model(knobs, tokens)

@@ -79,10 +79,6 @@ PARTS: dict[str, list[Change]] = {
     # the cost model
     "drift": [(cost_model.VerifyCost, "observe", _no_drift)],
     "correction of t_n by rounds": [(cost_model, "_SIZE_WEIGHT", 0.0)],
-    "half of the first error at an unmeasured size": [(cost_model, "_FIRST_SHARE", 1.0)],
-    "fading of unmeasured sizes": [(cost_model, "_FADE", 0.0)],
-    "fit of the context's cost": [(cost_model, "_CONTEXT_WEIGHT", 0.0)],
-    "error put down to context by its length": [(cost_model, "_ROW_CONTEXT", inf)],
     "cheapest pass over at least n rows": [(cost_model, "_FREE", 0.0)],
     "bound on one drafted token's time": [(cost_model, "_OUTLIER", inf)],
     # the acceptance
@@ -95,12 +91,10 @@ PARTS: dict[str, list[Change]] = {
         (suffix, "match_prior", lambda match: 0.5),
     ],
     "expectation from the target's confidence": [(acceptance, "_LATELY", 0.0)],
-    "usual confidence of first words": [(acceptance.Acceptance, "begin_reply", lambda self: None)],
     # the rule
     "going rate (1 instead)": [(automatic.AutoPolicy, "rate", property(_rate))],
     "repetitions raise the going rate": [(value.DraftValue, "_raise", lambda self, rate: None)],
     "looking further than one token": [(value, "extends", _one_further)],
-    "drafting after 32 idle rounds": [(automatic, "_LOOK_AGAIN", inf)],
     "bounds on outliers in the going rate": [(automatic, "_MOST_DRAFTING", inf), (automatic, "_MOST_LOOK", inf)],
     "suffix by yield (always first)": [(mixed.MixedDrafter, "_repeated", _suffix_first)],
     "suffix at all": [(mixed.MixedDrafter, "_repeated", lambda self, cursor, drafted: ())],

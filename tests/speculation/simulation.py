@@ -41,7 +41,7 @@ class Machine:
         """A reply of at least this many tokens under `policy` (`auto` itself by default), which `auto` learns from."""
         numbers, costs = np.random.default_rng(seed), auto.costs
         policy = policy or auto
-        auto.begin_reply()
+        auto.budget.begin_reply()
         emitted, index = 0, 0
         while emitted < tokens:
             value = auto.value(_CONTEXT, knobs.draft_max)

@@ -168,19 +168,6 @@ def drafted_by(auto: AutoPolicy, confidence: float = 0.9, most: int = 16, source
     return drafted
 
 
-def test_after_32_rounds_without_a_draft_the_model_drafts_four_and_they_are_not_sent():
-    """Only the model is asked: the suffix automaton is asked in every round."""
-    auto = AutoPolicy(CostModel(VerifyCost({1: 0.01, 17: 0.09}, 1.0), DraftCost(0.002, 0.002)))
-    for token in [2] * 60:  # a model that always fails
-        auto.acceptance.observe([Candidate(1, 0.3, "model")], [token], [0.3])
-    lengths = []
-    for _ in range(66):
-        drafted = drafted_by(auto, 0.3)
-        lengths.append(len(drafted))
-        assert auto.keep(drafted) == 0
-    assert [(at, length) for at, length in enumerate(lengths) if length] == [(32, 4), (65, 4)]
-
-
 def test_the_model_is_asked_where_the_target_is_confident_and_not_where_it_is_not():
     """Rows are dear here: the model is asked from an expected acceptance of .36 on."""
     costs = VerifyCost({1: 0.1, 2: 0.16, 3: 0.18, 4: 0.2, 5: 0.275, 9: 0.35, 17: 0.54}, 1.0)
@@ -302,7 +289,7 @@ def test_while_the_budget_is_used_up_nobody_looks(monkeypatch):
     for lost, looked in ((100.0, False), (0.0, True)):
         looks.clear()
         strategy = Strategy(None, CostModel(VerifyCost({1: 1.0, 2: 1.9}, 1.0)))
-        strategy.auto.begin_reply = lambda: None
+        strategy.auto.budget.begin_reply = lambda: None
         strategy.auto.budget.add(0.0, lost)
         decode(ToyModel(1, ends=False), PROMPT, Knobs(temperature=0.0, predict=3), strategy=strategy)
         assert bool(looks) == looked

@@ -134,27 +134,17 @@ def test_what_an_unmeasured_machine_showed_in_its_first_pass_is_not_counted_twic
     assert cost(1, 0) == pytest.approx(1.0)
 
 
-def outlier(cost: VerifyCost, n: int) -> float:
-    """T(n) in the table after one pass that took twice as long, and 200 passes of other sizes."""
-    for size in (1, 2, 1):
-        cost.observe(size, 0, cost(size, 0))
-    before = cost(n, 0)
-    cost.observe(n, 0, 2 * before)
-    assert cost(n, 0) > 1.1 * before
-    for _ in range(100):
-        cost.observe(1, 0, STEPS[1])
-        cost.observe(4, 0, STEPS[4])
-    return cost.table[n] / before
-
-
-def test_an_outlier_at_an_unmeasured_size_fades_within_200_rounds():
-    """That size looks dear, so that no policy would try it again."""
+def test_an_outlier_at_an_unmeasured_size_moves_its_cost_by_a_quarter_at_most():
+    """Nobody tries a size again that looks dear, so that the error stays."""
     cost = VerifyCost(STEPS, 1.0)
-    assert 10 not in cost.table
-    assert outlier(cost, 10) == pytest.approx(1.0, abs=0.06)
+    cost.observe(1, 0, cost(1, 0))
+    before = cost(10, 0)
+    cost.observe(10, 0, 20 * before)
+    assert 1.2 < cost(10, 0) / before < 1.26
+    assert cost(9, 0) == STEPS[9] and cost(12, 0) == STEPS[12]
 
 
-def test_what_was_measured_at_load_does_not_fade():
+def test_what_is_not_seen_stays():
     """15 rows do cost more than their neighbours say."""
     cost = VerifyCost(STEPS, 1.0)
     for _ in range(300):
@@ -162,7 +152,7 @@ def test_what_was_measured_at_load_does_not_fade():
     assert cost.table == pytest.approx(STEPS, rel=1e-6)
 
 
-def test_a_step_that_is_seen_again_and_again_does_not_fade():
+def test_a_step_that_is_seen_again_and_again_is_learned():
     cost = VerifyCost({1: 1.0, 17: 4.2}, 1.0)
     for _ in range(100):
         cost.observe(1, 0, 1.0)
@@ -172,26 +162,17 @@ def test_a_step_that_is_seen_again_and_again_does_not_fade():
 
 
 @pytest.mark.parametrize(("per_pass", "per_row"), [(0.0, 0.0004), (0.0004, 0.0), (0.0002, 0.0002)])
-def test_what_context_costs_is_learned_from_rounds(per_pass: float, per_row: float):
-    """Within a conversation of 2,000 tokens, with nothing known of it at load."""
+def test_rounds_learn_what_passes_cost_behind_a_long_context(per_pass: float, per_row: float):
+    """Within a conversation of 2,000 tokens, with nothing known at load of what context costs."""
     sizes = {n: 1.0 + 0.1 * (n - 1) for n in (1, 2, 4, 8, 16)}
     cost, numbers = VerifyCost(sizes, 1.0), np.random.default_rng(0)
-    for _ in range(4):
-        for context in range(0, 2000, 4):
-            n = int(numbers.choice([1, 2, 4, 8]))
-            cost.observe(n, context, sizes[n] + (per_pass + per_row * n) * context)
-    for n in (1, 4, 8):
-        truth = sizes[n] + (per_pass + per_row * n) * 1500
-        assert cost(n, 1500) == pytest.approx(truth, rel=0.15)
-        assert sizes[n] < 0.9 * truth or n < 4
-
-
-def test_context_costs_at_most_what_was_ever_measured():
-    cost = VerifyCost({1: 0.01, 2: 0.011}, 1.0, 1.0, 1.0)
-    assert cost.per_row == cost.per_pass == pytest.approx(0.01 / 200)
-    for _ in range(500):
-        cost.observe(1, 4000, 10.0)
-    assert cost.per_row <= 0.01 / 200 * 2 and cost.per_pass <= 0.01 / 200 * 2
+    for context in range(0, 2000, 4):
+        n = int(numbers.choice([1, 2, 4, 8]))
+        cost.observe(n, context, sizes[n] + (per_pass + per_row * n) * context)
+    for n in (1, 2, 4, 8):
+        truth = sizes[n] + (per_pass + per_row * n) * 2000
+        assert cost(n, 2000) == pytest.approx(truth, rel=0.05)
+        assert sizes[n] < 0.75 * truth or n == 1
 
 
 # Rows that nobody reads

@@ -29,7 +29,7 @@ class Fooled(AutoPolicy):
     def __init__(self, costs: CostModel) -> None:
         super().__init__(costs)
         self.acceptance.chance = lambda candidate: 0.99  # type: ignore[method-assign]
-        self.acceptance.expected = lambda confidence=None: 0.99  # type: ignore[method-assign]
+        self.acceptance.expected_ahead = lambda confidence=None: 0.99  # type: ignore[method-assign]
 
 
 def fooled(machine: Machine) -> Fooled:

@@ -103,7 +103,7 @@ def test_running_sums_say_what_the_definition_says(seed, limit, least):
         by_suffix = numbers.random() < 0.3
         drafted.append(Candidate(1, numbers.random(), "suffix" if by_suffix else "model", match=3 if by_suffix else 0))
         running.follow(drafted)
-        survival = list(accumulate((acceptance.chance(each) for each in drafted), mul, initial=1.0))
+        survival = list(accumulate((acceptance.expected(each) for each in drafted), mul, initial=1.0))
         tokens = list(accumulate(survival))
         models = sum(each.source == "model" for each in drafted)
         assert running.survival == pytest.approx(survival[-1])
@@ -121,8 +121,8 @@ def test_running_sums_say_what_the_definition_says(seed, limit, least):
         value, reached, yields, sent, reaches = 0.0, 1.0, tokens[-1], best(len(drafted)), [float("-inf")]
         for more in range(1, limit - len(drafted) + 1):
             value -= reached * rate * (running.drafting[models + more] - running.drafting[models + more - 1])
-            value += reached * (1 - running.expected) * sent
-            reached *= running.expected
+            value += reached * (1 - running.expected_ahead) * sent
+            reached *= running.expected_ahead
             yields += survival[-1]
             sent = max(sent, yields - rate * running.passes[len(drafted) + more])
             reaches.append(value + reached * sent)

@@ -100,7 +100,7 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
 
 def test_budget_is_where_the_budget_allows_no_draft_of_one_token():
     found = strategy(0.001, {1: 0.01, 17: 0.07}, noise=3.0)
-    found.auto.begin_reply = lambda: None  # type: ignore[method-assign]
+    found.auto.budget.begin_reply = lambda: None  # type: ignore[method-assign]
     for lost, spent in ((100.0, True), (0.0, False)):
         found.auto.budget.begin_conversation()
         found.auto.budget.add(0.0, lost)
@@ -139,7 +139,7 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_ev
         if auto.wants_more((), "model"):
             asked += 1
             needs = needed_acceptance(value.passes, value.drafting, rate)
-            assert needs is not None and value.expected > needs - 0.001
+            assert needs is not None and value.expected_ahead > needs - 0.001
             continue
         auto.keep(())
         reason = auto.reason()

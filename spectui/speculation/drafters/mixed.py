@@ -80,5 +80,5 @@ class MixedDrafter:
             if survival < _TAIL:
                 break
             likely.append(candidate)
-            survival *= self._value.chance(candidate)
+            survival *= self._value.expected(candidate)
         return likely

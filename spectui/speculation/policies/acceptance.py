@@ -8,11 +8,11 @@ from math import log2
 
 from spectui.speculation.records import Candidate
 
-_PRIOR = 4.0
-"""Prior strength of a drafter's confidence, in observations."""
+_PRIOR = 10.0
+"""Prior strength of a confidence, in observations."""
 
 _DECAY = 0.99
-"""Decay of older observations at each new one of the same kind: text changes between prose and code."""
+"""Decay of all observations in each round: text changes between prose and code. So what failed is tried again after a while."""
 
 _BINS = 12
 """Confidences above 1 - 2**-12 share a bin."""
@@ -26,14 +26,11 @@ _HALF_MATCH = 12.0
 _AHEAD = "ahead"
 """The source of model tokens that are not drafted yet. Their confidence is the target's recent one."""
 
-_AHEAD_PRIOR = 20.0
-"""Prior strength of the target's confidence as the expected acceptance, in observations."""
-
 _LATELY = 0.2
 """EWMA weight of an emitted token in the target's confidence."""
 
 _OPENING = 0.6
-"""Confidence of the target in the first tokens of a reply."""
+"""The same before anything was written: the target's in the first tokens of a reply."""
 
 Kind = tuple[str, int, int]
 
@@ -46,26 +43,22 @@ class Acceptance:
         self._judged: dict[Kind, float] = {}
         self._confidence = _OPENING
 
-    def begin_reply(self) -> None:
-        """Another reply begins: reset to the usual confidence of first tokens."""
-        self._confidence = _OPENING
-
-    def chance(self, candidate: Candidate) -> float:
+    def expected(self, candidate: Candidate) -> float:
         """Expected acceptance of a drafted token, if those before it are accepted. 0..1"""
-        return self._mean(_kind(candidate.source, candidate.p, candidate.match), candidate.p, _PRIOR)
+        return self._mean(_kind(candidate.source, candidate.p, candidate.match), candidate.p)
 
-    def expected(self, confidence: float | None = None) -> float:
+    def expected_ahead(self, confidence: float | None = None) -> float:
         """Expected acceptance of a token that the draft model has not drafted yet. 0..1
 
         `confidence`: the target's, by default its recent one. Where it is high its draft mostly agrees, and it is known without
         drafting.
         """
         confidence = self._confidence if confidence is None else confidence
-        return self._mean(_kind(_AHEAD, confidence, 0), confidence, _AHEAD_PRIOR)
+        return self._mean(_kind(_AHEAD, confidence, 0), confidence)
 
-    def _mean(self, kind: Kind, prior: float, strength: float) -> float:
+    def _mean(self, kind: Kind, prior: float) -> float:
         accepted, judged = self._accepted.get(kind, 0.0), self._judged.get(kind, 0.0)
-        return (accepted + strength * prior) / (judged + strength)
+        return (accepted + _PRIOR * prior) / (judged + _PRIOR)
 
     def observe(self, drafted: Sequence[Candidate], emitted: Sequence[int], confidences: Sequence[float]) -> None:
         """Learn from a round: what was drafted beside what was emitted, up to the first difference.
@@ -73,6 +66,8 @@ class Acceptance:
         A token that was drafted and not sent is judged too, where the target came as far. `confidences`: the target's, of
         its likeliest token at each position.
         """
+        self._accepted = {kind: _DECAY * count for kind, count in self._accepted.items()}
+        self._judged = {kind: _DECAY * count for kind, count in self._judged.items()}
         for candidate, token in zip(drafted, emitted, strict=False):
             accepted = candidate.id == token
             self._count(_kind(candidate.source, candidate.p, candidate.match), accepted)
@@ -84,8 +79,8 @@ class Acceptance:
             self._confidence += _LATELY * (min(confidence, 1.0) - self._confidence)
 
     def _count(self, kind: Kind, accepted: bool) -> None:
-        self._accepted[kind] = self._accepted.get(kind, 0.0) * _DECAY + accepted
-        self._judged[kind] = self._judged.get(kind, 0.0) * _DECAY + 1.0
+        self._accepted[kind] = self._accepted.get(kind, 0.0) + accepted
+        self._judged[kind] = self._judged.get(kind, 0.0) + 1.0
 
 
 def match_prior(match: int) -> float:

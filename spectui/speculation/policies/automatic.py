@@ -14,12 +14,6 @@ from spectui.speculation.records import Candidate, Reason, Round
 _RATE_WEIGHT = 0.05
 """EWMA weight of a round in the going rate."""
 
-_LOOK_AGAIN = 32
-"""After so many rounds without a draft the model drafts, however little is expected of it: the text may have changed."""
-
-_LOOK_LENGTH = 4
-"""Tokens drafted in such a round."""
-
 _MOST_DRAFTING = 2.0
 """A round's drafting counts as at most so many times what the cost model expects: an outlier is not the draft's cost."""
 
@@ -35,12 +29,6 @@ class AutoPolicy:
         self.acceptance = Acceptance()
         self.budget = LossBudget()
         self._tokens = self._passes = 1.0
-        self._idle = 0
-
-    def begin_reply(self) -> None:
-        """Another reply begins."""
-        self.acceptance.begin_reply()
-        self.budget.begin_reply()
 
     @property
     def rate(self) -> float:
@@ -78,10 +66,8 @@ class AutoPolicy:
             return False
         if not self.costs.draft.next:
             self._asked = len(drafted) < 2  # the second token shows what a drafted token costs
-        elif value.extends(value.stop(len(drafted)).value):
-            self._asked = True
         else:
-            self._asked = self._idle >= _LOOK_AGAIN and value.paid == len(drafted) < _LOOK_LENGTH
+            self._asked = value.extends(value.stop(len(drafted)).value)
         return self._asked
 
     def takes(self, candidate: Candidate) -> bool:
@@ -93,7 +79,6 @@ class AutoPolicy:
             most -= 1
         value = self._value.follow(drafted)
         stop = value.stop(most, self._least)
-        self._idle = 0 if drafted and (stop.length or self._idle >= _LOOK_AGAIN) else self._idle + 1
         self._reason = self._why(drafted, most, stop.length, stop.tokens)
         return stop.length
 
@@ -108,11 +93,11 @@ class AutoPolicy:
         if self._over_budget or len(drafted) > most:
             return Reason("budget")
         if drafted:
-            return Reason("uncertain", expected_acceptance=self.acceptance.chance(drafted[0]))
+            return Reason("uncertain", expected_acceptance=self.acceptance.expected(drafted[0]))
         if self._asked:
             return Reason("no match", limit=self._limit)
         passes, drafting = tuple(value.passes), tuple(value.drafting)
-        return Reason("unlikely", 0, self._limit, None, value.expected, value.rate, passes, drafting)
+        return Reason("unlikely", 0, self._limit, None, value.expected_ahead, value.rate, passes, drafting)
 
     def reason(self) -> Reason:
         return self._reason

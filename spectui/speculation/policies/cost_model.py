@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,26 +15,6 @@ _DRIFT_WEIGHT = 0.1
 _SIZE_WEIGHT = 0.25
 """EWMA weight of a pass in the cost of its size."""
 
-_LEAST_ERROR, _MOST_ERROR = 0.77, 1.3
-"""A pass corrects the cost of its size and of context as if it took from 0.77 to 1.3 times what was expected."""
-
-_FIRST_SHARE = 0.5
-"""Exponent: what of the first error at an unmeasured size corrects that size. The rest may be an outlier."""
-
-_CONTEXT_WEIGHT = 0.05
-"""Step of the least mean squares that fit the cost of context."""
-
-_ROW_CONTEXT = 512.0
-"""From so many tokens of context on, an error of T(n) corrects the context term more than the size term."""
-
-_MOST_CONTEXT = 1 / 200
-"""What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
-(1.5B, heads of 128) to 1/300 (135M, heads of 64, AVX512-FP16)."""
-
-_FADE = 0.01
-"""With each pass of another size, the cost of a size that was not measured at load moves by this share to the line between
-its neighbours."""
-
 _FREE = 0.97
 """A larger pass replaces a smaller one if it costs less than this share of the smaller one; a smaller gain is noise."""
 
@@ -46,7 +25,7 @@ _LEAST_RISE = 0.01
 """Beyond the largest known size each row adds at least this share of a row's cost."""
 
 _DRAWN = 64
-"""Up to so many rows the cost of every n is calculated in advance."""
+"""Up to at least so many rows the cost of every n is calculated in advance."""
 
 _DRAFT_WEIGHT = 0.05
 """EWMA weight of a drafted token in d. The first tokens weigh twice as much as in a plain mean."""
@@ -81,11 +60,9 @@ class VerifyCost:
             # No pass costs less than a pass over one row. If a larger one was measured as cheaper, the machine was busy for a
             # moment. Nothing would correct that later: plain passes look dear, so every round drafts.
             self.table[1] = min(self.table.values())
-        self._measured = frozenset(self.table)
         self._passes = 0 if drift is None else 1
         self.drift = _bounded(drift or 1.0)
-        most = _MOST_CONTEXT * min(self.table.values(), default=0.0)
-        self.per_row, self.per_pass = min(per_row, most), min(per_pass, most)
+        self.per_row, self.per_pass = per_row, per_pass
         self._refresh()
 
     @property
@@ -95,8 +72,12 @@ class VerifyCost:
 
     def __call__(self, n: int, context: int) -> float:
         """Seconds of a pass over exactly n rows."""
-        base = self._base[n] if n < len(self._base) else self._line(n, self._sizes)
-        return self.drift * (base + (self.per_pass + self.per_row * n) * context)
+        return self.drift * (self._size(n) + (self.per_pass + self.per_row * n) * context)
+
+    def _size(self, n: int) -> float:
+        """t_n."""
+        last = len(self._sizes) - 1
+        return self._sizes[n] if n <= last else self._sizes[last] + self._rise * (n - last)
 
     def filled(self, n: int, context: int) -> int:
         """Rows of the cheapest pass over at least n rows: n, or more where the kernels make a larger pass cheaper."""
@@ -112,80 +93,33 @@ class VerifyCost:
         weight = max(_DRIFT_WEIGHT, 1 / (1 + self._passes))
         self._passes += 1
         if not self.table:
-            self.table[n] = seconds
-            self._passes = max(self._passes, 2)  # the drift is known too: 1
+            self.table[n], self._passes = seconds, 2  # the drift is known too: 1
             self._refresh()
-            return
-        expected = self(n, context)
-        if n not in self.table and self._passes > 2:
-            # The first pass of this size: half of the error is taken for the size's own cost.
-            base = expected / self.drift - (self.per_pass + self.per_row * n) * context
-            self.table[n] = _bounded(seconds / expected) ** _FIRST_SHARE * base
-            self._refresh()
-            return
-        self.drift *= 1 + weight * (_bounded(seconds / expected) - 1)
-        expected = self(n, context)
-        error = (min(max(seconds / expected, _LEAST_ERROR), _MOST_ERROR) - 1.0) * expected / self.drift
-        share = context / (context + _ROW_CONTEXT)
-        if n in self.table:
-            self.table[n] += _SIZE_WEIGHT * (1 - share) * error
-        if context:
-            self._fit_context(n, _CONTEXT_WEIGHT * share * error / context)
-        self._fade(n)
+        if n in self.table or self._passes < 3:
+            self.drift *= 1 + weight * (_bounded(seconds / self(n, context)) - 1)
+        # The rest of the error is the size's own; all of it at a size that is new, because its cost was a guess.
+        self.table[n] = self._size(n) * (1 + _SIZE_WEIGHT * (_bounded(seconds / self(n, context)) - 1))
         self._refresh()
-
-    def _fit_context(self, n: int, step: float) -> None:
-        """One step of normalised least mean squares over the features 1 and n."""
-        most = _MOST_CONTEXT * min(self.table.values())
-        self.per_pass = min(max(0.0, self.per_pass + step / (1 + n * n)), most)
-        self.per_row = min(max(0.0, self.per_row + step * n / (1 + n * n)), most)
-
-    def _fade(self, seen: int) -> None:
-        """Move each size that was not measured at load, but for the one seen now, to the line between its neighbours.
-
-        Its cost may come from a moment in which the machine was busy, and would stay wrong: expensive sizes are not used.
-        """
-        for n in self._sizes:
-            if n != seen and n != 1 and n not in self._measured:
-                others = [size for size in self._sizes if size != n]
-                self.table[n] += _FADE * (self._line(n, others) - self.table[n])
 
     def _refresh(self) -> None:
         """Draw the lines, and find the cheapest known size from each n on."""
-        self._sizes = sorted(self.table)
-        self._base: list[float] = []
-        self._cheapest: list[int] = []
-        if not self._sizes:
+        sizes = sorted(self.table)
+        costs = [self.table[n] for n in sizes]
+        self._sizes, self._cheapest, self._rise = [1e-9], [0], 0.0
+        if not sizes:
             return
-        largest = best = self._sizes[-1]
-        sizes, costs = [*self._sizes], [self.table[n] for n in self._sizes]
-        if largest < _DRAWN:
-            sizes.append(_DRAWN)
-            costs.append(self._line(_DRAWN, self._sizes))
-        self._base = [0.0, *np.interp(range(1, sizes[-1] + 1), sizes, costs).tolist()]
+        largest = best = sizes[-1]
+        # Beyond the largest size the slope before it goes on.
+        rise = (costs[-1] - costs[-2]) / (largest - sizes[-2]) if len(sizes) > 1 else _FIRST_RISE * costs[0] / largest
+        self._rise = max(rise, _LEAST_RISE * costs[-1] / largest)
+        last = max(_DRAWN, largest + 1)
+        lines = np.interp(range(1, last + 1), [*sizes, last], [*costs, costs[-1] + self._rise * (last - largest)])
+        self._sizes = [0.0, *lines.tolist()]
         self._cheapest = list(range(largest + 1))
         for n in range(largest, 0, -1):
             if n in self.table and self.table[n] <= self.table[best]:
                 best = n
             self._cheapest[n] = best
-
-    def _line(self, n: int, sizes: Sequence[int]) -> float:
-        """t_n on the straight line between its neighbours in `sizes`."""
-        table = self.table
-        if not sizes:
-            return 1e-9
-        at = bisect_left(sizes, n)
-        if at == 0:
-            return table[sizes[0]]
-        low = sizes[at - 1]
-        if at < len(sizes):
-            high = sizes[at]
-            return table[low] + (table[high] - table[low]) * (n - low) / (high - low)
-        # Beyond the largest size its slope goes on.
-        rise = _FIRST_RISE * table[low] / low
-        if at > 1:
-            rise = (table[low] - table[sizes[at - 2]]) / (low - sizes[at - 2])
-        return table[low] + max(rise, _LEAST_RISE * table[low] / low) * (n - low)
 
 
 def _bounded(ratio: float) -> float:

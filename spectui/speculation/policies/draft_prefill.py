@@ -80,7 +80,7 @@ class DraftPrefill:
 
     def _gain_per_token(self, context: int) -> float:
         """Expected seconds that drafting by the model saves per token."""
-        costs, chance = self._costs, self._acceptance.expected(_CONFIDENCE)
+        costs, chance = self._costs, self._acceptance.expected_ahead(_CONFIDENCE)
         plain = costs.verify(1, context)
         survival = tokens = 1.0
         least = plain

@@ -51,9 +51,9 @@ class DraftValue:
         return [0.0, *(first + following * n for n in range(self.limit))]
 
     @cached_property
-    def expected(self) -> float:
+    def expected_ahead(self) -> float:
         """The expected acceptance of a token that the draft model has yet to draft."""
-        return self._acceptance.expected()
+        return self._acceptance.expected_ahead()
 
     @cached_property
     def _stops(self) -> list[Stop]:
@@ -70,14 +70,14 @@ class DraftValue:
         """Number of drafted tokens that the round waited for."""
         return self._paid[-1]
 
-    def chance(self, candidate: Candidate) -> float:
+    def expected(self, candidate: Candidate) -> float:
         """Expected acceptance, if all tokens before it are accepted. 0..1"""
-        return self._acceptance.chance(candidate)
+        return self._acceptance.expected(candidate)
 
     def follow(self, drafted: Sequence[Candidate]) -> DraftValue:
         """Add the tokens drafted since the last call."""
         for candidate in drafted[len(self._survival) - 1 : self.limit]:
-            self._survival.append(self._survival[-1] * self.chance(candidate))
+            self._survival.append(self._survival[-1] * self.expected(candidate))
             self._tokens.append(self._tokens[-1] + self._survival[-1])
             self._paid.append(self._paid[-1] + candidate.paid)
             if candidate.source == "suffix":
@@ -123,7 +123,7 @@ class DraftValue:
         else:
             sent = max(self._tokens[length] - rate * self.passes[length] for length in range(begun + 1))
         return extends(
-            enough, self.expected, rate, self.passes[begun:], self.drafting[models:], self._survival[-1],
+            enough, self.expected_ahead, rate, self.passes[begun:], self.drafting[models:], self._survival[-1],
             self._tokens[-1], sent,
         )  # fmt: skip
 

@@ -157,7 +157,7 @@ def test_what_the_context_costs_comes_from_the_rounds():
     """Rows behind a long text take longer, and the table was measured with an empty context."""
     found = what_if(chat(replace(USUAL, draft_max=16), per_row=0.005), [{"draft_max": 2}])
     real = speed(chat(replace(USUAL, draft_max=2), per_row=0.005))
-    assert found.tokens_per_s(found.estimates[0]) == pytest.approx(real, rel=0.03)
+    assert found.tokens_per_s(found.estimates[0]) == pytest.approx(real, rel=0.05)
 
 
 def slower(event: Event) -> Event:
