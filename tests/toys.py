@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,12 @@ def decode(
     drafter: ModelDrafter | None = None,
     strategy: Strategy | None = None,
     cancel_after: int | None = None,
+    seen: Callable[[Round], None] | None = None,
 ) -> tuple[Decoder, list[Round], list[str]]:
-    """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)"""
+    """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)
+
+    `seen` gets each round as it comes.
+    """
     notices: list[str] = []
     rounds: list[Round] = []
     decoder = Decoder(
@@ -87,6 +91,8 @@ def decode(
     decoder.prompt(prompt, given[0])
     for round in decoder.rounds(lambda: given[min(len(rounds), len(given) - 1)]):
         rounds.append(round)
+        if seen is not None:
+            seen(round)
     return decoder, rounds, notices
 
 

@@ -62,13 +62,15 @@ class Context:
 
         `equal_rows`: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`).
         llama.cpp ends the process when more rows are asked for. `keeps`: have the device keep so many of the likeliest tokens
-        of each row at first (see `evaluate_likeliest`); 0: never. Raises SpectuiError if llama.cpp refuses the context.
+        of each row at first (see `submit`); 0: never. Raises SpectuiError if llama.cpp refuses the context.
         """
         self.model = model
         self.n_vocab = model.n_vocab
         self.n_ctx = n_ctx or model.trained_ctx
         self.rows = rows
         self.tokens: list[int] = []
+        self.asynchronous = model.output_on_gpu
+        """Does a device compute all of a pass while Python continues?"""
         self._interrupt = interrupt
         self._checkpoint: _Checkpoint | None = None
         if not model.simulated:
@@ -129,25 +131,31 @@ class Context:
         would be too short, progress too early, and a stop too late. Raises Interrupted, or EvaluationError; the context is then
         as it was before.
         """
-        if rows and self._sampler is not None:
+        if rows:
             self._stop_keeping()
-        return self._evaluated(tokens, rows, self._logits)
+        return self._submitted(tokens, rows, self._logits)()
 
-    def evaluate_likeliest(self, tokens: Sequence[int], rows: int, k: int) -> Candidates | None:
-        """The same, but only the k likeliest tokens of each row, which the device finds: whole rows are not copied.
+    def submit(self, tokens: Sequence[int], rows: int, k: int | None) -> Callable[[], NDArray[np.float32] | Candidates]:
+        """Append tokens, and return a function that waits for their logits: see `evaluator.Submit`.
 
-        None if this device cannot, or k is larger than the vocabulary; then nothing has been evaluated.
+        Whole rows of logits are not copied where the device finds the k likeliest tokens. Both raise what `evaluate` raises.
         """
+        if k is not None and self._keep(k):
+            return self._submitted(tokens, rows, self._likeliest)
+        self._stop_keeping()
+        return self._submitted(tokens, rows, self._logits)
+
+    def _keep(self, k: int) -> bool:
+        """Have the device keep the k likeliest tokens of each row; False if it cannot, or there are not so many."""
         if not self._keeps or not 0 < k <= self.n_vocab:
-            return None
+            return False
         if self._sampler is None or self._sampler.k != k:
             self._stop_keeping()
             self._sampler = LikeliestSampler(k)
             if not llama.llama_set_sampler(self.handle, 0, self._sampler.chain) or not self._sampler.supported:
                 self._stop_keeping()
                 self._keeps = False
-                return None
-        return self._evaluated(tokens, rows, self._likeliest)
+        return self._keeps
 
     def _stop_keeping(self) -> None:
         """Let the next passes return whole rows."""
@@ -156,8 +164,8 @@ class Context:
             self._sampler.close()
             self._sampler = None
 
-    def _evaluated(self, tokens: Sequence[int], rows: int, result: Callable[[int], _Result]) -> _Result:
-        """Append tokens, and the result of the last `rows`. Raises what `evaluate` raises."""
+    def _submitted(self, tokens: Sequence[int], rows: int, result: Callable[[int], _Result]) -> Callable[[], _Result]:
+        """Append tokens; a function for the result of the last `rows`. Both raise what `evaluate` raises."""
         before = len(self.tokens)
         clear_errors()
         # A recurrent context is saved before it gets a draft, so the tokens before the draft are evaluated first.
@@ -173,11 +181,19 @@ class Context:
                 self._checkpoint = _Checkpoint(self.handle, len(self.tokens))
             if certain < len(tokens):
                 self._decode(tokens[certain:], rows)
-            return result(rows)
         except (Interrupted, EvaluationError):
             # An interrupted or failed pass may leave cells: the context must agree with `tokens`.
             self.truncate(before)
             raise
+
+        def computed() -> _Result:
+            try:
+                return result(rows)
+            except EvaluationError:
+                self.truncate(before)
+                raise
+
+        return computed
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
         """The logits of the last pass, once it is computed."""

@@ -9,7 +9,7 @@ change the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import exp, isfinite
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates, Row, candidates, look
-from spectui.speculation.evaluator import Evaluator
+from spectui.speculation.evaluator import Evaluator, Submit
 from spectui.speculation.sampling import (
     CONFIDENCE_TOKENS,
     PENALTY_WINDOW,
@@ -97,14 +97,24 @@ def kept(knobs: Knobs) -> int | None:
     return None if needed(knobs) is None or knobs.top_k > _MOST_KEPT else max(_LOOKED_AT, knobs.top_k) + PENALTY_WINDOW
 
 
-def evaluate_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs) -> NDArray[np.float32] | Candidates:
-    """Append the tokens; of the last `rows` of them what choosing needs: the likeliest, where the device keeps those, or all.
+def submit_rows(
+    model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs
+) -> Callable[[], NDArray[np.float32] | Candidates]:
+    """Append the tokens; a function that returns what choosing needs of the last `rows` of them, once they are computed.
 
-    Raises what `Evaluator.evaluate` raises.
+    That is the likeliest tokens of each row where the device keeps those, or whole rows. A device of its own computes while
+    Python continues. Both functions raise what `Evaluator.evaluate` raises.
     """
-    k, evaluate = kept(knobs), getattr(model, "evaluate_likeliest", None)
-    found: Candidates | None = evaluate(tokens, rows, k) if k is not None and evaluate is not None else None
-    return model.evaluate(tokens, rows) if found is None else found
+    submit: Submit | None = getattr(model, "submit", None)
+    if submit is not None:
+        return submit(tokens, rows, kept(knobs))
+    found = model.evaluate(tokens, rows)
+    return lambda: found
+
+
+def evaluate_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs) -> NDArray[np.float32] | Candidates:
+    """The same, when it is computed."""
+    return submit_rows(model, tokens, rows, knobs)()
 
 
 def choose_rows(rows: NDArray[np.float32] | Candidates, knobs: Knobs, history: Sequence[int]) -> Iterator[Choice]:

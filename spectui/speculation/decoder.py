@@ -6,6 +6,7 @@ Every token is chosen by the target (`choice.choose`); a draft only decides how 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates
-from spectui.speculation.choice import Choice, choose_rows, evaluate_rows
+from spectui.speculation.choice import Choice, choose_rows, submit_rows
 from spectui.speculation.drafters.model import Drafter
 from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
-from spectui.speculation.records import Candidate, Likeliest, Reason, Round, StopReason
+from spectui.speculation.records import Candidate, Likeliest, Outcome, Reason, Round, StopReason
 from spectui.speculation.strategy import Strategy
 
 
@@ -48,6 +49,8 @@ class Decoder:
         self._notice = notice
         self._clock = clock
         self._emitted = 0
+        self._overlaps: bool = getattr(target, "asynchronous", False)
+        self._unrecorded: tuple[Outcome, list[Choice]] | None = None
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
         """Evaluate the prompt in both contexts, but for its last token, which the first round evaluates."""
@@ -64,7 +67,20 @@ class Decoder:
             self.reason = StopReason.CANCELLED
 
     def rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
-        """Rounds until the reply ends. `knobs` is asked once per round."""
+        """Rounds until the reply ends. `knobs` is asked once per round.
+
+        Where the target's device computes by itself, a round is recorded and yielded while it computes the next pass.
+        """
+        try:
+            yield from self._rounds(knobs)
+        except Interrupted:
+            self.reason = StopReason.CANCELLED
+        except SpectuiError:
+            yield from self._record()
+            raise
+        yield from self._record()
+
+    def _rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
         index = 0
         while self.reason is None:
             snapshot = knobs()
@@ -77,16 +93,11 @@ class Decoder:
                 self.reason = StopReason.CONTEXT
             else:
                 left = snapshot.predict - self._emitted - 1 if snapshot.predict >= 0 else room
-                try:
-                    longest = room if self.strategy.longest is None else self.strategy.longest
-                    round = self._round(index, snapshot, min(snapshot.draft_max, room, left, longest))
-                except Interrupted:
-                    self.reason = StopReason.CANCELLED
-                    return
-                yield round
+                longest = room if self.strategy.longest is None else self.strategy.longest
+                yield from self._round(index, snapshot, min(snapshot.draft_max, room, left, longest))
                 index += 1
 
-    def _round(self, index: int, knobs: Knobs, limit: int) -> Round:
+    def _round(self, index: int, knobs: Knobs, limit: int) -> Iterator[Round]:
         """Draft, evaluate the draft in one target pass, keep what the target chose."""
         started = self._clock()
         position = len(self.tokens)
@@ -96,9 +107,11 @@ class Decoder:
         pending = self.tokens[len(self.target.tokens) :]
         ids = [candidate.id for candidate in drafted[:sent]]
         batch = pending + ids
-        self.strategy.go_on(self.tokens + ids, knobs)
+        self.strategy.go_on(self.tokens, ids, knobs)
         padding = self.strategy.padding_rows(len(batch), position, self.target.n_ctx - position - sent)
-        rows = evaluate_rows(self.target, batch + batch[-1:] * padding, sent + 1 + padding, knobs)
+        computed = submit_rows(self.target, batch + batch[-1:] * padding, sent + 1 + padding, knobs)
+        yield from self._record()  # the round before
+        rows = computed()
         rows = rows.first(sent + 1) if isinstance(rows, Candidates) else rows[: sent + 1]
         verified_at = self._clock()
 
@@ -107,27 +120,38 @@ class Decoder:
         self.target.truncate(len(self.tokens) - 1)
 
         verify = self.strategy.costs.verify
-        round = Round.of(
+        outcome = Outcome(
             index,
             position,
             knobs,
             drafted,
             sent,
-            [(each.token, self._text(each.token), each.p) for each in choices],
-            self._piece,
+            tokens=[choice.token for choice in choices],
+            p=[choice.p for choice in choices],
+            sure=[choice.shares.item(0) for choice in choices],
             draft_s=drafted_at - started,
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
             seconds=self._clock() - started,
             pass_size=len(batch) + padding,
             reason=reason,
-            likeliest=self._likeliest(choices),
             plain_s=verify(1, position) if verify.known else None,
             guessed=self.strategy.guessed,
             saved_s=sum((candidate.seconds for candidate in drafted if candidate.ahead), 0.0),
         )
-        self.strategy.learn(round, drafted)
-        return round
+        self.strategy.learn(outcome)
+        self._unrecorded = outcome, choices
+        if not self._overlaps:
+            yield from self._record()
+
+    def _record(self) -> Iterator[Round]:
+        """The record of the last round, if it is not made yet."""
+        if self._unrecorded is not None:
+            began, (outcome, choices), self._unrecorded = self._clock(), self._unrecorded, None
+            texts = [self._text(token) for token in outcome.tokens]
+            if not self._overlaps:
+                outcome = replace(outcome, seconds=outcome.seconds + self._clock() - began)
+            yield Round.of(outcome, texts, self._piece, self._likeliest(choices))
 
     def _draft(self, knobs: Knobs, limit: int) -> tuple[list[Candidate], int, Reason]:
         """The candidates that the policy asks for, the number of them to send, and the reason."""

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spectui.speculation.candidates import Candidates
+
 Cancelled = Callable[[], bool]
 """Asked between passes: has a person stopped the reply?"""
 
@@ -19,7 +21,7 @@ class Interrupted(Exception):
 class Evaluator(Protocol):
     """A model with its KV cache. `llama.context.Context` is the real one; the tests have toys.
 
-    One whose device can look for the likeliest tokens has a method `evaluate_likeliest` too (see `choice.evaluate_rows`).
+    One whose device may compute by itself has a method `submit` too, and `asynchronous`, which says whether it does.
     """
 
     n_vocab: int
@@ -38,6 +40,20 @@ class Evaluator(Protocol):
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens; recurrent models, which cannot drop single tokens, may keep fewer (see `tokens`)."""
+
+
+class Submit(Protocol):
+    """`Evaluator.submit`, of evaluators that have it."""
+
+    def __call__(
+        self, tokens: Sequence[int], rows: int, k: int | None
+    ) -> Callable[[], NDArray[np.float32] | Candidates]:
+        """Append the tokens as `evaluate` does. A device of its own computes them while Python continues.
+
+        The returned function waits for it, and returns the logits after each of the last `rows` tokens: the k likeliest of
+        each row, if k is given and the device can find them, else whole rows. It is to be called before the next evaluation.
+        Both raise what `evaluate` raises.
+        """
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

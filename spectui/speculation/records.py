@@ -141,6 +141,36 @@ class Likeliest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a target pass: policies learn from it at once, and its `Round` is made when there is time.
+
+    Names that both have mean the same.
+    """
+
+    index: int
+    position: int
+    knobs: Knobs
+    drafted: Sequence[Candidate]
+    sent: int
+    """How many of these the target evaluated."""
+    tokens: Sequence[int]
+    """The target's choices."""
+    p: Sequence[float]
+    """The target's probability of each, at temperature 1."""
+    sure: Sequence[float]
+    """The target's probability of its likeliest token at each position, at temperature 1."""
+    draft_s: float
+    verify_s: float
+    choose_s: float
+    seconds: float
+    pass_size: int = 1
+    reason: Reason | None = None
+    plain_s: float | None = None
+    guessed: bool | None = None
+    saved_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
 
@@ -174,32 +204,14 @@ class Round:
 
     @classmethod
     def of(
-        cls,
-        index: int,
-        position: int,
-        knobs: Knobs,
-        drafted: Sequence[Candidate],
-        sent: int,
-        emitted: Sequence[tuple[int, str, float]],
-        piece: Callable[[int], str],
-        *,
-        draft_s: float,
-        verify_s: float,
-        choose_s: float,
-        seconds: float,
-        pass_size: int = 1,
-        reason: Reason | None = None,
-        likeliest: Likeliest | None = None,
-        plain_s: float | None = None,
-        guessed: bool | None = None,
-        saved_s: float = 0.0,
+        cls, outcome: Outcome, texts: Sequence[str], piece: Callable[[int], str], likeliest: Likeliest | None = None
     ) -> Round:
-        """The record of a round that drafted these candidates, sent the first `sent` of them to the target, and emitted these
-        tokens (id, text, p_target) from `position` on. `piece`: the text of a token by itself.
-        """
-        pairs = zip(emitted, drafted[:sent], strict=False)
+        """The record of this outcome, whose tokens have these texts. `piece`: the text of a token by itself."""
+        index, position, drafted, sent = outcome.index, outcome.position, outcome.drafted, outcome.sent
+        emitted = list(zip(outcome.tokens, texts, outcome.p, strict=True))
+        pairs = zip(outcome.tokens, drafted[:sent], strict=False)
         accepted = next(
-            (n for n, (token, candidate) in enumerate(pairs) if token[0] != candidate.id), min(len(emitted), sent)
+            (n for n, (token, candidate) in enumerate(pairs) if token != candidate.id), min(len(emitted), sent)
         )
         judged = sent if accepted < len(emitted) else accepted  # behind an accepted end nothing was compared
         own: Origin = "plain" if not sent else "bonus" if accepted == sent else "correction"
@@ -220,8 +232,8 @@ class Round:
             for n, each in enumerate(drafted)
         )
         return cls(
-            index, position, knobs, drafts, tokens, draft_s, verify_s, choose_s, seconds, pass_size, reason, likeliest,
-            plain_s, guessed, saved_s,
+            index, position, outcome.knobs, drafts, tokens, outcome.draft_s, outcome.verify_s, outcome.choose_s,
+            outcome.seconds, outcome.pass_size, outcome.reason, likeliest, outcome.plain_s, outcome.guessed, outcome.saved_s,
         )  # fmt: skip
 
     @property

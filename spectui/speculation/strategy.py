@@ -16,7 +16,7 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft_prefill import DraftPrefill
 from spectui.speculation.policies.fixed import FixedPolicy, Policy, ProfilePolicy
 from spectui.speculation.policies.value import DraftValue
-from spectui.speculation.records import Candidate, Reason, Round
+from spectui.speculation.records import Candidate, Outcome, Reason
 
 
 class Strategy:
@@ -83,10 +83,10 @@ class Strategy:
         drafters: dict[str, Drafter | None] = {"model": model, "suffix": self.suffix}
         return drafters.get(knobs.drafter), policy, value
 
-    def go_on(self, tokens: Sequence[int], knobs: Knobs) -> None:
-        """The target begins to compute the last of these tokens: let the draft model draft ahead, if it can."""
+    def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
+        """The target begins to compute what was sent behind these tokens: let the draft model draft ahead, if it can."""
         if self._drafts and isinstance(self._model, AheadDrafter):
-            self._model.go_on(tokens, knobs, knobs.draft_max + 1)
+            self._model.go_on([*tokens, *sent], knobs, knobs.draft_max + 1)
 
     def padding_rows(self, rows: int, context: int, room: int) -> int:
         """How many rows, at most `room`, to add to a pass over `rows`: kernels may take less time for a larger pass."""
@@ -125,8 +125,8 @@ class Strategy:
             self._model.model.truncate(0)
         self._model = None
 
-    def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:
+    def learn(self, outcome: Outcome) -> None:
         """Learn from a finished round, whatever its policy."""
-        self.costs.observe(round, drafted)
-        self.auto.learn(round, drafted)
-        self.prefill.observe_round(len(round.tokens), round.pass_size, round.position)
+        self.costs.observe(outcome)
+        self.auto.learn(outcome)
+        self.prefill.observe_round(len(outcome.tokens), outcome.pass_size, outcome.position)

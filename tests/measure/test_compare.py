@@ -17,7 +17,7 @@ from spectui.knobs import Knobs
 from spectui.measure.compare import SUFFIX, Comparison, Replies, Row, compare, expected_speed_ups
 from spectui.measure.divergence import kl
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.records import Round
+from spectui.speculation.records import Outcome, Round
 from spectui.speculation.statistics import Statistics
 from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
@@ -178,7 +178,8 @@ def test_a_target_that_cannot_be_loaded_ends_it(models: Path, session: Session) 
 
 
 def a_round(seconds: float) -> Round:
-    return Round.of(0, 0, Knobs(), [], 0, [(1, "a", 1.0)], str, draft_s=0, verify_s=0, choose_s=0, seconds=seconds)
+    outcome = Outcome(0, 0, Knobs(), [], 0, [1], [1.0], [1.0], draft_s=0, verify_s=0, choose_s=0, seconds=seconds)
+    return Round.of(outcome, ["a"], str)
 
 
 def compared(*speed_ups: float, plain: tuple[float, ...] = (1.0, 1.0, 1.0)) -> Comparison:

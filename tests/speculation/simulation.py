@@ -11,7 +11,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, VerifyCost
 from spectui.speculation.policies.fixed import Policy
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.records import Candidate, Outcome, Round
 
 _CONTEXT = 10
 
@@ -59,14 +59,15 @@ class Machine:
             chosen = [1] * accepted + [2 - int(accepted < len(drafted) and agreed[accepted])]
             rows = costs.verify.filled(sent + 1, _CONTEXT) if costs.verify.known else sent + 1
             draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(rows)
-            round = Round.of(
-                index, _CONTEXT, knobs, drafted, sent, [(token, "", 1.0) for token in chosen], str,
+            certain = [1.0] * len(chosen)
+            outcome = Outcome(
+                index, _CONTEXT, knobs, drafted, sent, chosen, certain, certain,
                 draft_s=draft_s, verify_s=verify_s, choose_s=0.0, seconds=draft_s + verify_s, pass_size=rows,
                 reason=policy.reason(),
             )  # fmt: skip
-            costs.observe(round, drafted)
-            auto.learn(round, drafted)
-            yield round
+            costs.observe(outcome)
+            auto.learn(outcome)
+            yield Round.of(outcome, [""] * len(chosen), str)
             emitted += len(chosen)
             index += 1
 

@@ -10,7 +10,7 @@ from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.fixed import FixedPolicy
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.records import Candidate, Outcome, Round
 from spectui.speculation.strategy import Strategy
 from tests.speculation.simulation import Machine
 from tests.toys import ToyModel, decode, emitted, toy_drafter
@@ -204,18 +204,18 @@ def test_the_model_is_asked_for_no_token_that_the_budget_does_not_bear():
     assert lengths == [16, 4, 2, 0]
 
 
-def counted(auto: AutoPolicy, round: Round, drafted: list[Candidate]) -> float:
+def counted(auto: AutoPolicy, outcome: Outcome) -> float:
     """Seconds by which the budget takes this round to have lost."""
     added = []
     auto.budget.add = lambda plain_s, lost_s: added.append(lost_s)
-    auto.learn(round, drafted)
+    auto.learn(outcome)
     return sum(added)
 
 
-def one_token(drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, rows: int = 1, **knobs: str) -> Round:
+def one_token(drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, rows: int = 1, **knobs: str) -> Outcome:
     """A round at whose end the target chose another token than was drafted."""
-    return Round.of(
-        0, 10, Knobs(**knobs), drafted, rows - 1, [(2, "", 1.0)], str, draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
+    return Outcome(
+        0, 10, Knobs(**knobs), drafted, rows - 1, [2], [1.0], [1.0], draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
         seconds=draft_s + verify_s, pass_size=rows,
     )  # fmt: skip
 
@@ -224,20 +224,20 @@ def one_token(drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, r
 def test_looking_for_repetitions_is_counted_but_an_outlier_meanwhile_is_not(took: float, lost: float):
     auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 2: 2.4}, 1.0)))
     drafted = [Candidate(1, 0.3, "suffix", match=3)]
-    assert counted(auto, one_token(drafted, took), drafted) == pytest.approx(lost)
+    assert counted(auto, one_token(drafted, took)) == pytest.approx(lost)
 
 
 def test_an_outlier_while_drafting_counts_at_most_as_the_draft_once_more():
     auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 2: 1.5}, 1.0), DraftCost(0.2, 0.2)))
     drafted = [Candidate(1, 0.3, "model", seconds=50.0)]
-    assert counted(auto, one_token(drafted, 50.0, 90.0, rows=2), drafted) == pytest.approx(0.4 + 0.5)
+    assert counted(auto, one_token(drafted, 50.0, 90.0, rows=2)) == pytest.approx(0.4 + 0.5)
 
 
 @pytest.mark.parametrize(("policy", "lost"), [("auto", 0.4), ("fixed", 0.0), ("profile", 0.0)])
 def test_what_another_policy_loses_is_a_persons_wish(policy: str, lost: float):
     auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 2: 1.2}, 1.0), DraftCost(0.2, 0.2)))
     drafted = [Candidate(1, 0.3, "model", seconds=0.2)]
-    assert counted(auto, one_token(drafted, 0.2, 1.2, rows=2, policy=policy), drafted) == pytest.approx(lost)
+    assert counted(auto, one_token(drafted, 0.2, 1.2, rows=2, policy=policy)) == pytest.approx(lost)
 
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -246,7 +246,7 @@ PROMPT = [3, 1, 4, 1, 5]
 def auto_reply(draft_seconds: float, prompt: list[int], draft: bool = True) -> list[Round]:
     """Rounds of a toy where a target pass costs 1 and a little per token, and a drafted token so much."""
     costs = CostModel(VerifyCost({1: 1.0, 2: 1.02, 48: 1.5}, 1.0), DraftCost(draft_seconds, draft_seconds))
-    costs.observe = lambda round, drafted: None  # a toy's passes take no time worth the name
+    costs.observe = lambda outcome: None  # a toy's passes take no time worth the name
     strategy = Strategy(toy_drafter(1, 0.2, ends=False) if draft else None, costs)
     knobs = Knobs(temperature=0.9, seed=2, predict=60, draft_max=8)
     _, rounds, _ = decode(ToyModel(1, ends=False), prompt, knobs, strategy=strategy)

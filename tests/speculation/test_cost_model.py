@@ -8,7 +8,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.records import Candidate, Outcome, Round
 from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, emitted, toy_drafter
 
@@ -64,10 +64,9 @@ def test_each_run_of_the_models_tokens_begins_with_a_first_one():
     """In a mixed draft the model reads what the suffix drafted before it drafts on."""
     costs = CostModel(VerifyCost({1: 1.0, 4: 1.0}, 1.0))
     drafted = [Candidate(1, 0.9, source, seconds=s) for source, s in (("model", 0.3), ("suffix", 0.0), ("model", 0.5))]
-    round = Round.of(
-        0, 0, Knobs(), drafted, 3, [(1, "", 1.0)] * 4, str, draft_s=0.8, verify_s=1.0, choose_s=0.0, seconds=1.8, pass_size=4
-    )  # fmt: skip
-    costs.observe(round, drafted)
+    ones = [1.0] * 4
+    times = {"draft_s": 0.8, "verify_s": 1.0, "choose_s": 0.0, "seconds": 1.8}
+    costs.observe(Outcome(0, 0, Knobs(), drafted, 3, [1] * 4, ones, ones, pass_size=4, **times))
     assert costs.draft.first == pytest.approx(0.3 + 0.2 * 2 / 4)
     assert costs.draft.next == 0.0
 
@@ -181,7 +180,7 @@ def test_rounds_learn_what_passes_cost_behind_a_long_context(per_pass: float, pe
 def frozen(table: dict[int, float], model: ModelDrafter | None = None) -> Strategy:
     """A strategy whose passes cost this whatever they take: a toy's take no time worth the name."""
     costs = CostModel(VerifyCost(table, 1.0), DraftCost(0.01, 0.01))
-    costs.observe = lambda round, drafted: None  # type: ignore[method-assign]
+    costs.observe = lambda outcome: None  # type: ignore[method-assign]
     return Strategy(model, costs)
 
 

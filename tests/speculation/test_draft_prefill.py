@@ -129,7 +129,7 @@ def test_a_prompt_whose_reading_would_not_pay_is_left_unread(policy: str, read: 
 
 def test_it_joins_in_the_middle_of_a_reply_and_changes_no_token():
     found, model = strategy(0.1, replies=4)
-    found.costs.observe = lambda round, drafted: None  # a toy's passes take no time worth the name
+    found.costs.observe = lambda outcome: None  # a toy's passes take no time worth the name
     knobs = Knobs(temperature=0.9, seed=3, predict=34)
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, strategy=found)
     sources = [any(token.source == "model" for token in round.drafted) for round in rounds]

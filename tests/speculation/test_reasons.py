@@ -26,7 +26,7 @@ def strategy(
 ) -> Strategy:
     """With costs that stay as they are: a toy's passes take no time worth the name."""
     costs = CostModel(VerifyCost(rows, 1.0), DraftCost(drafting, drafting))
-    costs.observe = lambda round, drafted: None  # type: ignore[method-assign]
+    costs.observe = lambda outcome: None  # type: ignore[method-assign]
     return Strategy(toy_drafter(1, noise, ends=False) if draft else None, costs)
 
 

@@ -9,7 +9,7 @@ from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.policies.cost_model import CostModel, paid_for
 from spectui.speculation.policies.loss_budget import LossBudget
 from spectui.speculation.policies.value import DraftValue
-from spectui.speculation.records import Candidate, Reason, Round
+from spectui.speculation.records import Candidate, Outcome, Reason
 
 _RATE_WEIGHT = 0.05
 """EWMA weight of a round in the going rate."""
@@ -102,15 +102,15 @@ class AutoPolicy:
     def reason(self) -> Reason:
         return self._reason
 
-    def learn(self, round: Round, drafted: Sequence[Candidate]) -> None:
+    def learn(self, outcome: Outcome) -> None:
         """Learn from a finished round, whatever its policy."""
-        self.acceptance.observe(drafted, [token.id for token in round.tokens], round.sure)
-        verify, context, emitted = self.costs.verify, round.position, len(round.tokens)
+        self.acceptance.observe(outcome.drafted, outcome.tokens, outcome.sure)
+        verify, context, emitted = self.costs.verify, outcome.position, len(outcome.tokens)
         plain_s = verify(1, context)
-        models = paid_for(drafted)
+        models = paid_for(outcome.drafted)
         most_s = _MOST_DRAFTING * self.costs.drafting(models) if models else _MOST_LOOK * plain_s
-        seconds = verify(round.pass_size, context) + min(round.draft_s, most_s)
+        seconds = verify(outcome.pass_size, context) + min(outcome.draft_s, most_s)
         self._tokens += _RATE_WEIGHT * (emitted - self._tokens)
         self._passes += _RATE_WEIGHT * (seconds / plain_s - self._passes)
-        if round.knobs.policy == "auto":  # a person who fixes the length accepts its losses
+        if outcome.knobs.policy == "auto":  # a person who fixes the length accepts its losses
             self.budget.add(emitted * plain_s, seconds - emitted * plain_s)

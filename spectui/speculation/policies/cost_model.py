@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectui.speculation.records import Candidate, DraftToken, Round
+from spectui.speculation.records import Candidate, DraftToken, Outcome
 
 _DRIFT_WEIGHT = 0.1
 """EWMA weight of a pass in the drift. The first passes are averaged equally."""
@@ -206,11 +206,11 @@ class CostModel:
         """Seconds for the draft model to draft n tokens."""
         return self._draft_drift * self.draft.total(n)
 
-    def observe(self, round: Round, drafted: Sequence[Candidate]) -> None:
+    def observe(self, outcome: Outcome) -> None:
         """Learn from a finished round."""
-        self.verify.observe(round.pass_size, round.position, round.verify_s)
+        self.verify.observe(outcome.pass_size, outcome.position, outcome.verify_s)
         index = 0  # within a run of the model's tokens
-        for candidate in drafted:
+        for candidate in outcome.drafted:
             if candidate.paid:
                 self.draft.observe(index, candidate.seconds / self._draft_drift)
             index = index + 1 if candidate.source == "model" else 0

@@ -8,7 +8,7 @@ from spectui.engine.events import Asked, Message
 from spectui.knobs import Knobs
 from spectui.measure.traces.chains import Draws, known
 from spectui.measure.traces.replies import RecordedReply
-from spectui.speculation.records import Candidate, Reason, Round
+from spectui.speculation.records import Candidate, Outcome, Reason, Round
 
 FIXED = Knobs(policy="fixed", drafter="model", p_min=0.5)
 Draft = list[tuple[int, float]]
@@ -21,8 +21,12 @@ def reply(*rounds: tuple[Draft, list[int]], source: str = "model", refused: floa
         candidates = [Candidate(token, p, source) for token, p in drafted]
         made.append(
             Round.of(
-                index, position, FIXED, candidates, len(candidates), [(token, "", 0.9) for token in emitted], str,
-                draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0, reason=Reason("draft", confidence=refused),
+                Outcome(
+                    index, position, FIXED, candidates, len(candidates), emitted, [0.9] * len(emitted), [0.9] * len(emitted),
+                    draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0, reason=Reason("draft", confidence=refused),
+                ),
+                [""] * len(emitted),
+                str,
             )
         )  # fmt: skip
         position += len(emitted)

@@ -1,0 +1,114 @@
+"""Where a device computes by itself, a round is recorded and seen while the next pass is computed: nothing else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.records import Round, StopReason
+from tests.toys import ToyModel, decode, emitted, toy_drafter
+
+PROMPT = [3, 1, 4, 1, 5]
+KNOBS = Knobs(policy="fixed", drafter="model", draft_max=4, temperature=0.8, seed=5, predict=40)
+
+
+class AsynchronousToy(ToyModel):
+    """One whose device computes by itself. `log` has what happens, in order."""
+
+    asynchronous = True
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, ends=False)
+        self.log: list[str] = []
+        self.error: Exception | None = None
+        """What the wait for the pass raises that is submitted while this is set."""
+
+    def submit(self, tokens: Sequence[int], rows: int, k: int | None) -> Callable[[], NDArray[np.float32]]:
+        before = len(self.tokens)
+        found, error = self.evaluate(tokens, rows), self.error
+        self.log.append("submitted")
+
+        def computed() -> NDArray[np.float32]:
+            self.log.append("computed")
+            if error is not None:
+                self.truncate(before)
+                raise error
+            return found
+
+        return computed
+
+
+def untimed(rounds: Sequence[Round]) -> list[Round]:
+    """Without what depends on times: a pass may be filled with rows that nobody reads."""
+    times = dict.fromkeys(("draft_s", "verify_s", "choose_s", "seconds"), 0.0)
+    return [replace(round, plain_s=None, pass_size=1, **times) for round in rounds]
+
+
+def rounds_and_log(target: AsynchronousToy, knobs: Knobs = KNOBS) -> list[Round]:
+    """The rounds of a reply; the log says when each was seen."""
+    drafter = toy_drafter(1, 0.5, ends=False)
+    return decode(target, PROMPT, knobs, drafter, seen=lambda _: target.log.append("seen"))[1]
+
+
+def test_a_round_is_seen_while_the_device_computes_the_next_pass():
+    target = AsynchronousToy(1)
+    rounds = rounds_and_log(target)
+    middle = ["submitted", "seen", "computed"] * (len(rounds) - 1)
+    assert len(rounds) > 8
+    assert target.log == ["submitted", "computed", *middle, "seen"]
+
+
+def test_the_rounds_are_those_of_a_target_that_computes_at_once():
+    """The policy learns from a round before the next one, although it is recorded later."""
+    for policy in ("fixed", "auto"):
+        knobs = replace(KNOBS, policy=policy)
+        rounds = rounds_and_log(AsynchronousToy(1), knobs)
+        _, others, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.5, ends=False))
+        assert emitted(rounds) == emitted(others)
+        if policy == "fixed":
+            assert untimed(rounds) == untimed(others)
+
+
+def test_a_target_that_computes_at_once_shows_each_round_before_the_next_pass():
+    target = AsynchronousToy(1)
+    target.asynchronous = False
+    rounds = rounds_and_log(target)
+    assert target.log == ["submitted", "computed", "seen"] * len(rounds)
+
+
+@pytest.mark.parametrize("failing", ["submitted", "computed"])
+def test_a_round_is_seen_although_the_pass_behind_it_fails(failing: str):
+    target = AsynchronousToy(1)
+    rounds: list[Round] = []
+
+    def seen(round: Round) -> None:
+        rounds.append(round)
+        if len(rounds) == 3 and failing == "computed":
+            target.error = SpectuiError("the device failed")
+        if len(rounds) == 3 and failing == "submitted":
+            target.fails_after = len(target.passes)
+
+    with pytest.raises(SpectuiError, match="failed"):
+        decode(target, PROMPT, KNOBS, toy_drafter(1, 0.5, ends=False), seen=seen)
+    assert len(rounds) == 4, "the fourth pass was under way when the third round was seen"
+    assert target.tokens == PROMPT + emitted(rounds)[:-1]
+
+
+def test_a_round_is_seen_although_the_pass_behind_it_is_interrupted():
+    target = AsynchronousToy(1)
+    rounds: list[Round] = []
+
+    def seen(round: Round) -> None:
+        rounds.append(round)
+        target.error = Interrupted() if len(rounds) == 3 else None
+
+    decoder, _, _ = decode(target, PROMPT, KNOBS, toy_drafter(1, 0.5, ends=False), seen=seen)
+    assert (len(rounds), decoder.reason) == (4, StopReason.CANCELLED)
+    assert decoder.tokens == PROMPT + emitted(rounds)
