@@ -93,7 +93,6 @@ PARTS: dict[str, list[Change]] = {
     "expectation from the target's confidence": [(acceptance, "_LATELY", 0.0)],
     # the rule
     "going rate (1 instead)": [(automatic.AutoPolicy, "rate", property(_rate))],
-    "repetitions raise the going rate": [(value.DraftValue, "_raise", lambda self, rate: None)],
     "looking further than one token": [(value, "extends", _one_further)],
     "bounds on outliers in the going rate": [(automatic, "_MOST_DRAFTING", inf), (automatic, "_MOST_LOOK", inf)],
     "suffix by yield (always first)": [(mixed.MixedDrafter, "_repeated", _suffix_first)],

@@ -107,11 +107,8 @@ def test_running_sums_say_what_the_definition_says(seed, limit, least):
         tokens = list(accumulate(survival))
         models = sum(each.source == "model" for each in drafted)
         assert running.survival == pytest.approx(survival[-1])
-        if by_suffix:
-            rate = max(rate, tokens[-1] / (running.passes[len(drafted)] + running.drafting[models]))
-        assert running.rate == pytest.approx(rate)
 
-        def best(most: int, least: int = 0, rate: float = rate, tokens: list[float] = tokens) -> float:
+        def best(most: int, least: int = 0, tokens: list[float] = tokens) -> float:
             lengths = [0, *range(max(1, least), most + 1)]
             return max(tokens[length] - rate * running.passes[length] for length in lengths)
 
@@ -128,4 +125,3 @@ def test_running_sums_say_what_the_definition_says(seed, limit, least):
             reaches.append(value + reached * sent)
         assert running.extends(max(reaches) - 1e-6) == (len(reaches) > 1)
         assert not running.extends(max(reaches) + 1e-6)
-        assert not running.extends(max(reaches) + 1e-6, rate + 0.1)

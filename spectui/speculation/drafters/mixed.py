@@ -68,7 +68,7 @@ class MixedDrafter:
             return repeated
         whole = value.after(repeated)
         stop = whole.stop(most)
-        if stop.length <= len(drafted) or value.extends(stop.value, whole.rate):
+        if stop.length <= len(drafted) or value.extends(stop.value):
             return ()
         return repeated[: stop.length - len(drafted)]
 

@@ -76,28 +76,21 @@ class DraftValue:
 
     def follow(self, drafted: Sequence[Candidate]) -> DraftValue:
         """Add the tokens drafted since the last call."""
-        for candidate in drafted[len(self._survival) - 1 : self.limit]:
-            self._survival.append(self._survival[-1] * self.expected(candidate))
-            self._tokens.append(self._tokens[-1] + self._survival[-1])
-            self._paid.append(self._paid[-1] + candidate.paid)
-            if candidate.source == "suffix":
-                # Tokens cut off a repetition can be drafted again in the next round, so its rate becomes the going rate.
-                self._raise(self._tokens[-1] / self.time(len(self._survival) - 1))
-        return self
-
-    def _raise(self, rate: float) -> None:
-        """Raise the going rate to this one, if it is lower."""
-        if rate > self.rate:
-            self.rate = rate
-            self.__dict__.pop("_stops", None)
+        return self._add(drafted[len(self._survival) - 1 :])
 
     def after(self, more: Sequence[Candidate]) -> DraftValue:
         """The value with these tokens added; `self` does not change."""
         other = copy(self)
         other._survival, other._tokens, other._paid = self._survival[:], self._tokens[:], self._paid[:]
         other.__dict__.pop("_stops", None)
-        length = len(self._survival) - 1
-        return other.follow([*[more[0]] * length, *more]) if more else other
+        return other._add(more)
+
+    def _add(self, more: Sequence[Candidate]) -> DraftValue:
+        for candidate in more[: self.limit + 1 - len(self._survival)]:
+            self._survival.append(self._survival[-1] * self.expected(candidate))
+            self._tokens.append(self._tokens[-1] + self._survival[-1])
+            self._paid.append(self._paid[-1] + candidate.paid)
+        return self
 
     def time(self, length: int) -> float:
         """The time of a round that sends `length` drafted tokens, in plain passes."""
@@ -115,16 +108,12 @@ class DraftValue:
     def _sending(self, length: int) -> Stop:
         return Stop(length, self._tokens[length] - self.rate * self.passes[length], self._tokens[length])
 
-    def extends(self, enough: float, rate: float | None = None) -> bool:
-        """Would more tokens of the model raise the value above `enough`, at this rate or at the going one?"""
+    def extends(self, enough: float) -> bool:
+        """Would more tokens of the model raise the value above `enough`?"""
         begun, models = len(self._survival) - 1, self._paid[-1]
-        if rate is None or rate == self.rate:
-            rate, sent = self.rate, self.stop(begun).value
-        else:
-            sent = max(self._tokens[length] - rate * self.passes[length] for length in range(begun + 1))
         return extends(
-            enough, self.expected_ahead, rate, self.passes[begun:], self.drafting[models:], self._survival[-1],
-            self._tokens[-1], sent,
+            enough, self.expected_ahead, self.rate, self.passes[begun:], self.drafting[models:], self._survival[-1],
+            self._tokens[-1], self.stop(begun).value,
         )  # fmt: skip
 
 
