@@ -16,7 +16,7 @@ PUBLIC = ("_asdict", "_exit", "_fields", "_make", "_replace")
 
 
 def private_uses(tree: ast.AST) -> int:
-    """Uses of `other._name`, but for a test's own `self._name`."""
+    """Uses of `other._name`, except a test's own `self._name`."""
     return sum(
         isinstance(node, ast.Attribute)
         and node.attr.startswith("_")

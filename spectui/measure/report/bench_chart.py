@@ -25,7 +25,7 @@ def speed_chart(summary: Summary) -> Chart:
 
 
 def line_label(setting: Setting) -> str:
-    """The setting but for its draft-max."""
+    """The setting without its draft-max."""
     heat = f" temp {setting.temperature:g}" if setting.temperature else ""
     if setting.policy == "fixed":
         return f"{setting.drafter_label} draft-min {setting.draft_min} p-min {setting.p_min:g}{heat}"

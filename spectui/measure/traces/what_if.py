@@ -205,7 +205,7 @@ class _Group:
 
 
 class _Turns:
-    """The knobs by position in the text: as a person turned them, but for the settings that are given."""
+    """The knobs by position in the text: as a person turned them, except the settings that are given."""
 
     def __init__(self, reply: RecordedReply, settings: Mapping[str, Any]) -> None:
         self._turns: list[tuple[int, Knobs]] = []
