@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from statistics import geometric_mean
 
 import pytest
 
-from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, recorded, replay
+from tests.speculation import replaying
+from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, replay
+
+recorded = cache(replaying.recorded)
 
 GAINS = {
     ("q8", "AMX"): 1.75,

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from textual.css.model import RuleSet
@@ -73,15 +74,25 @@ def css_parsed_once() -> Iterator[None]:
     """Parse a style sheet once for each theme: in each window, it would be a tenth of what a test computes."""
     parse = Stylesheet._parse_rules
     parsed: dict[object, list[RuleSet]] = {}
+    themes: dict[object, int] = {}
+    of_sheet: WeakKeyDictionary[Stylesheet, tuple[dict[str, str], int]] = WeakKeyDictionary()
+
+    def theme(sheet: Stylesheet) -> int:
+        """A number for the variables, which are sorted once for a style sheet that keeps them."""
+        variables, known = sheet._variables, of_sheet.get(sheet)
+        if known is None or known[0] is not variables:
+            known = of_sheet[sheet] = (variables, themes.setdefault(tuple(sorted(variables.items())), len(themes)))
+        return known[1]
 
     def parse_once(sheet: Stylesheet, *arguments: Any, **named: Any) -> list[RuleSet]:
-        key = (arguments, *sorted(named.items()), *sorted(sheet._variables.items()))
+        key = (arguments, *sorted(named.items()), theme(sheet))
         if key not in parsed:
             parsed[key] = parse(sheet, *arguments, **named)
         return parsed[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "_parse_rules", parse_once)
+        patch.setattr(RuleSet, "__hash__", object.__hash__)  # by identity too, but without a call of Python's
         yield
 
 

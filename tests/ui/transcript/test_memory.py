@@ -8,6 +8,7 @@ import sqlite3
 import tracemalloc
 from array import array
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,17 +33,22 @@ A_CHUNK = 20
 KNOBS = Knobs(temperature=0.8, seed=3)
 
 
+@cache
+def vocabulary() -> list[str]:
+    numbers, letters = random.Random(1), "etaoinshrdlucmfwypvbgkqjxz"
+    return [
+        " " + "".join(letters[int(26 ** numbers.random()) - 1] for _ in range(numbers.randint(1, 8)))
+        for _ in range(49_000)
+    ]
+
+
 class Noise:
     """Makes rounds as a real pair does: words as frequent as in a text, out of a large vocabulary, and numbers that are
     noise in every digit."""
 
     def __init__(self) -> None:
         self._random = random.Random(0)
-        letters = "etaoinshrdlucmfwypvbgkqjxz"
-        self._words = [
-            " " + "".join(letters[int(26 ** self._random.random()) - 1] for _ in range(self._random.randint(1, 8)))
-            for _ in range(49_000)
-        ]
+        self._words = vocabulary()
 
     def round(self, index: int, accepted: int, rejected: int) -> Round:
         """A round of so many accepted and rejected tokens."""
