@@ -49,6 +49,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000)
 
 
+def pytest_sessionfinish() -> None:
+    """Collect what is left once, and not five times as pytest does at the end, to see what raises when it is deleted."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores, since a third of the time tests wait: for a program, or a window's clock."""
