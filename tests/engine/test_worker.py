@@ -144,7 +144,7 @@ def test_a_load_stops_the_reply(worker: Worker):
 
 def test_knobs_act_from_the_next_round_on(worker: Worker):
     events = events_of(worker)
-    worker.knobs = replace(LONG, predict=24)
+    worker.knobs = replace(LONG, predict=40)
 
     def turn(event: Event) -> None:
         if third_round(event):

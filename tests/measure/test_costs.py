@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from spectui.engine.session import Session
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.measure.costs import SIZES, Measurement, Passes, advise, measure, steps
+from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import kept
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from tests.measure.models import tiny_setup
@@ -86,14 +87,14 @@ def test_no_draft_is_advised_where_none_pays() -> None:
 
 def test_every_size_is_measured_at_every_context(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, int, int, int]] = []
-    evaluate = Context.evaluate
+    submit = Context.submit
 
-    def spied(self: Context, tokens: list[int], rows: int) -> object:
+    def spied(self: Context, tokens: list[int], rows: int, k: int | None) -> object:
         role = "draft" if self is session.draft_context else "target"
         seen.append((role, len(self.tokens), len(tokens), rows))
-        return evaluate(self, tokens, rows)
+        return submit(self, tokens, rows, k)
 
-    monkeypatch.setattr(Context, "evaluate", spied)
+    monkeypatch.setattr(Context, "submit", spied)
     found = measure(session, [128, 0, 10_000], repetitions=2)
     assert [(cell.model, cell.context) for cell in found.cells] == [
         ("target", 0), ("draft", 0), ("target", 128), ("draft", 128),
@@ -116,11 +117,16 @@ def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(models, "_keeps", lambda model: kept(Knobs()))
     sizes: list[int] = []
     whole: list[int] = []
-    evaluate, evaluate_likeliest = Context.evaluate, Context.evaluate_likeliest
+    evaluate, submit = Context.evaluate, Context.submit
 
-    def spied_likeliest(self: Context, tokens: list[int], rows: int, k: int) -> object:
-        sizes.append(rows)
-        return evaluate_likeliest(self, tokens, rows, k)
+    def spied_submit(self: Context, tokens: list[int], rows: int, k: int | None) -> Callable[[], object]:
+        def computed() -> object:
+            found = compute()
+            (sizes if isinstance(found, Candidates) else whole).append(rows)
+            return found
+
+        compute = submit(self, tokens, rows, k)
+        return computed
 
     def spied(self: Context, tokens: list[int], rows: int) -> object:
         whole.append(rows)
@@ -129,7 +135,7 @@ def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytes
     session = Session(lambda event: None)
     session.load(tiny_setup(tmp_path))
     monkeypatch.setattr(Context, "evaluate", spied)
-    monkeypatch.setattr(Context, "evaluate_likeliest", spied_likeliest)
+    monkeypatch.setattr(Context, "submit", spied_submit)
     measure(session, [64], repetitions=1)
     session.close()
     assert set(sizes) == set(SIZES) and not any(whole)
