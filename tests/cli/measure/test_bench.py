@@ -1,4 +1,4 @@
-"""`spectui bench` on the demo pair."""
+"""`spectui bench` on the demo pair, and on a smaller one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import spectui.cli.measure.bench as bench
 from spectui.cli import root
 from spectui.measure.bench import results
 from spectui.measure.bench.results import ResultsError
+from tests.helpers.smollm2 import setup
 from tests.measure.bench.runs import FAST, TARGET, a_run
 
 pytestmark = pytest.mark.xdist_group("demo pair")
@@ -50,6 +51,12 @@ def test_runs_of_other_work_are_not_gone_on_with(tmp_path):
     assert len(results.read(file)) == 1
 
 
+def quick() -> tuple[str, ...]:
+    """The demo's target with a few of its layers."""
+    pair = setup()
+    return "-m", pair.model or "", "-md", pair.draft or "", *SMALL
+
+
 def test_a_full_disk_prints_what_was_measured(tmp_path, monkeypatch):
     append = results.ResultsFile.append
 
@@ -59,7 +66,7 @@ def test_a_full_disk_prints_what_was_measured(tmp_path, monkeypatch):
             raise ResultsError("The results cannot be written to x: No space left on device.")
 
     monkeypatch.setattr(results.ResultsFile, "append", full)
-    done = run(*SMALL, "--draft-max", "2,4", "--results", tmp_path / "runs.jsonl", "--markdown")
+    done = run(*quick(), "--draft-max", "2,4", "--results", tmp_path / "runs.jsonl", "--markdown")
     assert done.exit_code == 1
     assert "| model 2/0/0.75" in done.stdout and "model 4" not in done.stdout
     assert done.stderr.rstrip().endswith("No space left on device.")
@@ -68,11 +75,11 @@ def test_a_full_disk_prints_what_was_measured(tmp_path, monkeypatch):
 def test_a_long_bench_asks_first_and_yes_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "ASK_S", -1.0)
     file = tmp_path / "runs.jsonl"
-    done = run(*SMALL, "--draft-max", "2", "--results", file)
+    done = run(*quick(), "--draft-max", "2", "--results", file)
     assert done.exit_code == 2
     assert "add --yes" in done.stderr
     assert len(results.read(file)) == 1
-    assert run(*SMALL, "--draft-max", "2", "--results", file, "--resume", "--yes").exit_code == 0
+    assert run(*quick(), "--draft-max", "2", "--results", file, "--resume", "--yes").exit_code == 0
     assert len(results.read(file)) == 3
 
 
