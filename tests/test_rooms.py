@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import tokenize
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,26 @@ def test_the_contracts_name_every_room():
     assert set(layers["layers"]) == rooms
     assert set(llama["source_modules"]) == rooms - {"spectui.llama"}
     assert set(textual["source_modules"]) | set(window["source_modules"]) == rooms - {"spectui.ui"}
+
+
+def code_lines(file: Path) -> int:
+    """Lines of code: without comments, docstrings and empty lines."""
+    source = file.read_text()
+    strings = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    layout = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    tokens = [each for each in tokenize.generate_tokens(StringIO(source).readline) if each.type not in layout]
+    return len({line for each in tokens for line in range(each.start[0], each.end[0] + 1)} - strings)
+
+
+def test_the_automatic_policy_is_short_enough_to_be_read():
+    others = {"__init__.py", "fixed.py"}
+    files = [file for file in (PACKAGE / "speculation" / "policies").glob("*.py") if file.name not in others]
+    assert 300 < sum(map(code_lines, files)) <= 450
 
 
 def test_no_folder_holds_more_than_twelve_files():
