@@ -207,16 +207,7 @@ def main() -> None:
         import pytest
 
         remove(args.tests_without)
-        options = [
-            "-q",
-            "-rf",
-            "--no-header",
-            "--tb=no",
-            "-p",
-            "no:cacheprovider",
-            "--deselect",
-            f"{_TESTS}/test_replay.py",
-        ]
+        options = ["-q", "-rf", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
         raise SystemExit(pytest.main([*_TESTS, *options]))
     print("| without | first | most | worst | later | unmeasured | page | tests that fail |\n" + "| --- " * 8 + "|")
     base = row("nothing", None)

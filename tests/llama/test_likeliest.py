@@ -52,7 +52,7 @@ def test_the_memory_of_all_rows_is_counted(model: Model):
             context = Context(model, Interrupt(), n_ctx=256, rows=9, ubatch=32, keeps=keeps)
         counted = sum(use.compute for use in context.memory) - sum(use.compute for use in logged(log))
         of_one_kind = 9 * 4 * model.n_vocab
-        if keeps:  # four kinds, of which the candidates are the last
+        if keeps:  # the buffer has four kinds of results; the candidates come last
             assert isinstance(context.submit(PROMPT[:9], 9, keeps)(), Candidates)
             last = llama.llama_get_sampled_candidates_ith(context.handle, 0)
             begun = ctypes.cast(llama.llama_get_logits(context.handle), ctypes.c_void_p).value or 0

@@ -174,6 +174,12 @@ def test_rounds_learn_what_passes_cost_behind_a_long_context(per_pass: float, pe
         assert sizes[n] < 0.75 * truth or n == 1
 
 
+def test_context_costs_at_most_what_was_ever_measured():
+    """A moment in which the machine was busy at load would count for each token of a long context."""
+    cost = VerifyCost({1: 0.01, 2: 0.011}, 1.0, 1.0, 1.0)
+    assert cost.per_row == cost.per_pass == pytest.approx(0.01 / 200)
+
+
 # Rows that nobody reads
 
 
