@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -22,8 +23,14 @@ DIRECTORIES = tuple(f"SPECTUI_{kind}_DIR" for kind in ("CONFIG", "DATA", "STATE"
 
 
 def pytest_configure() -> None:
-    """Threads that wait for each other give their core to the tests of the other process, instead of spinning."""
+    """Let no test depend on how the tests are run.
+
+    Threads that wait for each other give their core to the tests of the other process, instead of spinning. A shell's
+    background jobs ignore SIGINT, and so would the programs that tests start and interrupt.
+    """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,9 +7,11 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 import pexpect
+import psutil
 import pyte
 
 Style = tuple[str, bool, bool]
@@ -24,6 +26,7 @@ KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "tab": "\t", "left": 
 class Terminal:
     """`spectui` with these arguments, on a screen of `columns` x `rows`. `module` is run in its place.
 
+    At its end, the program and all that it has started are ended.
     Not `emulated`: what it writes is taken and counted, and the screen stays empty, since emulation takes part of a core.
     """
 
@@ -49,7 +52,11 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        started = psutil.Process(self.child.pid).children(recursive=True) if self.child.isalive() else []
         self.child.close(force=True)
+        for each in started:  # what runs in a group of its own, or is suspended, would stay
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
 
     @property
     def text(self) -> str:

@@ -184,8 +184,11 @@ def test_the_plot_is_drawn(pair: list[str], tmp_path: Path, suffix: str) -> None
 
 
 def test_ctrl_c_prints_what_was_measured(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[float] = []
+
     def interrupt(self: progress.ProgressLine, done: float, what: str) -> None:
-        if done > 0.5:
+        if done > 0.5 and not sent:  # a second one would end the printing
+            sent.append(done)
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(progress.ProgressLine, "__call__", interrupt)
@@ -194,6 +197,13 @@ def test_ctrl_c_prints_what_was_measured(pair: list[str], monkeypatch: pytest.Mo
     found = json.loads(done.stdout)
     assert not found["complete"]
     assert [len(size["seconds"]) for size in found["passes"][0]["sizes"]] == [200] * len(SIZES)
+
+
+def test_another_ctrl_c_while_it_prints_ends_it_at_once(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "text_lines", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    done = invoke(*pair, "--contexts", "0", "--repetitions", "1")
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
