@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import cycle
 
+import numpy as np
 import pytest
 
 from spectui.engine import costs
-from spectui.engine.events import Event, Loaded, Prompt, RoundDone
+from spectui.engine.events import Event, Loaded, Message, Prompt, RoundDone
+from spectui.engine.loading.placement import is_long
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
@@ -214,20 +216,23 @@ def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unbounded")
-def test_strict_keeps_the_text_behind_a_long_message():
-    """Without --strict its attention is without flash attention, where single rows round differently from several."""
-    both = replace(setup(), draft=None, strict="on", threads=2, ubatch=512)
-    prompt = ("repeat", "the quick brown fox jumps over the lazy dog, and then it sleeps.\n" * 30, "again")
-    session, events = opened(both)
-    knobs = Knobs(temperature=0, predict=24, drafter="suffix", policy="fixed", draft_max=8, p_min=0.0)
-    plain = ask(session, replace(knobs, drafter="off"), *prompt)
-    expected = chosen(events)
-    events.clear()
-    strict = ask(session, knobs, *prompt)
+def test_strict_keeps_passes_equal_behind_a_long_message():
+    """Without --strict a long message has no flash attention, and one row in six rounds otherwise than in a pass of its own.
+
+    Rows are compared, because a difference in the text is rarer than that.
+    """
+    session, _ = opened(replace(setup(), draft=None, strict="on"))
+    song = "".join(f"{n} bottles of beer on the wall, {n} bottles of beer; take {n * n % 7} down.\n" for n in range(40))
+    context, tokens = session.context_and_prompt([Message("user", song)])
+    size = (session.strategy.longest or 0) + 1
+    assert size == 16 and is_long([Message("user", song)])
+    context.evaluate(tokens[:512], 0)
+    for start in range(512, 640, size):
+        together = context.evaluate(tokens[start : start + size], size).copy()
+        context.truncate(start)
+        single = [context.evaluate([token], 1)[0].copy() for token in tokens[start : start + size]]
+        assert np.array_equal(single, together)
     session.close()
-    assert plain.prompt_tokens > 520  # long: see placement.is_long
-    assert strict.text == plain.text and chosen(events) == expected
-    assert strict.statistics.accepted
 
 
 @pytest.mark.usefixtures("unbounded")
