@@ -80,14 +80,13 @@ def command(
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
     from spectui.engine.exactness.verify import verify
-    from spectui.engine.isolation.process import EngineProcess, needs_process
-    from spectui.engine.worker import Worker
+    from spectui.engine.isolation.process import engine_for
 
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-    worker = EngineProcess(settings.knobs, setup) if needs_process(setup) else Worker(settings.knobs)
+    worker = engine_for(setup, settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
     stopped: list[int] = []

@@ -7,22 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.common import UNEVEN_SPEEDS, chosen_prompts, prepare_stdout, repeatable, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.bench.settings import SWEPT
 
 if TYPE_CHECKING:
-    from io import TextIOWrapper
-
     from spectui.config import Configuration
     from spectui.knobs import Knobs
-    from spectui.measure.bench.prompt_files import Prompt
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import Cell
     from spectui.measure.bench.settings import Setting
@@ -32,12 +30,12 @@ if TYPE_CHECKING:
 ASK_S = 300.0
 """A bench that takes longer asks first."""
 
-_PROMPTS = ("python", "toaster", "table", "story")
+_PROMPTS = "python,toaster,table,story"
 _PREDICT, _SEED = 80, 1
 
 
 @click.command("bench", cls=Command)
-@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {','.join(_PROMPTS)})")
+@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {_PROMPTS})")
 @click.option(
     "-f",
     "--file",
@@ -98,9 +96,7 @@ def command(
     from spectui.measure.bench.summary import summarise
     from spectui.measure.report.plots import check_plot
 
-    if sys.stdout is None:
-        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    prepare_stdout()
     if plot is not None:
         check_plot(plot)
     file = _file(results, resume or show)
@@ -115,12 +111,8 @@ def command(
         from spectui.measure.report.tables import SEED_PROMPTS, SEED_SYSTEM
 
         names, system = ",".join(SEED_PROMPTS), system or SEED_SYSTEM
-    prompts = _prompts(names, prompt_file, system)
-    knobs = replace(
-        settings.knobs,
-        seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED,
-        predict=settings.knobs.predict if settings.knobs.predict > 0 else _PREDICT,
-    )
+    prompts = chosen_prompts(names, prompt_file, system, _PROMPTS)
+    knobs = repeatable(settings.knobs, _SEED, _PREDICT)
     chosen = _settings(lists, settings, setup.draft is not None, form == "seed", len(prompts) * runs)
     from spectui.measure.bench.settings import baselines
 
@@ -163,17 +155,6 @@ def _pair(settings: Configuration, hub_target: str | None, hub_draft: str | None
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")
     return setup
-
-
-def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
-    from spectui.measure.bench import prompt_files
-
-    if file is not None:
-        if names is not None:
-            raise UsageError("Give the prompts with --prompts or with -f, not with both.")
-        return prompt_files.read(file, system)
-    chosen = list(_PROMPTS) if names is None else [name.strip() for name in names.split(",")]
-    return prompt_files.built_in(chosen, system)
 
 
 def _settings(
@@ -219,16 +200,14 @@ def _measure(
 ) -> tuple[bool, SpectuiError | None, list[Run]]:
     """Make the runs that are not done. Returns whether Ctrl+C ended it, the error that did, and all runs."""
     from spectui.cli.run import stopping
-    from spectui.engine.isolation.process import EngineProcess, needs_process
-    from spectui.engine.worker import Worker
+    from spectui.engine.isolation.process import engine_for
     from spectui.measure.bench import runner
     from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.results import ResultsFile
     from spectui.measure.bench.summary import summarise
-    from spectui.measure.quiet import busy
     from spectui.measure.report.views import bench_view
 
-    worker = EngineProcess(knobs, setup) if needs_process(setup) else Worker(knobs)
+    worker = engine_for(setup, knobs)
     found, problem = list(done), None
     stopped: list[int] = []
     try:
@@ -237,8 +216,7 @@ def _measure(
             models = runner.EngineModels(worker, setup, lambda event: None)
             todo = runner.left(cells, done)
             loaded = models.load(setup)
-            if other := busy():
-                click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
+            tell_if_busy(UNEVEN_SPEEDS)
             made: list[Run] = []
             for run in runner.measure(models, todo, knobs, conditions(setup, knobs)):
                 made.append(run)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
-from spectui.errors import SpectuiError
-
-if TYPE_CHECKING:
-    from io import TextIOWrapper
 
 
 @click.command("compare", cls=Command)
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     metavar="M",
     help="most time to take (default 10)",
 )
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@json_option
 @live_option
 @setting_options("models", "devices", "speculation")
 @hub_options
@@ -58,19 +54,15 @@ def command(
     from spectui.cli.measure.until_failure import measure_until_failure
     from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
-    from spectui.engine.isolation.process import EngineProcess, needs_process
-    from spectui.engine.worker import Worker
+    from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
     from spectui.measure.compare import KINDS, Comparison, chosen_kinds, compare
-    from spectui.measure.quiet import busy
     from spectui.measure.report import compare as report
     from spectui.measure.report.views import compare_view
 
     settings = configuration(profile, config_path, values)
     chosen = KINDS if kinds is None else chosen_kinds(kinds)
-    if sys.stdout is None:
-        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    prepare_stdout()
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
     named = [str(Path(draft).expanduser()) for draft in drafts]
@@ -78,11 +70,9 @@ def command(
         named.append(setup.draft)  # one of a profile is no part of this command
     knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
     line = progress_line(live, 60 * minutes)
-    worker = EngineProcess(setup=setup) if needs_process(setup) else Worker()
+    worker = engine_for(setup)
     try:
-        other = busy()
-        if other:
-            click.echo(f"spectui: The machine is busy ({other}), so passes may take longer than they need.", err=True)
+        other = tell_if_busy(SLOWER_PASSES)
         with stopping(worker.stop) as stopped:
             asked = (setup, named, knobs, chosen, tokens, 60 * minutes)
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
-
-if TYPE_CHECKING:
-    from io import TextIOWrapper
 
 _STOLEN = 0.05
 """Share of the cores that a shared host may give others before it is told."""
@@ -33,7 +30,7 @@ _STOLEN = 0.05
     metavar="M",
     help="most time to measure (default 3)",
 )
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@json_option
 @click.option(
     "--plot", "plot_file", type=click.Path(path_type=Path), metavar="FILE", help="draw T(n) into a .svg or .png file"
 )
@@ -64,11 +61,10 @@ def command(
     from spectui.cli.measure.until_failure import measure_until_failure
     from spectui.cli.run import Printer, outcome, stopping
     from spectui.engine.demo import default_setup
-    from spectui.engine.isolation.process import EngineProcess, needs_process
+    from spectui.engine.isolation.process import engine_for
     from spectui.engine.session import Session
-    from spectui.engine.worker import Worker
     from spectui.measure.costs import Measurement, measure
-    from spectui.measure.quiet import Stolen, busy
+    from spectui.measure.quiet import Stolen
     from spectui.measure.report import costs as report
     from spectui.measure.report.plots import check_plot
     from spectui.measure.report.views import costs_view
@@ -77,20 +73,14 @@ def command(
     settings = configuration(profile, config_path, values)
     if plot_file is not None:
         check_plot(plot_file)
-    if sys.stdout is None:
-        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    prepare_stdout()
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
-    worker = EngineProcess(setup=setup) if needs_process(setup) else Worker()
+    worker = engine_for(setup)
     try:
         with stopping(worker.stop) as stopped:
             loaded = outcome(worker, worker.call(Session.load, setup), printer)
-            other, stolen = busy(), Stolen()
-            if other:
-                click.echo(
-                    f"spectui: The machine is busy ({other}), so passes may take longer than they need.", err=True
-                )
+            other, stolen = tell_if_busy(SLOWER_PASSES), Stolen()
             if stopped:
                 ctx.exit(INTERRUPTED)
             asked = (lengths, repetitions, 60 * minutes)

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.common import (
+    UNEVEN_SPEEDS,
+    chosen_prompts,
+    json_option,
+    prepare_stdout,
+    repeatable,
+    tell_if_busy,
+)  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import SpectuiError
 
 if TYPE_CHECKING:
-    from io import TextIOWrapper
-
     from spectui.config import Configuration
     from spectui.engine.events import Loaded
     from spectui.knobs import Setup
-    from spectui.measure.bench.prompt_files import Prompt
     from spectui.measure.live.view import Winner
     from spectui.measure.tune.advice import Weights
 
@@ -42,7 +46,7 @@ _OF_THE_MEASUREMENT = ("seed", "predict")
 )
 @click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
 @click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@json_option
 @live_option
 @setting_options()
 @hub_options
@@ -70,11 +74,10 @@ def command(
     from spectui import paths
     from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
-    from spectui.engine.isolation.process import EngineProcess, needs_process
-    from spectui.engine.worker import Worker
+    from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
     from spectui.measure.bench.runner import EngineModels
-    from spectui.measure.quiet import Others, busy
+    from spectui.measure.quiet import Others
     from spectui.measure.report.tune import json_object
     from spectui.measure.report.views import tune_view
     from spectui.measure.tune.advice import flags, sentences
@@ -84,33 +87,25 @@ def command(
     from spectui.speculation.records import StopReason
 
     settings = configuration(profile, config_path, values)
-    if sys.stdout is None:
-        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    prepare_stdout()
     file = config_path or paths.config_file()
     if save is not None:
         save = save.strip()
         ProfileFile(file).check(save, replace=replacing)
-    prompts = _prompts(names, prompt_file, settings.setup.system)
+    prompts = chosen_prompts(names, prompt_file, settings.setup.system, _PROMPTS)
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")
     messages = {prompt.name: prompt.messages for prompt in prompts}
     temperature = settings.knobs.temperature if settings.origins["temperature"] != "default" else 0.0
-    base = replace(
-        settings.knobs,
-        temperature=temperature,
-        seed=settings.knobs.seed if settings.knobs.seed >= 0 else _SEED,
-        predict=settings.knobs.predict if settings.knobs.predict > 0 else _PREDICT,
-    )
-    worker = EngineProcess(base, setup) if needs_process(setup) else Worker(base)
+    base = replace(repeatable(settings.knobs, _SEED, _PREDICT), temperature=temperature)
+    worker = engine_for(setup, base)
     line = progress_line(live, 60 * minutes)
     stopped: list[int] = []
     try:
         with stopping(worker.stop) as stopped:
             models = EngineModels(worker, setup, lambda event: None)
             loaded = models.load(setup)
-            if other := busy():
-                click.echo(f"spectui: The machine is busy ({other}): speeds will be too low, and uneven.", err=True)
+            other = tell_if_busy(UNEVEN_SPEEDS)
             others = Others()
 
             def measure(setting: Any, prompt: str, tokens: int) -> Reply | None:
@@ -169,16 +164,6 @@ def command(
         raise search.problem
     if stopped:
         ctx.exit(INTERRUPTED)
-
-
-def _prompts(names: str | None, file: Path | None, system: str) -> list[Prompt]:
-    from spectui.measure.bench import prompt_files
-
-    if file is None:
-        return prompt_files.built_in([name.strip() for name in (names or _PROMPTS).split(",")], system)
-    if names is not None:
-        raise UsageError("Give the prompts with --prompts or with -f, not with both.")
-    return prompt_files.read(file, system)
 
 
 def weights(loaded: Loaded) -> Weights:

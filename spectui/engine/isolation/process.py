@@ -18,6 +18,7 @@ from typing import IO, Any, TypeVar
 
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
+from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
@@ -36,6 +37,11 @@ _ENDS = {"load": (Loaded, LoadFailed), "unload": (Unloaded,), "generate": (Finis
 def needs_process(setup: Setup) -> bool:
     """Whether a device of this set-up can end the process that uses it: a GPU, whose driver fails, or an RPC server."""
     return bool(setup.rpc or gpu_backends())
+
+
+def engine_for(setup: Setup, knobs: Knobs | None = None) -> Worker | EngineProcess:
+    """An engine for this set-up: in a process of its own where a device can end that, else in a thread of this one."""
+    return EngineProcess(knobs, setup) if needs_process(setup) else Worker(knobs)
 
 
 class EngineProcess:
