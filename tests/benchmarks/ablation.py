@@ -36,8 +36,9 @@ _PAGE = 1000
 _READ = 0.08
 """Passes that the target takes to read a token of the prompt, as measured with AMX. The draft's are in proportion to d."""
 
-_TESTS = [f"tests/speculation/test_{name}.py" for name in (
-    "acceptance", "auto", "cost_model", "draft_prefill", "loss_budget", "mixed_drafts", "reasons", "suffix"
+_TESTS = [f"tests/speculation/{name}.py" for name in (
+    "policies/test_acceptance", "policies/test_auto", "policies/test_cost_model", "policies/test_draft_prefill",
+    "policies/test_loss_budget", "policies/test_reasons", "drafters/test_mixed_drafts", "drafters/test_suffix",
 )]  # fmt: skip
 
 Change = tuple[Any, str, Any]

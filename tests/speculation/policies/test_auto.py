@@ -12,7 +12,7 @@ from spectui.speculation.policies.cost_model import CostModel, DraftCost, Verify
 from spectui.speculation.policies.fixed import FixedPolicy
 from spectui.speculation.records import Candidate, Outcome, Round
 from spectui.speculation.strategy import Strategy
-from tests.speculation.simulation import Machine
+from tests.speculation.policies.simulation import Machine
 from tests.toys import ToyModel, decode, emitted, toy_drafter
 
 

@@ -10,7 +10,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.loss_budget import LossBudget
-from tests.speculation.simulation import Machine
+from tests.speculation.policies.simulation import Machine
 
 REPLIES = st.lists(st.lists(st.floats(-1.0, 0.5), min_size=1, max_size=300), min_size=1, max_size=6)
 """Per reply and round: what its draft would gain, in plain passes."""
