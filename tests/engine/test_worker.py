@@ -46,6 +46,16 @@ def third_round(event: Event) -> bool:
     return isinstance(event, RoundDone) and event.round.index == 2
 
 
+def reply_to_hold(worker: Worker) -> tuple[Events, Held]:
+    """The events of a long reply that has begun, and what holds it in its third round."""
+    events = events_of(worker)
+    worker.knobs = LONG
+    worker.load(alone())
+    held = Held(events, third_round)
+    worker.generate(QUESTION)
+    return events, held
+
+
 def test_load_then_two_replies_in_one_other_thread(worker: Worker):
     events = events_of(worker)
     threads: set[str] = set()
@@ -103,11 +113,7 @@ def test_stop_while_loading(worker: Worker):
 
 
 def test_stop_within_a_reply(worker: Worker):
-    events = events_of(worker)
-    worker.knobs = LONG
-    worker.load(alone())
-    held = Held(events, third_round)
-    worker.generate(QUESTION)
+    events, held = reply_to_hold(worker)
     with held:
         worker.stop()
     finished = events.wait(Finished)
@@ -118,11 +124,7 @@ def test_stop_within_a_reply(worker: Worker):
 
 
 def test_stop_cancels_commands_in_the_queue(worker: Worker):
-    events = events_of(worker)
-    worker.knobs = LONG
-    worker.load(alone())
-    held = Held(events, third_round)
-    worker.generate(QUESTION)
+    events, held = reply_to_hold(worker)
     with held:
         worker.generate(QUESTION)
         worker.stop()
@@ -131,11 +133,7 @@ def test_stop_cancels_commands_in_the_queue(worker: Worker):
 
 
 def test_a_load_stops_the_reply(worker: Worker):
-    events = events_of(worker)
-    worker.knobs = LONG
-    worker.load(alone())
-    held = Held(events, third_round)
-    worker.generate(QUESTION)
+    events, held = reply_to_hold(worker)
     with held:
         worker.load(setup())
     assert events.wait(Loaded, 2).draft is not None

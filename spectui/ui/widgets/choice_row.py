@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -50,13 +51,12 @@ Left and right, Enter, Space or a click turn to another choice; {choice.default}
     value: reactive[str] = reactive("")
     """The chosen word."""
 
+    @dataclass
     class Changed(Message):
         """A person has chosen another word."""
 
-        def __init__(self, row: ChoiceRow, value: str) -> None:
-            super().__init__()
-            self.row = row
-            self.value = value
+        row: ChoiceRow
+        value: str
 
         @property
         def control(self) -> ChoiceRow:

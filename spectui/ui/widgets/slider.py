@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -64,13 +65,12 @@ back to the default.
     value: reactive[float] = reactive(0.0)
     """The number. An assignment is clamped, and sends no message."""
 
+    @dataclass
     class Changed(Message):
         """A person has turned the slider."""
 
-        def __init__(self, slider: Slider, value: float) -> None:
-            super().__init__()
-            self.slider = slider
-            self.value = value
+        slider: Slider
+        value: float
 
         @property
         def control(self) -> Slider:

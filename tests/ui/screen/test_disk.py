@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from spectui.chat.history.conversations import StoredConversations
@@ -18,6 +19,7 @@ from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.rounds import packed
 from spectui.store.writer import Writer
+from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -54,6 +56,15 @@ def note_decoders(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     return decoders
 
 
+async def begin_reading(app: SpectuiApp, pilot: Pilot[None], read: Held) -> None:
+    """Open the only conversation from the list; `read` holds its reading."""
+    await pilot.press("alt+c")
+    await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
+    await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count)
+    await pilot.press("enter")
+    await wait_until(pilot, read.reading.is_set)
+
+
 async def test_keys_are_answered_while_branches_are_read(
     window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,11 +90,7 @@ async def test_keys_are_answered_while_a_conversation_is_read_and_a_prompt_waits
     read = Held(library.open_conversation)
     monkeypatch.setattr(library, "open_conversation", read)
     async with window(journal=Journal(file)) as (app, pilot):
-        await pilot.press("alt+c")
-        await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
-        await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count)
-        await pilot.press("enter")
-        await wait_until(pilot, read.reading.is_set)
+        await begin_reading(app, pilot, read)
         await ask(pilot, "and now")
         assert app.screen.query_one(PromptInput).text == "" and not engine.generates, "it waits for the conversation"
         read.go_on.set()
@@ -102,11 +109,7 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     read = Held(StoredConversations(held).read)
     monkeypatch.setattr(StoredConversations, "read", lambda stored, identity: read(identity))
     async with window(journal=Journal(file)) as (app, pilot):
-        await pilot.press("alt+c")
-        await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen))
-        await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count)
-        await pilot.press("enter")
-        await wait_until(pilot, read.reading.is_set)
+        await begin_reading(app, pilot, read)
         await pilot.press("ctrl+n")
         read.go_on.set()
         await app.screen.workers.wait_for_complete()
