@@ -1,29 +1,23 @@
 """What passes of each model cost on this machine, and up to which size the target's compute the same logits.
 
-Measured once and kept on disk: a table for the target and another for the draft, each under a key of what it depends on
-(`placement.target_costs_key`, `placement.draft_costs_key`), so that another draft keeps the target's table.
+Measured once; `cost_files` keeps it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from spectui import paths
-from spectui.atomic import write_atomic
+from spectui.engine import cost_files
+from spectui.engine.cost_files import BEHIND, EQUAL_SIZES, DraftCosts, Key, TargetCosts
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import evaluate_rows
-from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 
 BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
@@ -35,15 +29,8 @@ They are the sizes at which llama.cpp's kernels step: CPUs take rows in fours (a
 3) or, K-quants and AMX, in sixteens; CUDA changes kernels after 8.
 """
 
-EQUAL_SIZES = (2, 4, 6, 8, 16)
-"""Pass sizes whose logits are compared with those of passes over one token."""
-
 _SINGLES = 8
 """Passes over one token. The first rows of larger passes are compared with them: the time is better spent on further sizes."""
-
-_BEHIND = 600
-"""Tokens of context behind which logits are compared once more for --strict: kernels may divide a long context among threads
-or cores, ggml's on the CPU from 257 tokens on. Fewer where the context is smaller, or takes more than BOUND_S to read."""
 
 _LOOK_BACK = 128
 """Tokens of context behind which passes over one row and over several tell what context costs; fewer if time runs out."""
@@ -59,76 +46,6 @@ _NOISY = 1.5
 """Passes of one size are noisy where the slowest fifth takes this many times as long as the fastest one."""
 
 
-@dataclass
-class TargetCosts:
-    """Seconds per pass size with an empty context, and up to which size the logits are equal."""
-
-    verify: dict[int, float] = field(default_factory=dict)
-    """Tokens in a pass -> seconds. Empty: unknown."""
-    per_row: float = 0.0
-    """Seconds that each token of context adds for each row; 0 where a short context does not show it."""
-    per_pass: float = 0.0
-    """Seconds that it adds once."""
-    equal_up_to: int = 1
-    """The largest size tried whose logits equal those of single passes, with all smaller ones."""
-    tried: int = 1
-    """The largest size whose logits were compared."""
-    behind: int | None = None
-    """Tokens of context behind which all rows of the passes were compared too; None: not compared there."""
-    noisy: bool = False
-    """Other processes used the machine during the measurement, so the table is not stored."""
-    drift: float | None = 1.0
-    """Time of a pass now / its measured time; None if the context held a conversation."""
-
-    def model(self) -> VerifyCost:
-        """For the policy to start from."""
-        return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row, self.per_pass)
-
-    @property
-    def strict_up_to(self) -> int:
-        """The largest size that --strict may use: 1 where the passes were not compared behind a context."""
-        return 1 if self.behind is None else self.equal_up_to
-
-    @property
-    def sound(self) -> bool:
-        """Could these numbers have been measured?"""
-        times = self.verify.get(1, 0) > 0 and all(0 <= seconds < _LONGEST_S for seconds in self.verify.values())
-        terms = 0 <= self.per_row < _LONGEST_TERM_S and 0 <= self.per_pass < _LONGEST_TERM_S
-        counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
-        whole = all(type(count) is int for count in counts)
-        equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
-        return times and terms and whole and equal and 0 <= (self.behind or 0) <= _BEHIND
-
-
-@dataclass
-class DraftCosts:
-    """Seconds per drafted token: the first of a round, which also evaluates the target's last tokens, and each further one."""
-
-    first: float = 0.0
-    """0: unknown."""
-    next: float = 0.0
-    noisy: bool = False
-    drift: float | None = 1.0
-    """As the target's."""
-
-    def model(self, target_drift: float | None) -> DraftCost:
-        """The cost model's start; the model multiplies it by the target's drift."""
-        scale = (self.drift or 1.0) / (target_drift or 1.0)
-        return DraftCost(self.first * scale, self.next * scale)
-
-    @property
-    def sound(self) -> bool:
-        """Whether these numbers are plausible measurements."""
-        return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
-
-
-_LONGEST_S = 1e4
-"""Seconds that no pass takes."""
-
-_LONGEST_TERM_S = 1.0
-"""Seconds that no token of context adds to a pass."""
-
-Key = tuple[Any, ...]
 Cancelled = Callable[[], bool]
 
 
@@ -140,8 +57,8 @@ def target_costs(
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
     which is then evaluated anew. Raises Interrupted.
     """
-    file = state_file("target-costs", key)
-    found = _stored_target(file)
+    file = cost_files.path("target-costs", key)
+    found = cost_files.read_target(file)
     if found is not None and (found.behind is not None or not strict):
         return replace(found, drift=_drift(target, found.verify[1], cancelled))
     if target.tokens and not strict:
@@ -154,29 +71,15 @@ def target_costs(
     finally:
         target.truncate(0)  # also the cells of an interrupted pass
     if not cancelled() and not found.noisy:
-        _store(file, found)
+        cost_files.write(file, found)
     return found
-
-
-def _stored_target(file: Path) -> TargetCosts | None:
-    """The costs in the file; None if there are none, or it is damaged."""
-    try:
-        stored = _read(file)
-        found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
-        return found if found.sound else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
 
 
 def draft_costs(draft: Context, key: Key, cancelled: Cancelled) -> DraftCosts:
     """The same for a draft. Raises Interrupted."""
-    file = state_file("draft-costs", key)
-    try:
-        found = DraftCosts(**_read(file))
-        if found.sound:
-            return replace(found, drift=_drift(draft, found.next, cancelled))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass  # as above
+    file = cost_files.path("draft-costs", key)
+    if (found := cost_files.read_draft(file)) is not None:
+        return replace(found, drift=_drift(draft, found.next, cancelled))
     if draft.tokens:
         return DraftCosts()
     try:
@@ -184,27 +87,8 @@ def draft_costs(draft: Context, key: Key, cancelled: Cancelled) -> DraftCosts:
     finally:
         draft.truncate(0)
     if not cancelled() and not found.noisy:
-        _store(file, found)
+        cost_files.write(file, found)
     return found
-
-
-def state_file(what: str, key: Key) -> Path:
-    """The file for what was found out about the models of `key`, whether or not there is one."""
-    return paths.state_directory() / f"{what}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """Raises OSError without the file, ValueError where it is damaged."""
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(stored, dict):
-        raise ValueError(file)
-    return stored
-
-
-def _store(file: Path, found: TargetCosts | DraftCosts) -> None:
-    """If the disk fails, the next process measures again."""
-    with suppress(OSError):
-        write_atomic(file, json.dumps(asdict(found)).encode())
 
 
 def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | None:
@@ -277,8 +161,7 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     found.noisy = _is_noisy(seconds_of_one)
 
     # The lower of two measurements of each size, because disturbances only add time. In turns: a pass of another size than
-    # the last
-    # one's costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
+    # the last one costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
     alike: dict[int, bool] = {}
     sizes = [size for group in SIZES for size in group * 2 if size <= largest]
     for number, n in enumerate(sizes):
@@ -339,9 +222,9 @@ def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -
         return
     sizes = [n for n in EQUAL_SIZES if n <= found.equal_up_to]
     longest = max(sizes, default=0)
-    text = [(7 * n + 5) % target.n_vocab for n in range(_BEHIND + longest)]
+    text = [(7 * n + 5) % target.n_vocab for n in range(BEHIND + longest)]
     target.truncate(0)
-    _fill(target, text, min(_BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
+    _fill(target, text, min(BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
     context = len(target.tokens)
     equal_up_to, tried = _compare(target, text, context, sizes, cancelled)
     if tried > 1 or not sizes:

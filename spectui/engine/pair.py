@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
+from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.loading import draft_copy, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement

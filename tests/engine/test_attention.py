@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spectui.engine import costs
+from spectui.engine import cost_files, costs
 from spectui.engine import pair as pair_module
-from spectui.engine.costs import TargetCosts
+from spectui.engine.cost_files import TargetCosts
 from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
@@ -31,7 +31,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session to which a page is long, and which measures only what it must: both would take seconds."""
     monkeypatch.setattr(placement, "_PASTED", 200)
     monkeypatch.setattr(costs, "BOUND_S", 0.1)
-    monkeypatch.setattr(costs, "_store", lambda *_: None)  # so little is no measurement for another test
+    monkeypatch.setattr(cost_files, "write", lambda *_: None)  # so little is no measurement for another test
     session, _ = opened(alone())
     session.knobs = KNOBS
     yield session

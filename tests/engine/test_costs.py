@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from spectui.engine import costs as room
-from spectui.engine.costs import DraftCosts, TargetCosts, draft_costs, target_costs
+from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.evaluator import Interrupted

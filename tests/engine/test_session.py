@@ -212,7 +212,7 @@ def test_asking_before_loading_is_a_sentence():
 def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, passes of all sizes are compared at load; behind a short context, which is quicker."""
     monkeypatch.setattr(costs, "BOUND_S", 300.0)
-    monkeypatch.setattr(costs, "_BEHIND", 64)
+    monkeypatch.setattr(costs, "BEHIND", 64)
 
 
 @pytest.mark.usefixtures("unbounded")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.engine.costs import TargetCosts
+from spectui.engine.cost_files import TargetCosts
 
 ROUNDING = (
     "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "

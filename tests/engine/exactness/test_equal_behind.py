@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from spectui.engine import costs as room
-from spectui.engine.costs import TargetCosts, target_costs
+from spectui.engine.cost_files import TargetCosts
+from spectui.engine.costs import target_costs
 from spectui.engine.loading import placement
 from spectui.knobs import Setup
 from spectui.llama.context import Context
@@ -125,7 +126,7 @@ def test_without_a_choice_of_kernels_v_cells_are_of_another_type(
 ):
     """ggml divides the cells of a single row over K and V in f16 or f32, so no pass over several would be allowed."""
     monkeypatch.setattr(reference_path, "available", lambda: kernels)
-    monkeypatch.setattr(room, "_BEHIND", 260)
+    monkeypatch.setattr(room, "BEHIND", 260)
     monkeypatch.setattr(room, "SIZES", ((2, 48),))
     monkeypatch.setattr(room, "EQUAL_SIZES", (2,))
     setup = Setup(model="m", strict=strict, cache_type_k=cells[0], cache_type_v=cells[1])

@@ -1,0 +1,136 @@
+"""What was measured of the passes of a pair, as it is kept on disk.
+
+A file for the target and another for the draft, each under a key of what it depends on (`placement.target_costs_key`,
+`placement.draft_costs_key`), so that another draft keeps the target's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spectui import paths
+from spectui.atomic import write_atomic
+from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+
+EQUAL_SIZES = (2, 4, 6, 8, 16)
+"""Pass sizes whose logits are compared with those of passes over one token."""
+
+BEHIND = 600
+"""Tokens of context behind which logits are compared once more for --strict: kernels may divide a long context among threads
+or cores, ggml's on the CPU from 257 tokens on. Fewer where the context is smaller, or takes more than `costs.BOUND_S`
+to read."""
+
+_LONGEST_S = 1e4
+"""Seconds that no pass takes."""
+
+_LONGEST_TERM_S = 1.0
+"""Seconds that no token of context adds to a pass."""
+
+Key = tuple[Any, ...]
+
+_DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError)
+"""What reading a file raises that is missing or damaged."""
+
+
+@dataclass
+class TargetCosts:
+    """Seconds per pass size with an empty context, and up to which size the logits are equal."""
+
+    verify: dict[int, float] = field(default_factory=dict)
+    """Tokens in a pass -> seconds. Empty: unknown."""
+    per_row: float = 0.0
+    """Seconds that each token of context adds for each row; 0 where a short context does not show it."""
+    per_pass: float = 0.0
+    """Seconds that it adds once."""
+    equal_up_to: int = 1
+    """The largest size tried whose logits equal those of single passes, with all smaller ones."""
+    tried: int = 1
+    """The largest size whose logits were compared."""
+    behind: int | None = None
+    """Tokens of context behind which all rows of the passes were compared too; None: not compared there."""
+    noisy: bool = False
+    """Other processes used the machine during the measurement, so the table is not stored."""
+    drift: float | None = 1.0
+    """Time of a pass now / its measured time; None if the context held a conversation."""
+
+    def model(self) -> VerifyCost:
+        """For the policy to start from."""
+        return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row, self.per_pass)
+
+    @property
+    def strict_up_to(self) -> int:
+        """The largest size that --strict may use: 1 where the passes were not compared behind a context."""
+        return 1 if self.behind is None else self.equal_up_to
+
+    @property
+    def sound(self) -> bool:
+        """Could these numbers have been measured?"""
+        times = self.verify.get(1, 0) > 0 and all(0 <= seconds < _LONGEST_S for seconds in self.verify.values())
+        terms = 0 <= self.per_row < _LONGEST_TERM_S and 0 <= self.per_pass < _LONGEST_TERM_S
+        counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
+        whole = all(type(count) is int for count in counts)
+        equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
+        return times and terms and whole and equal and 0 <= (self.behind or 0) <= BEHIND
+
+
+@dataclass
+class DraftCosts:
+    """Seconds per drafted token: the first of a round, which also evaluates the target's last tokens, and each further one."""
+
+    first: float = 0.0
+    """0: unknown."""
+    next: float = 0.0
+    noisy: bool = False
+    drift: float | None = 1.0
+    """As the target's."""
+
+    def model(self, target_drift: float | None) -> DraftCost:
+        """The cost model's start; the model multiplies it by the target's drift."""
+        scale = (self.drift or 1.0) / (target_drift or 1.0)
+        return DraftCost(self.first * scale, self.next * scale)
+
+    @property
+    def sound(self) -> bool:
+        """Whether these numbers are plausible measurements."""
+        return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
+
+
+def path(what: str, key: Key) -> Path:
+    """The file for what was found out about the models of `key`, whether or not there is one."""
+    return paths.state_directory() / f"{what}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
+
+
+def read_target(file: Path) -> TargetCosts | None:
+    """The target's costs in the file; None if there are none, or it is damaged."""
+    with suppress(*_DAMAGE):
+        stored = _read(file)
+        found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
+        return found if found.sound else None
+    return None
+
+
+def read_draft(file: Path) -> DraftCosts | None:
+    """The same for a draft."""
+    with suppress(*_DAMAGE):
+        found = DraftCosts(**_read(file))
+        return found if found.sound else None
+    return None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Raises OSError without the file, ValueError where it is damaged."""
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(stored, dict):
+        raise ValueError(file)
+    return stored
+
+
+def write(file: Path, found: TargetCosts | DraftCosts) -> None:
+    """Keep these costs. If the disk fails, the next process measures again."""
+    with suppress(OSError):
+        write_atomic(file, json.dumps(asdict(found)).encode())
