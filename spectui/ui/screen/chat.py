@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -42,6 +42,7 @@ from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.actions import KeyActions
 from spectui.ui.screen.bindings import BINDINGS, GROUPS, LAST_LINE
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
@@ -65,59 +66,17 @@ FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
 
 
-def _by(part: str, method: str) -> Callable[..., Any]:
-    """An action that a part of the screen carries out."""
-
-    def action(screen: ChatScreen, *parameters: Any) -> Any:
-        return getattr(getattr(screen, part), method)(*parameters)
-
-    return action
-
-
-class ChatScreen(DirectScreen):
+class ChatScreen(KeyActions, DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
-    One of its parts does what most keys ask for: `replies`, `messages` (earlier ones), `conversations`, `reading`, `controls`
-    (knobs, profiles, models) and `pages` (the panel).
+    One of its parts does what most keys ask for (`actions`): `replies`, `messages` (earlier ones), `conversations`, `reading`,
+    `controls` (knobs, profiles, models) and `pages` (the panel).
     """
 
     AUTO_FOCUS = "#prompt"
     BINDING_GROUP_TITLE = "chat"
     BINDING_GROUPS: ClassVar[Mapping[str, list[BindingType]]] = GROUPS
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
-
-    action_panel = _by("pages", "toggle")
-    action_page = _by("pages", "turn")
-    action_show_page = _by("pages", "show_by_key")
-    action_devices = _by("pages", "show_devices")
-    action_switch = _by("controls", "switch")
-    action_next_profile = _by("controls", "next_profile")
-    action_save_profile = _by("controls", "save_profile")
-    action_reset_knobs = _by("controls", "reset")
-    action_models = _by("controls", "choose_models")
-    action_measure = _by("controls", "measure")
-    action_split_target = _by("controls", "split")
-    action_load = _by("controls", "load_again")
-    action_without_draft = _by("controls", "load_without_draft")
-    action_safe_way = _by("controls", "load_safely")
-    action_stop = _by("replies", "stop")
-    action_again = _by("replies", "regenerate")
-    action_continue = _by("replies", "continue_last")
-    action_compare = _by("replies", "compare")
-    action_edit = _by("messages", "edit_last")
-    action_messages = _by("messages", "list")
-    action_system_prompt = _by("messages", "show_system_prompt")
-    action_new_chat = _by("conversations", "begin_new")
-    action_go_on = _by("conversations", "open_offer")
-    action_conversations = _by("conversations", "list")
-    action_colours = _by("reading", "toggle_colours")
-    action_ghosts = _by("reading", "toggle_ghosts")
-    action_thinking = _by("reading", "toggle_thinking")
-    action_scroll = _by("reading", "scroll")
-    action_inspect = _by("reading", "toggle_inspection")
-    action_read = _by("reading", "show_markdown")
-    action_copy_code = _by("reading", "copy_code")
-    action_export = _by("reading", "ask_export")
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectui.store.rounds.packed import PackedRounds
-from spectui.ui.transcript.blocks import HEADING, INDENT, NOTICE, TEXT, USER, Block, MessageStart
+from spectui.ui.transcript.blocks import ASIDE, HEADING, INDENT, NOTICE, TEXT, USER, Block, MessageStart, index_at
 from spectui.ui.transcript.wrap import Flow
 
 _NAMES = {"user": "you"}
@@ -67,3 +67,35 @@ class Document:
         block = Block(Flow(self.width), indent, copied, rounds=PackedRounds() if rounds is None else rounds)
         self.blocks.append(block)
         return block
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Give the blocks from this index on their rows. Returns the first of them, and the number of rows in all."""
+        first = self.blocks[index - 1].top + self.blocks[index - 1].flow.height if index else 0
+        top = first
+        for block in self.blocks[index:]:
+            block.top = top
+            top += block.flow.height
+        return first, top
+
+    @property
+    def text(self) -> str:
+        """All messages with their headings, without ghosts, notices and wrapping."""
+        return "\n".join(block.flow.extract(skip=ASIDE) for block in self.blocks if block.copied)
+
+    def text_between(self, start: tuple[int, int] | None, end: tuple[int, int] | None) -> str:
+        """The text between two cells (x, y), the second excluded, as it was written; None: from the start, to the end.
+
+        Ghosts and indentation are left out, and the rows of a line joined. There must be a block.
+        """
+        last_row = self.blocks[-1].top + self.blocks[-1].flow.height - 1
+        first = min(start[1], last_row) if start else 0
+        last = min(end[1], last_row) if end else last_row
+        parts = []
+        for block in self.blocks[index_at(self.blocks, first) : index_at(self.blocks, last) + 1]:
+            begins, ends = 0, None
+            if start and block.top <= first:
+                begins = block.flow.offset_at(first - block.top, start[0] - block.indent)
+            if end and end[1] == last < block.top + block.flow.height:
+                ends = block.flow.offset_at(last - block.top, end[0] - block.indent)
+            parts.append(block.flow.extract(begins, ends, skip=ASIDE))
+        return "\n".join(parts)

@@ -23,7 +23,6 @@ from spectui.speculation.records import Round, Token
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.textual_patches.scroll_view import GrowingScrollView
 from spectui.ui.transcript.blocks import (
-    ASIDE,
     CURSOR,
     ERROR,
     INDENT,
@@ -190,7 +189,7 @@ class Transcript(GrowingScrollView, can_focus=True):
     @property
     def text(self) -> str:
         """All messages with their headings, without ghosts, notices and wrapping."""
-        return "\n".join(block.flow.extract(skip=ASIDE) for block in self.blocks if block.copied)
+        return self._document.text
 
     def token_at(self, x: int, y: int) -> Token | None:
         """The token drawn at a cell of the content: `y` counts rows from the transcript's start, not the window's."""
@@ -215,17 +214,8 @@ class Transcript(GrowingScrollView, can_focus=True):
         """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
         if not self.blocks:
             return None
-        first = min(selection.start.y, self._height - 1) if selection.start else 0
-        last = min(selection.end.y, self._height - 1) if selection.end else self._height - 1
-        parts = []
-        for block in self.blocks[index_at(self.blocks, first) : index_at(self.blocks, last) + 1]:
-            start, end = 0, None
-            if selection.start and block.top <= first:
-                start = block.flow.offset_at(first - block.top, selection.start.x - block.indent)
-            if selection.end and selection.end.y == last < block.top + block.flow.height:
-                end = block.flow.offset_at(last - block.top, selection.end.x - block.indent)
-            parts.append(block.flow.extract(start, end, skip=ASIDE))
-        return "\n".join(parts), "\n"
+        start, end = ((at.x, at.y) if at else None for at in (selection.start, selection.end))
+        return self._document.text_between(start, end), "\n"
 
     # Drawing
 
@@ -373,11 +363,8 @@ class Transcript(GrowingScrollView, can_focus=True):
     def _changed(self, index: int, row: int = 0) -> bool:
         """Update positions and drop cached rows from a row of a block on. Returns whether the view follows the end."""
         following = self._following
-        top = self.blocks[index - 1].top + self.blocks[index - 1].flow.height if index else 0
-        first = top + row
-        for block in self.blocks[index:]:
-            block.top = top
-            top += block.flow.height
+        first, top = self._document.place(index)
+        first += row
         changed = max(top, self._height)
         if changed - first < self._strips.maxsize:
             for drawn in range(first, changed):
