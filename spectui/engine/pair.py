@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +242,7 @@ class Pair:
             if ahead:
                 self.drafter = AheadDrafter(self.drafter)
             self._translated = bool(sentence)
-            self.remarks["draft"] = sentence or self._copy_remark(setup)
+            self.remarks["draft"] = sentence or draft_copy.remark(setup.draft or "", self.draft.path)
             if sentence:
                 self._emit(Notice(sentence))
             self._loaded["draft"] = placement.draft_key(setup, extra_buffers)
@@ -257,41 +256,17 @@ class Pair:
             raise DraftError(str(error)) from error
 
     def _draft_or_copy(self, setup: Setup, extra_buffers: bool) -> Model:
-        """The draft, or its draft copy if that is wanted and worth using."""
         assert self.target is not None and setup.draft is not None
 
         def load(path: str) -> Model:
             metadata = same_vocabulary(setup.model or "", path)
             return models.draft_model(setup, path, extra_buffers, self._loading("draft", path), metadata=metadata)
 
-        wanted = setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup)
-        copy = draft_copy.find(setup.draft, self.target) if wanted else None
-        if copy is not None:
-            try:
-                return load(str(copy))
-            except ModelFileError:
-                with suppress(OSError):
-                    copy.unlink()  # it is damaged; a new one is made below
-        draft = load(setup.draft)
-        if not wanted or draft.recurrent:  # a recurrent draft is refused, so it needs no copy
-            return draft
-        try:
-            copy = draft_copy.make(draft, self.target, self.progress("draft copy"))
-        except SpectuiError as error:
-            self._emit(Notice(f"The draft is used as it is: {error}"))
-            return draft
-        if copy is None:
-            return draft
-        draft.close()
-        return load(str(copy))
-
-    def _copy_remark(self, setup: Setup) -> str:
-        """Says that a draft copy is used; "" if not."""
-        assert self.draft is not None and setup.draft is not None
-        if Path(self.draft.path) != draft_copy.copy_of(setup.draft):
-            return ""
-        before, after = (os.path.getsize(os.path.expanduser(path)) / 1e6 for path in (setup.draft, self.draft.path))
-        return f"drafts with a copy in {draft_copy.QUANTISATION}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
+        if setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
+            return load(setup.draft)
+        return draft_copy.load_best(
+            setup.draft, self.target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
+        )
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
         """A function that takes 0..1 and emits a Loading event for each new percent."""

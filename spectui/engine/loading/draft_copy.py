@@ -15,6 +15,7 @@ from pathlib import Path
 
 from spectui import paths
 from spectui.errors import SpectuiError
+from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.header import is_part
 from spectui.llama.model import Model
 from spectui.llama.quantiser import quantise
@@ -85,6 +86,45 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
         raise SpectuiError(f"There is no place for a copy of the draft: {error.strerror}.") from error
     quantise(file, copy, QUANTISATION, progress, throughout=True)
     return copy
+
+
+def load_best(
+    draft: str,
+    target: Model,
+    load: Callable[[str], Model],
+    progress: Callable[[float], None],
+    notice: Callable[[str], None],
+) -> Model:
+    """Load the copy of this draft if it is worth using, and write it if there is none; else the draft. Raises SpectuiError.
+
+    `load` loads a file. `progress` is told how far the writing is, and `notice` why there is no copy.
+    """
+    if (copy := find(draft, target)) is not None:
+        try:
+            return load(str(copy))
+        except ModelFileError:
+            with suppress(OSError):
+                copy.unlink()  # it is damaged; a new one is made below
+    loaded = load(draft)
+    if loaded.recurrent:  # it is refused, so it needs no copy
+        return loaded
+    try:
+        copy = make(loaded, target, progress)
+    except SpectuiError as error:
+        notice(f"The draft is used as it is: {error}")
+        return loaded
+    if copy is None:
+        return loaded
+    loaded.close()
+    return load(str(copy))
+
+
+def remark(draft: str, loaded: str) -> str:
+    """Says that the file that is loaded is this draft's copy; "" if not."""
+    if Path(loaded) != copy_of(draft):
+        return ""
+    before, after = (os.path.getsize(os.path.expanduser(path)) / 1e6 for path in (draft, loaded))
+    return f"drafts with a copy in {QUANTISATION}, made for this CPU: {after:.0f} MB instead of {before:.0f}"
 
 
 def delete_all() -> int:
