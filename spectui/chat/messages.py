@@ -9,6 +9,7 @@ from spectui.chat.figures.running import ChatFigures, ReplyFigures
 from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Message
 from spectui.knobs import Setup
+from spectui.speculation.records import StopReason
 from spectui.store.records import Conversation
 from spectui.store.rounds.packed import PackedRounds
 
@@ -36,6 +37,11 @@ class ChatMessage:
     def for_engine(self) -> Message:
         """The message as the engine takes it."""
         return Message(self.role, self.content)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model ended it, or the context is full: then it cannot be continued."""
+        return self.stop in (StopReason.EOS.value, StopReason.CONTEXT.value)
 
     @property
     def model(self) -> str:
@@ -73,3 +79,10 @@ class OpenedConversation(NamedTuple):
                     figures.add(round)
             messages.append(message)
         return cls(conversation, tuple(messages), figures)
+
+    def turns(self) -> tuple[list[ChatMessage], ChatMessage | None]:
+        """The prompts with their replies, and the last prompt if it has no answer."""
+        messages = list(self.messages)
+        if messages and (messages[-1].role, messages[-1].content) == ("assistant", ""):
+            messages.pop()
+        return messages, messages.pop() if messages and messages[-1].role == "user" else None

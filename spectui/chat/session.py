@@ -18,13 +18,9 @@ from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Asked, Event, Failed, Finished, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, Conversation
 from spectui.store.recovery.crash import Crash
-
-_WHOLE = (StopReason.EOS.value, StopReason.CONTEXT.value)
-"""Stop reasons of replies that cannot be continued: the model ended them, or the context is full."""
 
 
 class ChatSession:
@@ -207,7 +203,7 @@ class ChatSession:
     def can_continue(self) -> bool:
         """The model did not end the last reply, and the context has room for more."""
         last = self.last_reply
-        return self.state == "ready" and last is not None and bool(last.rounds) and last.stop not in _WHOLE
+        return self.state == "ready" and last is not None and bool(last.rounds) and not last.complete
 
     def continue_reply(self) -> None:
         """Decode the rest of the last reply. Call it only if `can_continue`.
@@ -245,12 +241,8 @@ class ChatSession:
         self.new_chat()
         conversation = opened.conversation
         self._use_system(conversation.system)
-        self.messages = list(opened.messages)
+        self.messages, self._unanswered = opened.turns()
         self._figures = RunningFigures(opened.figures)
-        if self.messages and (self.messages[-1].role, self.messages[-1].content) == ("assistant", ""):
-            self.messages.pop()
-        if self.messages and self.messages[-1].role == "user":
-            self._unanswered = self.messages.pop()
         self._figures.go_back(self.messages[-1] if self.messages else None)
         self.journal.resume(conversation)
         self.journal.cut(len(self.messages))
