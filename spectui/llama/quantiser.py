@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,9 +74,10 @@ def quantise_apart(source: Path, destination: Path, kind: str, progress: Callabl
     command = [sys.executable, "-m", __name__, str(source), str(destination), kind]
     # In a group of its own, so that Ctrl+C reaches only the process that waits.
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True
-    )
-    assert process.stdout is not None
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace",
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
     error = ""
     try:
         for line in process.stdout:
@@ -88,15 +90,29 @@ def quantise_apart(source: Path, destination: Path, kind: str, progress: Callabl
     finally:
         process.kill()
         process.wait()
+        process.stdin.close()
         process.stdout.close()
-        for part in destination.parent.glob(f"*.{process.pid}.part"):
-            part.unlink(missing_ok=True)
+        _delete_part(destination, process.pid)
     if error or code:
         raise SpectuiError(error or f"llama.cpp ended while it quantised {source.name} (code {code}): check the file.")
 
 
+def _delete_part(destination: Path, pid: int) -> None:
+    """Delete what this process has written of the file."""
+    for part in destination.parent.glob(f"*.{pid}.part"):
+        part.unlink(missing_ok=True)
+
+
+def _end_with_stdin(destination: Path) -> None:
+    """Wait until standard input ends, because the parent has died; then end too, and leave no file."""
+    os.read(0, 1)  # without the lock of sys.stdin, which Python takes when it ends
+    _delete_part(destination, os.getpid())
+    os._exit(1)
+
+
 def _main(source: str, destination: str, kind: str) -> int:
     """Write each step of the progress, and an error's sentence, as a line on standard output."""
+    threading.Thread(target=_end_with_stdin, args=(Path(destination),), daemon=True).start()
     try:
         quantise(Path(source), Path(destination), kind, lambda share: print("done", share, flush=True))
     except SpectuiError as error:

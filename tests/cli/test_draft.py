@@ -109,3 +109,19 @@ def test_ctrl_c_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
         terminal.child.wait()
     assert terminal.child.exitstatus == 130
     assert os.listdir(tmp_path) == []
+
+
+def test_when_it_is_killed_the_quantiser_ends_and_leaves_no_file(tmp_path: Path) -> None:
+    """As when its terminal is closed. The quantiser has a group of its own, which no signal of the terminal reaches."""
+    with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(tmp_path / "x")) as terminal:
+        program = psutil.Process(terminal.child.pid)
+        terminal.wait("the quantiser", lambda: [each for each in program.children() if quantises(each)])
+        (quantiser,) = filter(quantises, program.children())
+        terminal.wait("its file", lambda: os.listdir(tmp_path))
+        program.kill()
+        quantiser.wait(120)
+    assert os.listdir(tmp_path) == []
+
+
+def quantises(process: psutil.Process) -> bool:
+    return "spectui.llama.quantiser" in process.cmdline()
