@@ -64,9 +64,9 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, since a third of the time tests wait: for a program, or a window's clock."""
+    """Two processes more than there are cores, since a third of the time tests wait: for a program, or a window's clock."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(8, cores + 1)
+    return min(8, cores + 2)
 
 
 @pytest.hookimpl(wrapper=True)
