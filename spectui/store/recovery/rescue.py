@@ -40,9 +40,10 @@ _MEND = (
     " WHERE parent IS NOT NULL AND parent NOT IN (SELECT id FROM message)",
     "INSERT OR IGNORE INTO conversation SELECT conversation, substr(text, 1, 60), min(created), 0, '', '', 0"
     " FROM message GROUP BY conversation",
+    # Before heads are mended, since a conversation without messages has none, and its time may not be empty.
+    "DELETE FROM conversation WHERE id NOT IN (SELECT conversation FROM message)",
     "UPDATE conversation SET (head, updated) = (SELECT id, created FROM message WHERE conversation = conversation.id"
     " ORDER BY created DESC LIMIT 1) WHERE head NOT IN (SELECT id FROM message)",
-    "DELETE FROM conversation WHERE id NOT IN (SELECT conversation FROM message)",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,16 @@ def test_a_damaged_page_costs_only_what_was_on_it(file: Path) -> None:
         replies = [message.reply for message in each.messages[1::2]]
         assert [text_of(reply.rounds) for reply in replies if reply] == [
             text_of(some_rounds()), text_of(some_rounds(2))]  # fmt: skip
+
+
+def test_a_conversation_whose_messages_are_all_lost_costs_no_other(file: Path) -> None:
+    lost = library.summaries(file)[MANY // 2].id
+    with closing(connect(file)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("DELETE FROM message WHERE conversation = ?", (lost,))
+    rescued = rescue.begin_anew(file)
+    assert rescued.conversations == MANY - 1
+    assert [len(each.messages) for each in before(file)] == [4] * (MANY - 1)
 
 
 def test_lost_titles_are_made_from_the_messages(file: Path) -> None:
