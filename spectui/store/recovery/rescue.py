@@ -1,7 +1,7 @@
 """Copying what can still be read of a damaged file's conversations to a new one.
 
 SQLite ends a query at the first damaged page, and its own recovery is not in Python's module. So each table is read in ranges
-of its keys, and a range that fails is split in two.
+of its keys, from both ends, and what is left of a range that fails is split in two.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PATIENCE_S = 10.0
 """The pages of a damaged tree may form a circle: what has not been copied by then is left out."""
 
 FAILED_RANGES = 1000
-"""The widest ranges are read first, so only a small part of a page is lost besides the damaged part."""
+"""The widest ranges are read first, so damage in several places is found early."""
 
 _LAST_ID = 2**62
 _MEND = (
@@ -120,7 +120,10 @@ def _ids(connection: sqlite3.Connection, query: str) -> set[object]:
 
 
 def _by_range(source: sqlite3.Connection, query: str, table: str, key: str) -> Iterator[tuple[object, ...]]:
-    """The rows of a query over this table, in the order of its integer key. Its indices may be damaged too."""
+    """The rows of a query over this table: each range of its integer key from both ends to the damage.
+
+    Indices may be damaged too, so they are not used. A row beside a damaged page may be lost: SQLite reads ahead.
+    """
     query = query.replace(f"FROM {table} ", f"FROM {table} NOT INDEXED ") + f" AND {key} BETWEEN ? AND ? ORDER BY {key}"
     ranges, failed = deque([(0, _LAST_ID)]), 0
     while ranges and failed < FAILED_RANGES:
@@ -132,6 +135,10 @@ def _by_range(source: sqlite3.Connection, query: str, table: str, key: str) -> I
                     low = row[0] + 1
         except FAULTS:
             failed += 1
+            for row in _until_damage(source, f"{query} DESC", low, high):
+                if isinstance(row[0], int):
+                    yield row
+                    high = row[0] - 1
             middle = (low + high) // 2
             if low < high:
                 ranges += [(low, middle), (middle + 1, high)]
