@@ -209,7 +209,9 @@ class Context:
 
     def _likeliest(self, rows: int) -> Candidates:
         """What the device kept of the last pass, once it is computed."""
-        self._wait()
+        # What is read arrives after the pass is computed, from an RPC server too. To ask the servers as `_wait` does would cost
+        # a round trip for each pass, and wait for a draft that goes on on another server.
+        llama.llama_synchronize(self.handle)
         assert self._sampler is not None
         found = self._sampler.read(self.handle, self._batch.n_tokens - rows, rows, self.n_vocab)
         if found is None:
@@ -217,7 +219,7 @@ class Context:
         return found
 
     def _wait(self) -> None:
-        """Return when the devices have computed."""
+        """Return when the devices have computed a pass of which nothing is read."""
         llama.llama_synchronize(self.handle)
         rpc.synchronise()
 

@@ -16,6 +16,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.llama import selftest
 from spectui.llama.context import Context
+from spectui.llama.devices import rpc
 from spectui.llama.devices.memory_use import logged
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import listening, llama
@@ -86,6 +87,17 @@ def test_rows_behind_tokens_without_and_in_more_chunks_than_one(context: Context
     expected = candidates(again(context).evaluate(PROMPT * 2, 2), 104)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.logits.tolist() == expected.logits.tolist()
+
+
+def test_servers_are_asked_only_where_nothing_is_read(context: Context, monkeypatch: pytest.MonkeyPatch):
+    """An RPC server's answer costs each round the time of a message, and a draft's server may be drafting ahead."""
+    asked: list[int] = []
+    monkeypatch.setattr(rpc, "synchronise", lambda: asked.append(1))
+    assert isinstance(again(context).submit(PROMPT[:3], 3, 104)(), Candidates)
+    again(context).evaluate(PROMPT[:3], 3)
+    assert not asked
+    again(context).evaluate(PROMPT[:3], 0)
+    assert asked
 
 
 def test_more_than_the_vocabulary_is_not_kept(context: Context):
