@@ -157,24 +157,37 @@ def test_one_slow_pass_does_not_make_a_size_expensive(monkeypatch: pytest.Monkey
     assert max(found.verify.values()) < 0.002
 
 
-class Stepped(Target):
-    """A toy on a machine where rows are dear, and three of them dearer than four, as with ggml's AVX2 kernels."""
+class Timed(Target):
+    """A toy whose passes take so many seconds by size."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, seconds: dict[int, float], monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.now = 0.0
+        self._seconds = seconds
         monkeypatch.setattr(room, "perf_counter", lambda: self.now)
 
     def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += {1: 0.09, 2: 0.12, 3: 0.21}.get(len(tokens), 0.04 + 0.036 * len(tokens))
+        self.now += self._seconds[len(tokens)]
         return super().evaluate(tokens, rows)
 
 
 def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: pytest.MonkeyPatch):
-    target = Stepped(monkeypatch)
+    """Rows are dear, and three of them dearer than four, as with ggml's AVX2 kernels."""
+    dear = {n: 0.04 + 0.036 * n for n in range(4, 64)}
+    target = Timed({1: 0.09, 2: 0.12, 3: 0.21, **dear}, monkeypatch)
     verify = measured(target).model()
     assert target.now <= room.BOUND_S + 0.3
     assert verify(3, 0) > verify(4, 0) > verify(2, 0)
+
+
+@pytest.mark.parametrize("step", [5, 9, 17, 33])
+def test_a_step_of_the_kernels_is_measured_on_both_sides(step: int, monkeypatch: pytest.MonkeyPatch):
+    """CPUs take rows in fours or in sixteens, CUDA has other kernels from 9 rows on: drafts must end before the step."""
+    seconds = {n: 0.008 + 1e-4 * n + 0.006 * (n >= step) for n in range(1, 64)}
+    target = Timed(seconds, monkeypatch)
+    verify = measured(target).model()
+    for n in (step - 1, step):
+        assert verify(n, 0) == pytest.approx(seconds[n])
 
 
 class Attentive(Target):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.engine.cost_files import DraftCosts, TargetCosts
 from spectui.engine.events import Event, Loading
 from spectui.engine.loading import models as loading
 from spectui.engine.loading import placement
@@ -16,7 +17,7 @@ from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
-from tests.helpers.smollm2 import setup
+from tests.helpers.smollm2 import opened, setup
 
 CARD = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30, "0000:c1:00.0")
 
@@ -132,6 +133,25 @@ def test_models_on_one_device_slow_down_together(
     monkeypatch.setattr(placement, "list_devices", lambda: cards)
     asked = replace(Setup(model="m", draft="d"), **changed)  # type: ignore[arg-type]
     assert loading.slow_down_together(asked) == together
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_draft_on_a_device_of_its_own_is_not_thought_slower_when_the_target_is(
+    together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target's device is twice as slow as when it was measured, and the draft's as fast; then the target's slows down."""
+    monkeypatch.setattr(loading, "slow_down_together", lambda setup: together)
+    monkeypatch.setattr("spectui.engine.pair.target_costs", lambda *_: TargetCosts({1: 1.0, 4: 1.2}, drift=2.0))
+    monkeypatch.setattr("spectui.engine.pair.draft_costs", lambda *_: DraftCosts(0.2, 0.1))
+    session, _ = opened(replace(setup(), no_profile="off", requantise_draft="off"))
+    costs = session.strategy.costs
+    assert costs.drafting(3) == pytest.approx(0.4)
+    before = costs.verify.drift
+    for _ in range(60):
+        costs.verify.observe(1, 0, 3.0)
+    assert costs.verify.drift > 1.3 * before
+    assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify.drift / before if together else 1.0))
+    session.close()
 
 
 SERVERS = (
