@@ -141,6 +141,8 @@ class Pair:
                 found_out.append(remarks.attends_dearly(found))
             if found.equal_up_to < found.tried and not strict:
                 self._emit(Notice(remarks.ROUNDING.format(n=found.equal_up_to)))
+            if strict and (sentence := remarks.strictly_plain(found)):
+                self._emit(Notice(sentence))
         self.remarks["target"] = "; ".join(filter(None, found_out))
         one_device = models.slow_down_together(setup)
         verify, draft = found.model(), drafting.model(found.drift if one_device else 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from spectui.engine import costs
-from spectui.engine.events import Event, Loaded, Message, Prompt, RoundDone
+from spectui.engine.cost_files import TargetCosts
+from spectui.engine.events import Event, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.loading.placement import is_long
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
@@ -233,6 +235,25 @@ def test_strict_keeps_passes_equal_behind_a_long_message():
         single = [context.evaluate([token], 1)[0].copy() for token in tokens[start : start + size]]
         assert np.array_equal(single, together)
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (TargetCosts(equal_up_to=1, tried=16, behind=600), "round differently from single ones: leave --strict out"),
+        (TargetCosts(equal_up_to=16, tried=16), "there was no time to compare .* the next start compares again"),
+        (TargetCosts(equal_up_to=2, tried=16, behind=600), None),
+    ],
+)
+def test_a_person_is_told_where_strict_allows_no_drafts(
+    found: TargetCosts, told: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("spectui.engine.pair.target_costs", lambda *_: found)
+    session, events = opened(replace(alone(), strict="on"))
+    session.close()
+    said = [event.message for event in events if isinstance(event, Notice) and "--strict" in event.message]
+    assert len(said) == (told is not None)
+    assert told is None or re.fullmatch(f"With --strict nothing is drafted here, because .*{told}.*", said[0])
 
 
 @pytest.mark.usefixtures("unbounded")

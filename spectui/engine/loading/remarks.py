@@ -29,6 +29,20 @@ def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
     return f"{found_so}; strict makes none longer" if strict else found_so
 
 
+def strictly_plain(found: TargetCosts) -> str:
+    """A sentence on why --strict drafts nothing, and what to do; "" where it allows drafts."""
+    if found.strict_up_to > 1:
+        return ""
+    if found.behind is None:
+        why = "there was no time to compare passes of several tokens with single ones: the next start compares again"
+    else:
+        why = (
+            "passes of several tokens round differently from single ones: leave --strict out if the text may leave plain "
+            "decoding's at near-ties"
+        )
+    return f"With --strict nothing is drafted here, because {why}."
+
+
 def attends_dearly(found: TargetCosts) -> str:
     """The cost of flash attention in a short conversation; "" if it is small."""
     single = found.verify.get(1, 0.0)
