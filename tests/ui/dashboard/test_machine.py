@@ -60,6 +60,21 @@ async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost(
         assert "J a token" not in " ".join(text for line in panel.machine.build_lines() for text, _ in line)
 
 
+@pytest.mark.parametrize("gpus", [1, 3, 6])
+async def test_what_a_token_costs_is_seen_beside_any_number_of_gpus(
+    make_app: Make, engine: FakeEngine, gpus: int
+) -> None:
+    engine.devices = (CPU, *(GPU._replace(name=f"CUDA{at}", id=f"0000:c{at:x}:00.0") for at in range(gpus)))
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        panel = await streaming(pilot, engine)
+        app.screen.pages.show("machine")
+        panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=(MemoryUse("CUDA0", 3 * 10**9),))])
+        panel.update_telemetry(looked(3, gpus))
+        panel.update_figures(Figures(speed=100.0, live=True))
+        await wait_until(pilot, lambda: "2.1 J a token" in screen_text(app))
+
+
 async def test_every_device_has_its_kind_and_a_dash_for_what_its_driver_does_not_give(
     make_app: Make, engine: FakeEngine
 ) -> None:

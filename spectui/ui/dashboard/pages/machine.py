@@ -93,6 +93,11 @@ devices: **{devices}**, arrows and Space move a model to another one.
                 gpu = device.kind in _GPUS
                 lines += self._gpu(device, width, rows, owners) if gpu else _accelerator(device, width, rows)
                 lines += [[]] if rows > 0 else []
+        if (joules := self._joules()) is not None:
+            lines += [
+                labelled("energy", (f"{joules:.1f} J a token, of GPUs alone", "value")),
+                *([[]] if rows > 0 else []),
+            ]
         return [*lines, *self._host(width, rows)]
 
     def _model_lines(self, width: int) -> list[Line]:
@@ -106,12 +111,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
                 sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)
                 lines += wrapped("", f"{use.device}: {sizes}", width, "label")
             lines += wrapped("", model.remark, width, "label")
-        joules = self._joules()
-        return (
-            lines
-            if joules is None
-            else [*lines, [], labelled("energy", (f"{joules:.1f} J a token, of GPUs alone", "value"))]
-        )
+        return lines
 
     def _joules(self) -> float | None:
         """Energy of a token while a reply is written, of the GPUs that models are on; None if it is unknown."""
