@@ -76,15 +76,11 @@ class Simulation:
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
-        import psutil
-
         if not self.devices:
-            available = psutil.virtual_memory().available
 
             def free(device: Device) -> int:
-                free = available if device.kind == "cpu" else device.free
                 # Some drivers report all memory as free whatever is taken.
-                return min(free + self._freed.get(device.name, 0), device.total)
+                return min(device.free + self._freed.get(device.name, 0), device.total)
 
             self.devices = tuple(device._replace(free=free(device)) for device in list_devices())
 

@@ -106,14 +106,22 @@ def _device(index: int) -> Device:
         )
     properties = _Properties()
     _properties(handle, ctypes.byref(properties))
+    free = properties.memory_free
     return Device(
         name=name,
         description=_text(properties.description).strip(),
         kind=kind,
-        free=properties.memory_free,
+        free=min(free, _host_available()) if kind == "cpu" else free,  # ggml says that all of the host's memory is free
         total=properties.memory_total,
         id=_text(properties.device_id).lower() or None,
     )
+
+
+def _host_available() -> int:
+    """Bytes that programs can have without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
 
 
 def _text(value: bytes | None) -> str:

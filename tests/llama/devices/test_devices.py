@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from spectui.errors import UsageError
@@ -69,6 +70,13 @@ def test_this_machine_has_a_cpu_with_memory():
     assert 0 < cpus[0].free <= cpus[0].total
     assert cpus[0].name == "CPU"
     assert cpus[0].description
+
+
+def test_the_hosts_free_memory_is_what_programs_can_have(monkeypatch: pytest.MonkeyPatch):
+    """ggml says that all of it is free."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=7))
+    (cpu,) = (device for device in list_devices() if device.kind == "cpu")
+    assert cpu.free == 7 < cpu.total
 
 
 def test_handles_end_with_null():
