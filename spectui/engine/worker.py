@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,9 +17,6 @@ from spectui.llama.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from spectui.engine.session import Session
-
-_NICE = 5
-"""Added to the thread's nice value."""
 
 Watch = Callable[[str, Setup], None]
 """Called in the worker's thread with the work that begins, such as "loading draft" or "" for idle, and the set-up."""
@@ -118,7 +113,6 @@ class Worker:
         self._commands.put((self._posted, command))
 
     def _run(self) -> None:
-        _lower_priority()
         # llama.cpp is imported here and at the first command: the window appears before that, and this thread must load it.
         posted = self._commands.get()
         if posted is None:
@@ -186,13 +180,3 @@ class Worker:
         """A sentence for a fault of spectui itself. The traceback goes to the log, and the thread continues."""
         _log.exception("unexpected error in the engine", exc_info=error)
         return f"Something in spectui broke ({type(error).__name__}: {error}); {what_to_do}."
-
-
-def _lower_priority() -> None:
-    """Lower the priority of this thread and of the OpenMP threads that it will start.
-
-    They spin at barriers on all cores: without this, the reaction to a key would wait for the end of a time slice.
-    """
-    if sys.platform == "linux":  # elsewhere a thread has no nice value of its own
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICE))

@@ -1,10 +1,10 @@
 """Speed beside busy processes: with each fixed number of threads, and with spectui's own choice.
 
-    python -m tests.benchmarks.neighbours -m TARGET [--predict 48] [--runs 2] [--nice 5] [--most 1]
+    python -m tests.benchmarks.neighbours -m TARGET [--predict 48] [--runs 2] [--nice 0] [--most 1]
 
 For no neighbour, one, and as many as there are cores, each a process that computes without end. Plain decoding, greedy.
-A share is that of the best fixed number of threads beside the same neighbours. `--nice`: the nice value of the threads that
-compute, which `spectui chat` raises by 5; the neighbours have that of this process (Linux).
+A share is that of the best fixed number of threads beside the same neighbours. `--nice`: added to the nice value of the
+threads that compute; the neighbours have that of this process (Linux).
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ def neighbours(number: int) -> Iterator[None]:
             child.wait()
 
 
+def give_way(nice: int) -> None:
+    """Add this to the nice value of the calling thread."""
+    if nice:
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + nice)
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -55,13 +62,8 @@ def main() -> None:
         if isinstance(event, ThreadsInUse):
             used.append(event.now)
 
-    def give_way() -> None:
-        if args.nice:
-            thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + args.nice)
-
     # Its OpenMP threads inherit the nice value. The neighbours are started by this thread, which keeps its own.
-    engine = ThreadPoolExecutor(1, initializer=give_way)
+    engine = ThreadPoolExecutor(1, initializer=give_way, initargs=(args.nice,))
     session = Session(note)
     session.knobs = Knobs(drafter="off", temperature=0.0, predict=args.predict)
     print(

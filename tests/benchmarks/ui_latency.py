@@ -1,10 +1,13 @@
 """Key to screen while a reply streams: how long until a typed letter stands in the prompt box.
 
-    python -m tests.benchmarks.ui_latency [-n KEYS] [arguments of spectui chat]
+    python -m tests.benchmarks.ui_latency [-n KEYS] [--nice N] [--busy N] [arguments of spectui chat]
     python -m tests.benchmarks.ui_latency --long [TOKENS]
 
 The second runs on a fake engine that writes 1,000 tokens a second, behind a transcript of 100,000 tokens, and prints besides
 what a frame costs there and in an empty transcript, and the memory that a token takes.
+
+`--nice`: added to the nice value of the threads that compute (Linux). `--busy`: so many processes compute without end beside
+the chat.
 
 By hand, on a quiet machine: the terminal emulator runs beside the chat and takes its share of the cores, so what it
 prints is an upper bound. The time is from the write into the pseudo-terminal to the moment at which the emulated screen
@@ -19,13 +22,18 @@ import os
 import re
 import statistics
 import string
+import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
+from spectui.cli import main as spectui
 from spectui.measure.quiet import Stolen
 from tests.helpers.terminal import Terminal
+
+AS_CHAT = "--as-chat"
+"""This program is the chat: the next argument is the nice value, the others are spectui's."""
 
 CHAT = ("-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")
 
@@ -107,20 +115,45 @@ def wrote(terminal: Terminal, start: int, letter: str) -> bool:
     return letter.encode() in re.sub(rb"\x1b\[[\d;?<>=]*[A-Za-z]", b"", terminal.raw[start:])
 
 
+def chat_with_nice(nice: int, arguments: list[str]) -> None:
+    """Be the program spectui, whose threads that compute have this added to their nice value."""
+    from spectui.engine.worker import Worker
+    from tests.benchmarks.neighbours import give_way
+
+    run = Worker._run
+
+    def run_with_nice(worker: Worker) -> None:
+        give_way(nice)
+        run(worker)
+
+    Worker._run = run_with_nice  # type: ignore[assignment, method-assign]
+    sys.argv[1:] = arguments
+    spectui()
+
+
 def main() -> None:
     """Measure and print."""
+    if AS_CHAT in sys.argv[1:2]:
+        chat_with_nice(int(sys.argv[2]), sys.argv[3:])
+        return
+    from tests.benchmarks.neighbours import neighbours
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-n", "--keys", type=int, default=200)
+    parser.add_argument("--nice", type=int, default=0, help="added to the nice value of the threads that compute")
+    parser.add_argument("--busy", type=int, default=0, help="processes that compute without end beside it")
     parser.add_argument("--long", type=int, nargs="?", const=100_000, help="tokens, on a fake engine")
     options, extra = parser.parse_known_args()
     stolen = Stolen()
     if options.long:
         seconds = sorted(long(options.long, options.keys))
     else:
-        with Terminal("chat", *CHAT, *extra) as terminal:
+        chat = (AS_CHAT, str(options.nice), "chat", *CHAT, *extra)
+        with Terminal(*chat, module="tests.benchmarks.ui_latency") as terminal:
             terminal.wait("the window", lambda: "Ask something" in terminal.text)
             terminal.wait("the models", lambda: " ready " in terminal.text)
-            seconds = sorted(measure(terminal, options.keys))
+            with neighbours(options.busy):
+                seconds = sorted(measure(terminal, options.keys))
             terminal.press("ctrl+q")
             terminal.end()
     cuts = statistics.quantiles(seconds, n=100)

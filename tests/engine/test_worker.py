@@ -222,9 +222,8 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no nice value of its own")
-def test_the_engine_has_a_lower_priority(worker: Worker):
-    worker.load(alone())
-    events_of(worker).wait(Loaded)
+def test_the_engine_has_the_priority_of_the_program(worker: Worker):
+    """A lower one costs most of the speed where all cores are busy: tests.benchmarks.neighbours."""
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     engines = worker.call(lambda session: threading.get_native_id()).result(PATIENCE)
-    assert os.getpriority(os.PRIO_PROCESS, engines) == min(19, own + 5)
+    assert os.getpriority(os.PRIO_PROCESS, engines) == own
