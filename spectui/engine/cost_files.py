@@ -17,13 +17,17 @@ from spectui import paths
 from spectui.atomic import write_atomic
 from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
 
-EQUAL_SIZES = (2, 4, 6, 8, 16)
-"""Pass sizes whose logits are compared with those of passes over one token."""
+EQUAL_SIZES = (2, 3, 4, 6, 8, 16)
+"""Pass sizes whose logits are compared with those of passes over one token. ggml's repacked Q4_K has another kernel from 4 rows
+on, K-quants in tiles from 8."""
 
 BEHIND = 600
 """Tokens of context behind which logits are compared once more for --strict: kernels may divide a long context among threads
 or cores, ggml's on the CPU from 257 tokens on. Fewer where the context is smaller, or takes more than `costs.BOUND_S`
 to read."""
+
+MEASURED = BEHIND + max(EQUAL_SIZES)
+"""Tokens of context that measuring uses at most."""
 
 _LONGEST_S = 1e4
 """Seconds that no pass takes."""

@@ -57,7 +57,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize(("exact", "up_to"), [(49, 16), (6, 6), (5, 4), (1, 1)])
+@pytest.mark.parametrize(("exact", "up_to"), [(49, 16), (7, 6), (5, 4), (3, 3), (1, 1)])
 def test_it_finds_up_to_which_size_the_logits_are_equal(exact: int, up_to: int):
     found = measured(Target(exact))
     assert (found.equal_up_to, found.tried) == (up_to, 16)
