@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from spectui.engine.cost_files import MEASURED
 from spectui.engine.events import Message
 from spectui.engine.loading.cores import allowed_cpus, performance_cores
 from spectui.engine.loading.shares import shares
@@ -140,8 +141,10 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
 
 
 def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
-    """The key of the target's costs. It does not depend on the draft or the size of the context."""
-    context = (setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
+    """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
+    all that is measured."""
+    size = min(setup.ctx_size or MEASURED, MEASURED)
+    context = (size, setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
     return (build_key(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
 
 
