@@ -13,6 +13,9 @@ and counts those that are equal.
 
     python -m tests.benchmarks.exactness -m TARGET [--lengths 100,300,600,1500] [-n 9]
     python -m tests.benchmarks.exactness -m TARGET -md DRAFT --replies 40
+
+`--passes` prints, for the kernels that GGML_CPU_TILED_MM in the environment and --no-repack choose: ms of passes by their rows
+in a short context, up to how many rows all are equal to single ones, and tokens of a prompt a second.
 """
 
 from __future__ import annotations
@@ -109,6 +112,47 @@ def compare(options: argparse.Namespace) -> None:
             print(f"{way.name:<12}{read[id(way.context)]:12.0f} {cells}  {'yes' if equal[way.name] else 'no'}")
 
 
+def time_passes(options: argparse.Namespace) -> None:
+    """Print what passes take by their rows, and up to which all rows are equal to those of single passes."""
+    sizes = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 32
+    before, prompt = 16, 256
+    fast = selftest.run().extra_buffers and not options.no_repack
+    model = Model(options.model, "target", on_devices=[], extra_buffers=fast)
+    size = {"n_ctx": 512, "rows": max(sizes), "threads": cores(options.threads)}
+    context = Context(model, Interrupt(), flash_attn="on", equal_rows=True, **size)  # type: ignore[arg-type]
+    numbers = random.Random(1)
+    text = [numbers.randrange(100, min(5000, model.n_vocab)) for _ in range(prompt)]
+    reading = []
+    for _ in range(2):
+        context.truncate(0)
+        began = perf_counter()
+        context.evaluate(text, 0)
+        reading.append(perf_counter() - began)
+    context.truncate(before)
+    singles = [context.evaluate([token], 1)[0].copy() for token in text[before : before + max(sizes)]]
+    seconds: dict[int, list[float]] = {n: [] for n in sizes}
+    equal = dict.fromkeys(sizes, True)
+    for _ in range(options.n):
+        for n in sizes:
+            for _ in range(
+                2 if n == 1 else 1
+            ):  # plain decoding repeats passes over one row, for which llama.cpp keeps its graph
+                context.truncate(before)
+                began = perf_counter()
+                rows = context.evaluate(text[before : before + n], n)
+                took = perf_counter() - began
+            seconds[n].append(took)
+            equal[n] &= all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
+    print(f"{model.description}, {cores(options.threads)} threads" + (f"; {busy()}" if busy() else ""))
+    print("rows " + "".join(f"{n:7}" for n in sizes) + "   equal up to   prompt t/s")
+    up_to = max(n for n in sizes if all(equal[m] for m in sizes if m <= n))
+    print(
+        "ms   "
+        + "".join(f"{1000 * median(seconds[n]):7.1f}" for n in sizes)
+        + f"{up_to:15}{prompt / min(reading):13.0f}"
+    )
+
+
 def count_replies(options: argparse.Namespace) -> None:
     """Decode seeded replies with drafts of random lengths and without, and count those that are equal."""
     session = Session(lambda event: turn(event))
@@ -148,6 +192,8 @@ def main() -> None:
     parser.add_argument("-t", "--threads", type=int, default=0)
     parser.add_argument("--lengths", default="100,300,600,1500")
     parser.add_argument("-n", type=int, default=9, help="passes of each kind, median")
+    parser.add_argument("--passes", action="store_true", help="passes by their rows, for the kernels in use")
+    parser.add_argument("--no-repack", action="store_true", help="with --passes: no repacked weights")
     parser.add_argument("--no-flash", action="store_true", help="also without flash attention")
     parser.add_argument("--replies", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=400, help="of a reply")
@@ -155,6 +201,8 @@ def main() -> None:
     stolen = Stolen()
     if options.replies:
         count_replies(options)
+    elif options.passes:
+        time_passes(options)
     else:
         compare(options)
     print(stolen)
