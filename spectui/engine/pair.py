@@ -87,6 +87,7 @@ class Pair:
         self._load_target(setup, extra_buffers)
         if setup.draft is not None:
             self._load_draft(setup, extra_buffers)
+        rpc.reset_when_closed()
         self._plan(setup, extra_buffers)
         self._choose_threads(setup)
 

@@ -219,7 +219,7 @@ class EngineProcess:
         if gone:
             return f"The RPC server {' and '.join(gone)} is gone"
         if "RPC server" in words:
-            return f"The RPC server {' or '.join(servers)} broke off the connection"
+            return f"The RPC server {' or '.join(servers)} broke off the connection, as it does when its memory is full"
         end = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         return f"The engine's process ended {end}{f' ({words})' if words else ''}"
 

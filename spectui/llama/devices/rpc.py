@@ -7,11 +7,13 @@ is, and an engine that uses servers runs in a process of its own (`spectui.engin
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import socket
 import struct
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -22,10 +24,11 @@ from spectui.knobs import Setup
 PROTOCOL = (7, 0)
 """Major and minor version that the pinned llama.cpp speaks (ggml-rpc.h). A server must have the same major one."""
 
-ANSWER_S = 4.0
+ANSWER_S = 3.0
 """Seconds that a server has to answer."""
 
 _MOST = 16  # GGML_RPC_MAX_SERVERS
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a close sends a reset
 _HELLO, _CAPABILITIES = 14, 24  # a command of the protocol, and the bytes that follow it
 _added: dict[str, int] = {}  # address -> one of its devices
 
@@ -39,7 +42,7 @@ def addresses(text: str) -> list[str]:
     found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for address in found:
         # llama.cpp looks up IPv4 addresses only.
-        match = re.fullmatch(r"[^\s:]+:(\d{1,5})", address)
+        match = re.fullmatch(r"[A-Za-z0-9._-]+:([0-9]{1,5})", address)
         if match is None or not 0 < int(match[1]) < 65536:
             raise UsageError(f"rpc is addresses such as 192.168.1.7:50052, with commas, not {address!r}.")
     if len(found) > _MOST:
@@ -66,7 +69,9 @@ def without_servers(setup: Setup) -> Setup:
 
     kept = (here(setup.device), here(setup.device_draft))
     split = setup.tensor_split if setup.device and kept[0] == setup.device else ""
-    return replace(setup, rpc="", device=kept[0], device_draft=kept[1], tensor_split=split)
+    # Without its server the draft may have no device of its own, which nobody needs to be told.
+    ahead = "auto" if setup.async_draft == "on" else setup.async_draft
+    return replace(setup, rpc="", device=kept[0], device_draft=kept[1], tensor_split=split, async_draft=ahead)
 
 
 def problems(servers: Sequence[str]) -> dict[str, str]:
@@ -95,6 +100,8 @@ def _problem(server: str) -> str:
     host, _, port = server.partition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_S / 2)
+        # A server that is in use takes the question later, and would be ended by answering it (see `reset_when_closed`).
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         try:
             connection.connect((host, int(port)))
         except TimeoutError:
@@ -122,6 +129,24 @@ def _problem(server: str) -> str:
             f"it speaks version {major}.{minor} of the protocol, and this llama.cpp {ours}: build both of one version"
         )
     return ""
+
+
+def reset_when_closed() -> None:
+    """Let this process's connections to the servers end with a reset, also where the process is killed.
+
+    A server that answers a connection that was closed otherwise is ended by SIGPIPE: llama.cpp's does not ignore it. Windows
+    resets the connections of a killed process anyway.
+    """
+    ports = {int(server.rpartition(":")[2]) for server in _added}
+    with suppress(FileNotFoundError):
+        for name in os.listdir("/dev/fd") if ports else ():
+            with suppress(OSError):  # it is no connection
+                connection = socket.socket(fileno=int(name))
+                try:
+                    if connection.family == socket.AF_INET and connection.getpeername()[1] in ports:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                finally:
+                    connection.detach()  # it is ggml's
 
 
 def add_servers(text: str) -> None:

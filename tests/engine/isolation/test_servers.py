@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -164,6 +169,56 @@ def test_servers_that_cannot_be_used(remote: None, engine: ChatEngine, setup: Se
         assert f"The RPC server {other} cannot be used (it speaks version 99.0" in events.wait(LoadFailed, 2).message
     engine.load(setup)
     events.wait(Loaded)
+
+
+def connections() -> Iterator[socket.socket]:
+    """Those of this process."""
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):
+            connection = socket.socket(fileno=int(name))
+            if connection.family == socket.AF_INET:
+                yield connection
+            connection.detach()
+
+
+def linger(session: Session) -> list[tuple[int, int]]:
+    """SO_LINGER of each connection."""
+    return [struct.unpack("ii", each.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)) for each in connections()]
+
+
+def shut(session: Session) -> None:
+    for each in connections():
+        each.shutdown(socket.SHUT_RDWR)
+
+
+@needs_server
+def test_a_connection_that_breaks_off(server: Server, engine: ChatEngine, setup: Setup):
+    """The server goes on, as one does that lacks memory for what it was sent."""
+    events = events_of(engine)
+    engine.load(replace(setup, rpc=server.address, async_draft="on"))
+    events.wait(Loaded)
+    assert engine.process is not None
+    engine.process.call(shut).result(PATIENCE)
+    engine.generate(QUESTION)
+    assert events.wait(Failed).message == (
+        f"The RPC server {server.address} broke off the connection, as it does when its memory is full: what was written is "
+        "kept, and the models are loaded on this machine alone."
+    )
+    events.wait(Loaded, 2)
+    assert [event.message for event in events.of(Notice)].count(NOT_AHEAD) == 1, "not again"
+
+
+@needs_server
+def test_connections_end_with_a_reset(server: Server, engine: ChatEngine, setup: Setup):
+    """So that ending the engine's process in the middle of a pass does not end the server: see `rpc.reset_when_closed`."""
+    other = Server()
+    try:
+        engine.load(replace(setup, rpc=f"{server.address},{other.address}", device="RPC0", device_draft="RPC1"))
+        events_of(engine).wait(Loaded)
+        assert engine.process is not None
+        assert engine.process.call(linger).result(PATIENCE) == [(1, 0)] * 2
+    finally:
+        other.kill()
 
 
 @needs_server

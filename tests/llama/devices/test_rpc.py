@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import struct
 import threading
+from time import monotonic
 
 import pytest
 
@@ -17,10 +20,14 @@ from spectui.llama.devices.rpc import (
     addresses,
     on_this_machine,
     problems,
+    reset_when_closed,
     without_servers,
 )
 from spectui.llama.library import backends
 from tests.helpers.rpc_server import Server, fake_server, free_address, hello, needs_server
+
+PATIENCE = 60.0
+HELLO, MEMORY = 14, 11  # commands of the protocol
 
 
 @pytest.fixture
@@ -35,7 +42,9 @@ def test_addresses():
     assert len(addresses(",".join(f"a:{port}" for port in range(1, 17)))) == 16
 
 
-@pytest.mark.parametrize("text", ["a", ":1", "a:", "a:x", "a:0", "a:65536", "a:1:2", "[::1]:1", "a b:1", "a:1;b:1"])
+@pytest.mark.parametrize(
+    "text", ["a", ":1", "a:", "a:x", "a:0", "a:65536", "a:1:2", "[::1]:1", "a b:1", "a:1;b:1", "a:\u0663", "\u00e4:1"]
+)
 def test_addresses_that_are_none(text):
     with pytest.raises(UsageError, match="rpc is addresses such as"):
         addresses(text)
@@ -54,6 +63,54 @@ def test_the_real_server_speaks_the_version_that_is_expected():
     finally:
         server.kill()
     assert problems([server.address]) == {server.address: "Connection refused"}
+
+
+@needs_server
+def test_a_server_in_use_lives_on_after_it_was_asked(quick: None):
+    """It answers when the one that uses it has left, and nobody waits for that any more."""
+    server = Server()
+    try:
+        with asked(server):
+            assert "another program may be using it" in problems([server.address])[server.address]
+        answers_again(server)
+    finally:
+        server.kill()
+
+
+@needs_server
+@pytest.mark.parametrize("resets", [True, False])
+def test_a_server_outlives_a_killed_process_that_it_was_to_answer(monkeypatch: pytest.MonkeyPatch, resets: bool):
+    """Without the reset llama.cpp's server is ended; the day that this changes, the reset can go."""
+    server = Server()
+    monkeypatch.setattr(rpc, "_added", {server.address: 0})
+    try:
+        with asked(server) as connection:
+            if resets:
+                reset_when_closed()
+            server.process.send_signal(signal.SIGSTOP)
+            connection.sendall(struct.pack("<BQI", MEMORY, 4, 0))
+        server.process.send_signal(signal.SIGCONT)
+        if resets:
+            answers_again(server)
+        else:
+            assert server.process.wait(PATIENCE) == -signal.SIGPIPE
+    finally:
+        server.kill()
+
+
+def asked(server: Server) -> socket.socket:
+    """A connection that the server has accepted."""
+    host, _, port = server.address.partition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall(struct.pack("<BQ24x", HELLO, 24))
+    assert len(connection.recv(36, socket.MSG_WAITALL)) == 36
+    return connection
+
+
+def answers_again(server: Server) -> None:
+    deadline = monotonic() + PATIENCE
+    while problems([server.address]):
+        assert server.process.poll() is None and monotonic() < deadline
 
 
 @pytest.mark.parametrize(
@@ -107,9 +164,10 @@ def test_a_build_without_rpc_names_the_command_that_adds_it():
 
 
 def test_a_set_up_without_the_servers():
-    setup = Setup(model="m", rpc="a:1", device="CUDA0,RPC0", device_draft="rpc1", tensor_split="3,1")
+    setup = Setup(model="m", rpc="a:1", device="CUDA0,RPC0", device_draft="rpc1", tensor_split="3,1", async_draft="on")
     assert without_servers(setup) == Setup(model="m", device="CUDA0")
     assert without_servers(Setup(rpc="a:1", device="CUDA0,CUDA1", tensor_split="3,1")).tensor_split == "3,1"
+    assert without_servers(Setup(rpc="a:1", async_draft="off")).async_draft == "off"
 
 
 @pytest.mark.parametrize(
