@@ -22,6 +22,8 @@ END = 0
 class ToyModel:
     """Logits that depend on the last two tokens and the position; `noise` makes it disagree with the toy of that seed."""
 
+    asynchronous = False
+
     def __init__(
         self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True
     ) -> None:

@@ -212,11 +212,14 @@ def _measure(
         for number, n in enumerate(order):
             if perf_counter() > until and cell.seconds:
                 return False
-            # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change.
-            for _ in range(2 if n == 1 else 1):
+            # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change. In
+            # its first pass of a size a GPU's driver compiles or loads kernels.
+            new = context.asynchronous and n not in cell.seconds
+            before = (1,) if n == 1 else (n, 1) if new else ()
+            for size in (*before, n):
                 _restore(context, tokens, cell.context)
-                rows = n if cell.model == "target" else 1
-                took, _ = timed_pass(context, tokens[cell.context : cell.context + n], rows)
+                rows = size if cell.model == "target" else 1
+                took, _ = timed_pass(context, tokens[cell.context : cell.context + size], rows)
             cell.seconds.setdefault(n, []).append(took)
             report((repetition + (number + 1) / len(order)) / repetitions)
     return True

@@ -292,6 +292,26 @@ def test_passes_are_measured_as_rounds_make_them(exact: int, up_to: int, monkeyp
     assert (drafts.first, drafts.next) == pytest.approx((0.008, 0.008))
 
 
+class Compiling(Keeping):
+    """A toy whose driver compiles kernels in its first pass of each size."""
+
+    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(49, monkeypatch)
+        self._seconds = seconds
+
+    def submit(self, tokens: Any, rows: int, k: int) -> Callable[[], Candidates]:
+        self.now += self._seconds * (len(tokens) not in self.passes)
+        return super().submit(tokens, rows, k)
+
+
+@pytest.mark.parametrize(("seconds", "sizes"), [(0.05, 1 + len([*chain(*room.SIZES)])), (0.4, 5)])
+def test_compiling_kernels_is_no_cost_of_a_pass(seconds: float, sizes: int, monkeypatch: pytest.MonkeyPatch):
+    """Where there is no time for another pass of a size, the rounds measure it."""
+    verify = measured(Compiling(seconds, monkeypatch)).verify
+    assert len(verify) >= sizes
+    assert verify == pytest.approx(dict.fromkeys(verify, 0.008))
+
+
 def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch: pytest.MonkeyPatch):
     target = Clocked(repeat(0.11), monkeypatch)
     assert set(measured(target).verify) > {1, *room.SIZES[0]}

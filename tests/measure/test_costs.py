@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spectui.engine import costs as room
 from spectui.engine.loading import models
 from spectui.engine.session import Session
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
-from spectui.measure.costs import SIZES, Measurement, Passes, advise, measure, steps
+from spectui.measure import costs
+from spectui.measure.costs import SIZES, Measurement, Passes, Role, advise, measure, steps
 from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import kept
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from tests.measure.models import tiny_setup
+from tests.toys import ToyModel
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +143,29 @@ def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytes
     measure(session, [64], repetitions=1)
     session.close()
     assert set(sizes) == set(SIZES) and not any(whole)
+
+
+class Compiling(ToyModel):
+    """A toy on a clock of its own, whose driver compiles kernels in its first pass of each size."""
+
+    asynchronous = True
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(1)
+        self.now = 0.0
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += 0.008 + 0.3 * (len(tokens) not in self.passes)
+        return super().evaluate(tokens, rows)
+
+
+@pytest.mark.parametrize("role", ["target", "draft"])
+def test_compiling_kernels_is_no_cost_of_a_pass(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Passes(role, 4)
+    toy: Any = Compiling(monkeypatch)
+    assert costs._measure(toy, list(range(1, 12)) * 4, cell, 1, float("inf"), lambda _: None)
+    assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
 
 
 def test_what_was_measured_is_kept_when_it_is_stopped(session: Session) -> None:
