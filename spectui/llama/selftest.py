@@ -12,31 +12,15 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 
 from spectui import paths
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError
+from spectui.llama.rebuild import rebuild_command
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 BATCHES = (1, 2, 8)
-
-
-def rebuild_command(*backends: str) -> str:
-    """A shell command that compiles the version of llama-cpp-python that spectui needs, with a compiler that works.
-
-    `backends`: ggml's names of those to add, such as "RPC". Those of this build stay.
-    """
-    from spectui.llama.library import backends as present
-
-    options = " ".join(f"-DGGML_{name}=on" for name in sorted({*present(), *backends} - {"CPU"}))
-    arguments = f"CMAKE_ARGS='{options}' " if options else ""
-    needed = next(line for line in metadata.requires("spectui") or () if line.startswith("llama-cpp-python"))
-    return (
-        f"{arguments}CC=clang CXX=clang++ pip install --force-reinstall --no-binary llama-cpp-python --no-cache-dir --no-deps "
-        f"'{needed}'"
-    )
 
 
 @dataclass(frozen=True)

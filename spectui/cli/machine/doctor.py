@@ -23,6 +23,7 @@ def command(ctx: click.Context) -> None:
     from spectui.llama import library, selftest
     from spectui.llama.cpu.kernels import features_of
     from spectui.llama.devices.listing import list_devices
+    from spectui.llama.rebuild import rebuild_command
     from spectui.telemetry.gpus import Nvml
     from spectui.telemetry.sysfs import SysfsGpus
 
@@ -52,7 +53,7 @@ def command(ctx: click.Context) -> None:
     flags = cpu_flags()
     found = list(
         findings(
-            features_of(system_info), backends, flags, gpus, verdict.extra_buffers, selftest.rebuild_command, devices,
+            features_of(system_info), backends, flags, gpus, verdict.extra_buffers, rebuild_command, devices,
             os.environ, library.first_error(),
         )
     )  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.llama.devices.records import Device
+from spectui.llama.rebuild import needed_first
 from spectui.telemetry.gpus import Gpu, find_gpu
 
 _ALONE = "models run on the CPU alone, many times as slowly"
@@ -154,6 +155,8 @@ def advice(found: Sequence[Finding], known: bool) -> Iterator[str]:
     for command, shows in dict.fromkeys((finding.command, finding.shows) for finding in found):
         numbers = ", ".join(str(number) for number, finding in enumerate(found, 1) if finding.command == command)
         yield f"\nThis {'shows the cause of' if shows else 'mends'} {numbers}:\n{command}"
+        if first := needed_first(command):
+            yield first
     if found and not known:
         yield ""
     if not known:

@@ -10,10 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from spectui.cli import root
 from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
 from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.records import Device
+from spectui.llama.selftest import Verdict
 from spectui.telemetry.gpus import Gpu
 from tests.helpers.rpc_server import LIBRARIES
 
@@ -157,6 +160,24 @@ def doctor(libraries: Path, **environment: str) -> subprocess.CompletedProcess[s
         text=True,
         check=False,
     )
+
+
+def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.MonkeyPatch):
+    """This build has no CUDA. Without such a card nothing of that is said."""
+    monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: (RTX,))
+    done = CliRunner().invoke(root, ["doctor"])
+    assert done.exit_code == 1
+    assert "1. This llama.cpp is built without CUDA, and there is RTX 3090: models run on the CPU alone" in done.output
+    assert re.search(
+        r"\nThis mends 1:\n.*CMAKE_ARGS='[^']*-DGGML_CUDA=on[^']*' .* install .*llama-cpp-python==", done.output
+    )
+    monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: ())
+    monkeypatch.setattr("spectui.cli.machine.findings._LACKING", ())
+    monkeypatch.setattr("spectui.llama.selftest.run", lambda force: Verdict(extra_buffers=True, ok=True))
+    monkeypatch.setattr("spectui.llama.library.system_info", lambda: "CPU : REPACK = 1 | OPENMP = 1")
+    done = CliRunner().invoke(root, ["doctor"])
+    assert done.exit_code == 0
+    assert done.output.endswith("Nothing to do: this build uses what the machine has, and its fast kernels work.\n")
 
 
 @pytest.mark.skipif(not VULKAN.exists(), reason=f"llama.cpp is not built for Vulkan ({VULKAN})")

@@ -1,0 +1,81 @@
+"""The command that builds llama.cpp anew for this machine, and what has to be installed before."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from shutil import which
+
+_TOOLS = (
+    ("CC=clang ", "clang++", "clang"),
+    ("-DGGML_CUDA=on", "nvcc", "NVIDIA's CUDA toolkit"),
+    ("-DGGML_VULKAN=on", "glslc", "the Vulkan SDK"),
+    ("-DGGML_HIP=on", "hipcc", "AMD's ROCm"),
+    ("-DGGML_SYCL=on", "icpx", "Intel's oneAPI"),
+    ("uv pip", "uv", "uv"),
+    ("vulkaninfo", "vulkaninfo", "vulkan-tools"),
+    ("nvidia-smi", "nvidia-smi", "NVIDIA's driver"),
+    ("rocminfo", "rocminfo", "AMD's ROCm"),
+    ("sycl-ls", "sycl-ls", "Intel's oneAPI"),
+)
+"""What a command contains, the program that it needs for that, and what brings the program."""
+
+_GCC_WITH_AMX = 13
+"""GCC before this version breaks the AMX kernels (llama.cpp PR #26954)."""
+
+
+def rebuild_command(*backends: str) -> str:
+    """A shell command that compiles the version of llama-cpp-python that spectui needs, with a compiler that works.
+
+    It installs into the environment of this Python. `backends`: ggml's names of those to add, such as "RPC". Those of this
+    build stay.
+    """
+    from spectui.llama.library import backends as present
+
+    options = " ".join(f"-DGGML_{name}=on" for name in sorted({*present(), *backends} - {"CPU"}))
+    arguments = f"CMAKE_ARGS='{options}' " if options else ""
+    needed = next(line for line in metadata.requires("spectui") or () if line.startswith("llama-cpp-python"))
+    other_libraries = "unset LLAMA_CPP_LIB_PATH; " if "LLAMA_CPP_LIB_PATH" in os.environ else ""
+    return (
+        f"{other_libraries}{arguments}{_compilers()}{_pip()} --force-reinstall --no-binary llama-cpp-python --no-cache-dir "
+        f"--no-deps '{needed}'"
+    )
+
+
+def needed_first(command: str) -> str:
+    """A sentence for each program that this command needs and that is not installed; "" if all are."""
+    missing = [(tool, of) for part, tool, of in _TOOLS if part in command and which(tool) is None]
+    return " ".join(f"First install {of}, or add it to the PATH: {tool} is not there." for tool, of in missing)
+
+
+def _pip() -> str:
+    """The installer of this Python's environment: the `pip` on the PATH may be another environment's."""
+    found, python = which("pip"), shlex.quote(sys.executable)
+    if found is not None and Path(found).parent == Path(sys.executable).parent:
+        return "pip install"
+    if importlib.util.find_spec("pip") is not None:
+        return f"{python} -m pip install"
+    return f"uv pip install --python {python}"
+
+
+def _compilers() -> str:
+    """clang, where it is installed, or where the compiler at hand is missing or breaks the kernels of this CPU."""
+    from spectui.llama.library import cpu_name
+
+    clang = which("clang") is not None and which("clang++") is not None
+    works = which("c++") is not None and ("AMX" not in cpu_name() or _gcc_version() >= _GCC_WITH_AMX)
+    return "" if works and not clang else "CC=clang CXX=clang++ "
+
+
+def _gcc_version() -> int:
+    """The first number of GCC's version; 0 if there is none."""
+    try:
+        done = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, timeout=5, check=True)
+        return int(done.stdout.split(".")[0])
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return 0

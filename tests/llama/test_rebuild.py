@@ -1,0 +1,98 @@
+"""The command that rebuilds llama.cpp: for this Python, with a compiler that is there and works."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spectui import paths
+from spectui.llama import library, rebuild
+from spectui.llama.rebuild import needed_first, rebuild_command
+
+BESIDE = str(Path(sys.executable).with_name("pip"))
+REQUIREMENT = re.compile(r"llama-cpp-python==[\d.]+")
+
+
+def have(monkeypatch: pytest.MonkeyPatch, *programs: str, pip: str | None = BESIDE, gcc: str = "12") -> None:
+    """Only these programs are installed, `pip` there, and GCC in this version."""
+    found = {name: f"/usr/bin/{name}" for name in programs} | ({"pip": pip} if pip else {})
+    monkeypatch.setattr(rebuild, "which", found.get)
+    monkeypatch.setattr(rebuild.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, f"{gcc}.2.0\n"))
+    monkeypatch.setattr(library, "backends", lambda: ["RPC", "CPU"])
+    monkeypatch.delenv("LLAMA_CPP_LIB_PATH", raising=False)
+
+
+def test_it_names_the_version_that_spectui_needs_and_the_backends(monkeypatch: pytest.MonkeyPatch):
+    """Struct layouts are bound to a version: the newest one may crash."""
+    have(monkeypatch, "clang", "clang++", "c++")
+    pinned = REQUIREMENT.search((paths.PACKAGE.parent / "pyproject.toml").read_text())
+    assert pinned is not None
+    command = shlex.split(rebuild_command("CUDA"))
+    assert command == [
+        "CMAKE_ARGS=-DGGML_CUDA=on -DGGML_RPC=on", "CC=clang", "CXX=clang++", "pip", "install", "--force-reinstall",
+        "--no-binary", "llama-cpp-python", "--no-cache-dir", "--no-deps", pinned[0],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("programs", "cpu", "gcc", "clang"),
+    [
+        (("clang", "clang++", "c++"), "Xeon", "13", True),
+        (("c++",), "EPYC", "12", False),
+        (("c++",), "Xeon AMX", "13", False),
+        (("c++",), "Xeon AMX", "12", True),
+        ((), "EPYC", "13", True),
+    ],
+)
+def test_clang_is_named_where_it_is_installed_or_needed(
+    monkeypatch: pytest.MonkeyPatch, programs: tuple[str, ...], cpu: str, gcc: str, clang: bool
+):
+    have(monkeypatch, *programs, gcc=gcc)
+    monkeypatch.setattr(library, "cpu_name", lambda: cpu)
+    command = rebuild_command()
+    assert ("CC=clang CXX=clang++ " in command) is clang
+    missing = clang and "clang" not in programs
+    assert needed_first(command) == ("First install clang, or add it to the PATH: clang++ is not there." * missing)
+
+
+def test_it_installs_into_the_environment_of_this_python(monkeypatch: pytest.MonkeyPatch):
+    python = shlex.quote(sys.executable)
+    for pip in ("/usr/bin/pip", None):
+        have(monkeypatch, "c++", pip=pip)
+        assert f" {python} -m pip install --force-reinstall" in rebuild_command()
+    monkeypatch.setattr(rebuild.importlib.util, "find_spec", lambda name: None)
+    assert f" uv pip install --python {python} --force-reinstall" in rebuild_command()
+    assert "uv is not there" in needed_first(rebuild_command())
+
+
+def test_libraries_from_elsewhere_would_stay(monkeypatch: pytest.MonkeyPatch):
+    have(monkeypatch, "c++")
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", "/opt/llama.cpp")
+    assert rebuild_command().startswith("unset LLAMA_CPP_LIB_PATH; ")
+
+
+def test_what_a_command_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+    have(monkeypatch, "c++", "vulkaninfo")
+    assert needed_first(rebuild_command("CUDA")) == (
+        "First install NVIDIA's CUDA toolkit, or add it to the PATH: nvcc is not there."
+    )
+    assert needed_first("vulkaninfo --summary") == ""
+    assert needed_first("rocminfo") == "First install AMD's ROCm, or add it to the PATH: rocminfo is not there."
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this environment has no pip")
+def test_the_shell_and_pip_understand_it(monkeypatch: pytest.MonkeyPatch):
+    """Without the network: pip reads its options, and finds no package."""
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_DRY_RUN": "1", "PIP_CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    done = subprocess.run(["bash", "-c", rebuild_command()], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "No matching distribution found for llama-cpp-python==" in done.stderr
