@@ -122,7 +122,7 @@ class PlainChat:
             self._failed = True
             self.notice(str(error))
         except KeyboardInterrupt:
-            if self._stops > 1:  # the engine did not stop at the first
+            if self._stops > 2:  # the engine did not stop
                 raise
             self.notice("stopped")
 
@@ -147,7 +147,7 @@ class PlainChat:
     def wait_for(self, ask: Callable[[], object]) -> None:
         """Ask the session for something, and show what comes of it until the engine is free again.
 
-        Ctrl+C stops the engine; a second one, if it does not stop, the program.
+        Ctrl+C stops the engine; a second one the engine's process if it hangs; a third one, if nothing stops, the program.
         """
         self._stops, self._busy = 0, True
         try:
@@ -288,7 +288,7 @@ class PlainChat:
             if self._away:
                 return
             self._stops += 1
-            if not self._busy or self._stops > 1:
+            if not self._busy or self._stops > 2:
                 raise KeyboardInterrupt
             self.session.stop()
 

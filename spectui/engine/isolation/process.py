@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import IO, Any, TypeVar
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, RoundDone, Unloaded
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError
@@ -27,6 +27,8 @@ from spectui.llama.environment import environment
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
+
+HANGS = "The engine has not stopped yet, as when a device does not answer: stop it once more to end its process."
 
 Value = TypeVar("Value")
 
@@ -112,10 +114,18 @@ class EngineProcess:
     def stop(self) -> None:
         """Stop the work in progress. A second call, STOP_S seconds later, ends the process."""
         now = monotonic()
-        if self._stopped_s is not None and now - self._stopped_s > STOP_S:
+        if self._stopped_s is None and self._pending:
+            self._stopped_s = now
+            timer = threading.Timer(STOP_S, self._tell_hang, (now,))
+            timer.daemon = True
+            timer.start()
+        elif self._stopped_s is not None and now - self._stopped_s > STOP_S:
             self._kill()
-        self._stopped_s = self._stopped_s or now
         self._post("stop")
+
+    def _tell_hang(self, stopped_s: float) -> None:
+        if self._stopped_s == stopped_s and not self._closed and not self._ended.is_set():
+            self._emit(Notice(HANGS))
 
     def close(self, timeout: float = 2.0) -> None:
         """Stop everything and end the process, after at most `timeout` seconds. May be called twice."""

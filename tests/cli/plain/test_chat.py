@@ -47,6 +47,14 @@ class AnsweringEngine(FakeEngine):
     def __init__(self, devices: tuple[Device, ...] = (CPU,), knobs: Knobs | None = None) -> None:
         super().__init__(knobs, devices=devices)
         self.turned: list[Knobs] = []
+        self.hangs = False
+
+    def stop(self) -> None:
+        if self.hangs:
+            self.hangs, self.stops = False, self.stops + 1
+            os.kill(os.getpid(), signal.SIGINT)  # a person waits, and presses it again
+        else:
+            super().stop()
 
     def load(self, setup: Setup) -> None:
         super().load(setup)
@@ -74,7 +82,8 @@ class AnsweringEngine(FakeEngine):
         self.emit_round(prompt.upper(), correction="." if "newline" not in prompt else ".\n", rejected=[" x"])
         if "remove" in prompt:
             Path.cwd().rmdir()
-        if "stop" in prompt:
+        if "stop" in prompt or "hang" in prompt:
+            self.hangs = "hang" in prompt
             os.kill(os.getpid(), signal.SIGINT)
             return
         self.finish()
@@ -269,6 +278,13 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat():
     assert chat.aside == "stopped\n"
     assert chat.engine.stops == 1
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_again_stops_a_reply_that_has_not_stopped():
+    """The engine ends its process then: a device may not answer."""
+    chat = Chat("hang", "after")
+    assert chat.out == "You said HANG.\nYou said AFTER.\n"
+    assert chat.engine.stops == 2
 
 
 def test_ctrl_c_stops_a_command_and_not_the_chat():

@@ -13,12 +13,13 @@ from spectui.engine.events import (
     Failed,
     Finished,
     Loaded,
+    Notice,
     RoundDone,
     Unloaded,
 )
 from spectui.engine.exactness.verify import verify
 from spectui.engine.isolation.engine import ChatEngine
-from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.isolation.process import HANGS, EngineProcess
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -104,8 +105,23 @@ def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setu
     process.generate(QUESTION)
     events.wait(RoundDone, 3)
     process.stop()
+    assert events.wait(Notice).message == HANGS
     process.stop()
     assert "The engine's process ended by signal SIGKILL" in events.wait(Failed).message
+    process.close(PATIENCE)
+
+
+def test_a_stop_of_nothing_does_not_count(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """A reply may have ended when a person stops it; the next one is then stopped for the first time."""
+    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    process = EngineProcess(KNOBS)
+    events = process.events = Events()
+    process.load(setup)
+    events.wait(Loaded)
+    process.stop()
+    at_round(events, 2, process.stop)
+    process.generate(QUESTION)
+    assert events.wait(Finished).reason is StopReason.CANCELLED
     process.close(PATIENCE)
 
 
