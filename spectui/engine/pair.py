@@ -140,9 +140,7 @@ class Pair:
             found_out.append(remarks.rounds_alike(found, strict, only_short=short != long))
             if short != long:
                 found_out.append(remarks.attends_dearly(found))
-            if found.equal_up_to < found.tried and not strict:
-                self._emit(Notice(remarks.ROUNDING.format(n=found.equal_up_to)))
-            if strict and (sentence := remarks.strictly_plain(found)):
+            if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
                 self._emit(Notice(sentence))
         self.remarks["target"] = "; ".join(filter(None, found_out))
         one_device = models.slow_down_together(setup)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from spectui.engine.cost_files import TargetCosts
 
-ROUNDING = (
-    "This model's kernels round differently in passes of more than {n} tokens, so at near-ties the text may leave plain "
-    "decoding's; --strict keeps it the same."
-)
-
 SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"
 
 _BEHIND = 1000
 """Context length, in tokens, of the reported attention cost."""
+
+
+def rounds_differently(found: TargetCosts) -> str:
+    """A sentence on passes whose logits are not those of single ones, without --strict; "" where all are."""
+    if found.equal_up_to >= found.tried:
+        return ""
+    several, end = ("several", ", without drafts") if found.equal_up_to < 2 else (f"more than {found.equal_up_to}", "")
+    return (
+        f"This model's kernels round passes of {several} tokens differently from single ones, so at near-ties the text may "
+        f"leave plain decoding's; --strict keeps it the same{end}."
+    )
 
 
 def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
