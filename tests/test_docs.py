@@ -60,7 +60,7 @@ def command_lines(text: str) -> Iterator[str]:
 def commands(text: str) -> Iterator[list[str]]:
     """The words of every command in a page, without variables before it and what it is piped into."""
     for line in command_lines(text):
-        if not re.match(r"([A-Z_]+=\S+ |git diff|printf)*[|\w./ ]*\b(spectui|make|python|pytest)\b", line):
+        if not re.match(r"([A-Z_]+=\S+ |git diff|printf)*[|\w./ ]*\b(spectui|make|python|pytest)\b(?!:)", line):
             continue
         for part in re.split(r"\s\|\s(?=\w)|\s\.\.\.", line):
             words = shlex.split(part, comments=True)
