@@ -99,7 +99,7 @@ class Pair:
 
     def _choose_threads(self, setup: Setup) -> None:
         """Let the number of threads follow the load of the cores, unless a person named it or the text depends on it."""
-        if setup.threads > 0 or setup.threads_draft > 0 or self._rounds_by_threads(setup):
+        if setup.threads > 0 or self._rounds_by_threads(setup):
             if self._threads is not None:
                 self._emit(ThreadsInUse(self._threads.most, self._threads.most))
             self._threads = None
@@ -115,7 +115,8 @@ class Pair:
         """Set the number of threads, also of contexts that were created with more."""
         assert self.context is not None
         self.context.use_threads(count.now)
-        if self.draft_context is not None and not isinstance(self.drafter, AheadDrafter):
+        named = self._setup.threads_draft > 0 or isinstance(self.drafter, AheadDrafter)
+        if self.draft_context is not None and not named:
             self.draft_context.use_threads(count.now)
 
     def _plan(self, setup: Setup, extra_buffers: bool) -> None:

@@ -155,6 +155,10 @@ def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_thre
     assert pair.context is not before and used() == [1, 1]
     session.load(replace(smollm2.setup(), threads=0, ctx_size=512))
     assert used() == [1, 1]
+    session.load(replace(smollm2.setup(), threads=0, threads_draft=2))
+    assert used() == [1, 2], "the number that is named stays"
+    session.load(replace(smollm2.setup(), threads=2, threads_draft=1))
+    assert used() == [2, 1]
     session.load(replace(smollm2.setup(), threads=2))
     assert used() == [2, 2]
     assert [event for event in events if isinstance(event, ThreadsInUse)] == [ThreadsInUse(1, 2), ThreadsInUse(2, 2)]
