@@ -24,10 +24,13 @@ LARGEST_FILE = 1_000_000
 LONGEST_QUOTED = 60
 """A message quotes at most this many characters of a wrong value."""
 
+_SWITCHED = {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"}
+
 SYNONYMS = {
     "gpu_layers": {"all": "-2", "auto": "-1"},
     "gpu_layers_draft": {"all": "-2", "auto": "-1"},
-    "flash_attn": {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"},
+    "flash_attn": _SWITCHED,
+    "flash_attn_draft": _SWITCHED,
 }
 """Other words that llama.cpp takes, so that its lines can be pasted."""
 

@@ -143,16 +143,35 @@ class Setup:
     tensor_split: str = setting(
         "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,...", section="devices"
     )
+    tensor_split_draft: str = setting(
+        "",
+        "shares of the draft per GPU, with commas",
+        "-tsd",
+        "--tensor-split-draft",
+        metavar="N,N,...",
+        section="devices",
+    )
     split_mode: str = setting(
         "layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=("none", "layer", "row", "tensor"),
+        section="devices",
+    )  # fmt: skip
+    split_mode_draft: str = setting(
+        "layer", "how the draft is split over GPUs", "-smd", "--split-mode-draft", choices=("none", "layer", "row", "tensor"),
         section="devices",
     )  # fmt: skip
     main_gpu: int = setting(
         0, "the GPU used with split mode none", "-mg", "--main-gpu", low=0, high=63, section="devices"
     )
+    main_gpu_draft: int = setting(
+        0, "the draft's GPU with its split mode none", "-mgd", "--main-gpu-draft", low=0, high=63, section="devices"
+    )
     flash_attn: str = setting(
         "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on", section="devices"
     )
+    flash_attn_draft: str = setting(
+        "auto", "flash attention of the draft (auto: the target's setting)", "-fad", "--flash-attn-draft",
+        choices=("auto", "on", "off"), bare="on", section="devices",
+    )  # fmt: skip
     cache_type_k: str = setting(
         "f16", "type of the target's K cells", "-ctk", "--cache-type-k",
         choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
@@ -221,6 +240,25 @@ class Setup:
         for spec_field in dataclasses.fields(self):
             check(spec_field.name, getattr(self, spec_field.name), spec_of(Setup, spec_field.name))
         return self
+
+    def draft_alone(self) -> Setup:
+        """The draft as a target without one, placed as the draft is: by default on one GPU."""
+        named = bool(self.device_draft)
+        return dataclasses.replace(
+            self,
+            model=self.draft,
+            draft=None,
+            ctx_size=self.ctx_size_draft or self.ctx_size,
+            gpu_layers=self.gpu_layers_draft,
+            device=self.device_draft,
+            split_mode=self.split_mode_draft if named else "none",
+            tensor_split=self.tensor_split_draft if named else "",
+            main_gpu=self.main_gpu_draft if named else 0,
+            flash_attn=self.flash_attn if self.flash_attn_draft == "auto" else self.flash_attn_draft,
+            cache_type_k=self.cache_type_k_draft,
+            cache_type_v=self.cache_type_v_draft,
+            threads=self.threads_draft or self.threads,
+        )
 
     def same_models(self, other: Setup) -> bool:
         """Whether both name the same models and servers, so that one placement of them can replace the other if that fails."""

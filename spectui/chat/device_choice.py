@@ -12,6 +12,11 @@ from spectui.knobs import Setup
 
 Role = Literal["device", "device_draft"]
 _LAYERS: dict[Role, str] = {"device": "gpu_layers", "device_draft": "gpu_layers_draft"}
+_MODES: dict[Role, str] = {"device": "split_mode", "device_draft": "split_mode_draft"}
+SPLITS: dict[Role, str] = {"device": "tensor_split", "device_draft": "tensor_split_draft"}
+"""The setting with a role's shares."""
+ROLES: dict[str, Role] = {"target": "device", "draft": "device_draft"}
+"""Name of a model -> its role."""
 
 
 def selectable(device: Device) -> bool:
@@ -55,30 +60,37 @@ def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setu
     changes: dict[str, str | int] = {role: ",".join(then)}
     if getattr(setup, _LAYERS[role]) == 0:
         changes[_LAYERS[role]] = -1
-    if role == "device":
-        changes["tensor_split"] = ""  # the old shares belong to other GPUs
+    changes[SPLITS[role]] = ""  # the old shares belong to other GPUs
     return _changed(setup, changes)
 
 
-def sharing(setup: Setup, devices: Sequence[Device]) -> list[str]:
-    """The GPUs that share the target, in the order of `tensor_split`; [] if there are fewer than two."""
-    if setup.gpu_layers == 0 or setup.split_mode == "none":
+def sharing(setup: Setup, role: Role, devices: Sequence[Device]) -> list[str]:
+    """The GPUs that share a role's model, in the order of its tensor split; [] if there are fewer than two.
+
+    A draft shares none but those that are named.
+    """
+    if getattr(setup, _LAYERS[role]) == 0 or getattr(setup, _MODES[role]) == "none":
+        return []
+    if role == "device_draft" and setup.draft is None:
         return []
     gpus = {device.name.casefold(): device.name for device in devices if device.kind in ("gpu", "igpu")}
-    named = [gpus[name.casefold()] for name in flag_names(setup.device) if name.casefold() in gpus]
-    names = named if setup.device else [device.name for device in devices if device.kind == "gpu"]
+    flag = getattr(setup, role)
+    names = [gpus[name.casefold()] for name in flag_names(flag) if name.casefold() in gpus]
+    if role == "device" and not flag:
+        names = [device.name for device in devices if device.kind == "gpu"]
     return names if len(names) > 1 else []
 
 
-def shares_now(setup: Setup, names: Sequence[str], target: ModelInfo | None) -> list[int]:
-    """The percentage of the target that each of these GPUs has: as the set-up says, else as it is loaded, else equal ones.
+def shares_now(setup: Setup, role: Role, names: Sequence[str], model: ModelInfo | None) -> list[int]:
+    """The percentage of a role's model that each of these GPUs has: as the set-up says, else as it is loaded, else equal
+    ones.
 
     Loaded layers are counted by their cells, because the weights include the output, which only the last GPU has.
     """
-    given = shares(setup.tensor_split)
+    given = shares(getattr(setup, SPLITS[role]))
     if len(given) == len(names):
         return percentages(given)
-    cells = {use.device: use.cells for use in target.memory} if target is not None else {}
+    cells = {use.device: use.cells for use in model.memory} if model is not None else {}
     return percentages([cells.get(name, 0) for name in names])
 
 

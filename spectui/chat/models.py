@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from spectui.chat.device_choice import Role, pick
+from spectui.chat.device_choice import SPLITS, Role, pick
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
 from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo, Notice, Unloaded
@@ -95,9 +95,11 @@ class LoadedModels:
         setup = pick(self.setup, role, device, self.devices)
         return setup != self.setup and self.load(setup)
 
-    def split(self, tensor_split: str) -> bool:
-        """Load the models with these shares of the target. Returns False also if that changes nothing."""
-        return tensor_split != self.setup.tensor_split and self.load(replace(self.setup, tensor_split=tensor_split))
+    def split(self, role: Role, shares: str) -> bool:
+        """Load the models with these shares of one of them. Returns False also if that changes nothing."""
+        change: dict[str, Any] = {SPLITS[role]: shares}
+        setup = replace(self.setup, **change)
+        return setup != self.setup and self.load(setup)
 
     def unload(self) -> None:
         """Free the models, to measure them in another process. `load` brings them back."""

@@ -52,9 +52,11 @@ class Session:
         """Stop the reply within one target pass, or the loading. Any thread may call it."""
         self._interrupt.set()
 
-    def load(self, setup: Setup) -> Loaded:
+    def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Load the changed parts. If only the placement changes and loading fails, the old placement is restored. Returns
         what is loaded. Raises SpectuiError; then possibly nothing is loaded.
+
+        `before`: the set-up that another process had loaded, if this one takes its place.
         """
         from spectui.llama.devices.listing import list_devices
         from spectui.llama.devices.rpc import ServerError
@@ -64,7 +66,7 @@ class Session:
             self.pair = Pair(self._emit, self._interrupt)
         if setup.model is not None and demo.is_demo(setup):
             demo.make_draft(Path(setup.model), self.pair.progress("making the demo's draft"))
-        before, self._loaded = self._loaded, None
+        before, self._loaded = self._loaded or before, None
         try:
             self.pair.load(setup)
         except SpectuiError as error:

@@ -65,10 +65,13 @@ class Worker:
         """Whether its thread has not ended yet."""
         return self._thread.is_alive()
 
-    def load(self, setup: Setup) -> None:
-        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
+    def load(self, setup: Setup, before: Setup | None = None) -> None:
+        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed.
+
+        `before`: as in `Session.load`.
+        """
         self.stop()
-        self._post(lambda session: self._load(session, setup))
+        self._post(lambda session: self._load(session, setup, before))
 
     def unload(self) -> None:
         """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
@@ -150,14 +153,14 @@ class Worker:
             self._stage = stage
             self._watch(stage, self._setup)
 
-    def _load(self, session: Session, setup: Setup) -> None:
+    def _load(self, session: Session, setup: Setup, before: Setup | None) -> None:
         from spectui.engine.pair import DraftError
         from spectui.llama.devices.rpc import ServerError
 
         self._setup = setup
         self._enter("loading")
         try:
-            session.load(setup)
+            session.load(setup, before)
         except SpectuiError as error:
             self._emit(LoadFailed(str(error), isinstance(error, DraftError), isinstance(error, ServerError)))
         except Exception as error:

@@ -105,7 +105,8 @@ class Context:
                 self._sampler.close()
             raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
         self._output = memory_use.logged_output(log, rows)
-        self.memory = added((*model.memory, *memory_use.logged(log), self._output))
+        logged = memory_use.divided(memory_use.logged(log), model.tensor_shares)
+        self.memory = added((*model.memory, *logged, self._output))
         """What the model and this context take on each device, once a pass of all rows has been made."""
         self._memory = llama.llama_get_memory(self.handle)
         divides = reference_path.divides(type_k, type_v)
@@ -278,7 +279,8 @@ class Context:
 
     def simulated_memory(self) -> tuple[MemoryUse, ...]:
         """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""
-        return added((*memory_use.simulated(self.handle), self._output))
+        simulated = memory_use.divided(memory_use.simulated(self.handle), self.model.tensor_shares, whole=True)
+        return added((*simulated, self._output))
 
     def close(self) -> None:
         """Free the cells."""

@@ -54,6 +54,9 @@ class Model:
         self.simulated = simulated
         self._gpu_layers = gpu_layers if on_devices is None or on_devices else 0
         self.path = str(check_file(path, role))
+        names = [device.name for device in on_devices or ()] if split_mode == "tensor" else []
+        self.tensor_shares = dict(zip(names, tensor_split or [1.0] * len(names), strict=False))
+        """Each GPU's share of every tensor; {} where whole layers are divided."""
         params = llama.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         params.split_mode = _SPLIT_MODES[split_mode]
@@ -71,7 +74,8 @@ class Model:
             params.kv_overrides = overrides
         if tensor_split:
             most = llama.llama_max_devices()
-            shares = (ctypes.c_float * most)(*tensor_split[:most])
+            largest = max(tensor_split)  # a number or a sum beyond a C float's would be infinite
+            shares = (ctypes.c_float * most)(*(share / largest for share in tensor_split[:most]))
             params.tensor_split = shares
         cancelled = False
 
@@ -91,7 +95,7 @@ class Model:
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
             raise ModelFileError(_sentence(self.path, role, first_error()))
-        self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path))
+        self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
         """The bytes of its weights on each device."""
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
@@ -231,7 +235,9 @@ def _sentence(path: str, role: str, error: str) -> str:
     if "unknown model architecture" in error:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
     if "allocate" in error or "memory" in error:
-        return f"The {role} model {path!r} does not fit into memory: lower -ngl, or choose a smaller quantisation."
+        layers = "-ngld" if role == "draft" else "-ngl"
+        return f"The {role} model {path!r} does not fit into memory: lower {layers}, or choose a smaller quantisation."
     if "split buffers" in error or "SPLIT_MODE" in error:
-        return f"The {role} model {path!r} cannot be divided so ({error}): choose -sm layer."
+        mode = "-smd" if role == "draft" else "-sm"
+        return f"The {role} model {path!r} cannot be divided so ({error}): choose {mode} layer."
     return f"The {role} model {path!r} could not be loaded: {error or 'llama.cpp does not say why'}."

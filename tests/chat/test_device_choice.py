@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spectui.chat.device_choice import chosen, pick, shares_now, sharing
@@ -75,7 +77,7 @@ def test_picking_a_gpu_gives_it_layers() -> None:
     ],
 )
 def test_a_target_is_divided_among_several_gpus(setup: Setup, devices: tuple[Device, ...], names: list[str]) -> None:
-    assert sharing(setup, devices) == names
+    assert sharing(setup, "device", devices) == names
 
 
 def test_shares_are_those_of_the_flag_or_as_it_is_loaded() -> None:
@@ -83,11 +85,21 @@ def test_shares_are_those_of_the_flag_or_as_it_is_loaded() -> None:
         "m", "", 1, 1, 1, 1, 1, memory=(MemoryUse("CPU", 9), MemoryUse("CUDA1", 9, 3), MemoryUse("CUDA0", 1, 1))
     )
     both = ["CUDA0", "CUDA1"]
-    assert shares_now(Setup(), both, target) == [25, 75]
-    assert shares_now(Setup(tensor_split="2,1"), both, target) == [67, 33]
-    assert shares_now(Setup(), both, None) == [50, 50]
+    assert shares_now(Setup(), "device", both, target) == [25, 75]
+    assert shares_now(Setup(tensor_split="2,1"), "device", both, target) == [67, 33]
+    assert shares_now(Setup(), "device", both, None) == [50, 50]
 
 
 def test_shares_of_other_gpus_go_with_them() -> None:
     assert pick(Setup(tensor_split="3,1"), "device", "CUDA1", ALL).tensor_split == ""
-    assert pick(Setup(draft="d", tensor_split="3,1"), "device_draft", "CUDA1", ALL).tensor_split == "3,1"
+    both = Setup(draft="d", tensor_split="3,1", device_draft="CUDA0,CUDA1", tensor_split_draft="1,2")
+    moved = pick(both, "device_draft", "CUDA1", ALL)
+    assert (moved.tensor_split, moved.device_draft, moved.tensor_split_draft) == ("3,1", "CUDA1", "")
+
+
+def test_a_draft_is_divided_among_the_gpus_that_are_named() -> None:
+    both = Setup(draft="d", device_draft="CUDA1,CUDA0", tensor_split_draft="3,1")
+    assert sharing(both, "device_draft", ALL) == ["CUDA1", "CUDA0"]
+    assert shares_now(both, "device_draft", ["CUDA1", "CUDA0"], None) == [75, 25]
+    for one in ({"device_draft": ""}, {"draft": None}, {"split_mode_draft": "none"}, {"gpu_layers_draft": 0}):
+        assert sharing(replace(both, **one), "device_draft", ALL) == []  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ class ChatEngine:
     def _end_loading(self, process: EngineProcess, reason: str, loads: int) -> None:
         """The process ended during a load. If only the placement differs, load the previous set-up again."""
         failed, before = self._setup, process.loaded
-        if failed.rpc:
+        if failed.rpc and reason.startswith("The RPC server"):
             self._emit(LoadFailed(f"{reason}.", without_servers=True))
             return
         sentence = f"{reason}: {way_out(failed)}."

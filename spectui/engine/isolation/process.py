@@ -94,7 +94,7 @@ class EngineProcess:
 
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
-        self._begin("load", setup)
+        self._begin("load", setup, self.loaded)
 
     def unload(self) -> None:
         """Free the models. A reply in progress is stopped first. Ends in Unloaded."""

@@ -89,6 +89,9 @@ def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress
             "draft",
             on_devices=placement.draft_devices(setup),
             gpu_layers=setup.gpu_layers_draft,
+            split_mode=setup.split_mode_draft,
+            main_gpu=setup.main_gpu_draft,
+            tensor_split=shares(setup.tensor_split_draft),
             extra_buffers=extra_buffers,
             same_vocabulary=metadata,
             progress=progress,
@@ -144,16 +147,15 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
     `ahead`: it computes while the target does. Two threads that compute with OpenMP would slow each other down, and one thread
     does without it.
     """
-    flash_attn = placement.draft_flash(setup)
     return Context(
         model,
         interrupt,
         n_ctx=setup.ctx_size_draft or n_ctx,
         rows=1,
         batch=setup.batch,
-        ubatch=placement.chunk_of(setup, flash_attn),
+        ubatch=placement.draft_chunk_of(setup),
         threads=1 if ahead else placement.threads(setup.threads_draft or setup.threads),
-        flash_attn=flash_attn,
+        flash_attn=placement.draft_flash(setup),
         type_k=setup.cache_type_k_draft,
         type_v=setup.cache_type_v_draft,
         keeps=_keeps(model),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spectui.engine.cost_files import MEASURED
@@ -106,8 +106,13 @@ def draft_flash(setup: Setup) -> str:
     At 1,000 cells a pass of a 0.5B draft over one token takes 27 ms with ggml's CPU flash attention and 17 ms without; heads
     of 64 are the worst.
     """
-    open_choice = setup.flash_attn == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
-    return "off" if open_choice and drafts_on_cpu(setup) else setup.flash_attn
+    wanted = _draft_flash_wanted(setup)
+    open_choice = wanted == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
+    return "off" if open_choice and drafts_on_cpu(setup) else wanted
+
+
+def _draft_flash_wanted(setup: Setup) -> str:
+    return setup.flash_attn if setup.flash_attn_draft == "auto" else setup.flash_attn_draft
 
 
 _PLAIN_TYPES = ("f16", "bf16", "f32")
@@ -115,11 +120,16 @@ _PLAIN_TYPES = ("f16", "bf16", "f32")
 
 
 def chunk_of(setup: Setup, flash_attn: str) -> int:
-    """Tokens of a prompt to compute at once.
+    """Tokens of a prompt that the target computes at once.
 
     Without flash attention the scores of a whole chunk are in memory: 120 MB at 512 tokens, and slower than at 128.
     """
     return setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128)
+
+
+def draft_chunk_of(setup: Setup) -> int:
+    """Tokens of a prompt that the draft computes at once."""
+    return setup.ubatch if draft_flash(setup) == _draft_flash_wanted(setup) else min(setup.ubatch, 128)
 
 
 def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
@@ -127,17 +137,21 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     if setup.draft is None:
         return ()
     size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
-    cells = (setup.flash_attn, setup.cache_type_k_draft, setup.cache_type_v_draft)
+    cells = (_draft_flash_wanted(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
     return (
         *_file(setup.draft),
-        setup.device_draft,
-        setup.gpu_layers_draft,
+        *_draft_place(setup),
         *size,
         *cells,
         setup.requantise_draft,
         setup.async_draft,
         extra_buffers,
     )
+
+
+def _draft_place(setup: Setup) -> tuple[Any, ...]:
+    split = (setup.split_mode_draft, setup.main_gpu_draft, setup.tensor_split_draft)
+    return (setup.device_draft, setup.gpu_layers_draft, *split)
 
 
 def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
@@ -152,7 +166,7 @@ def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, 
     """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded."""
     cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, threads(setup.threads_draft or setup.threads), *cells)
-    model = (*_file(setup.draft), copy, setup.device_draft, setup.gpu_layers_draft, extra_buffers)
+    model = (*_file(setup.draft), copy, *_draft_place(setup), extra_buffers)
     return (build_key(), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
@@ -161,14 +175,7 @@ def target_devices(setup: Setup) -> list[Device]:
     devices = list_devices()
     chosen = selected(setup.device, devices)
     chosen = offloading(devices) if chosen is None else chosen
-    split = shares(setup.tensor_split)
-    gpus = f"{len(chosen)} GPU{'s' if len(chosen) > 1 else ''}"
-    if chosen and split and len(split) != len(chosen):
-        raise UsageError(
-            f"tensor-split {setup.tensor_split} has {len(split)} shares and the target uses {gpus}: give one for each."
-        )
-    if chosen and setup.split_mode == "none" and setup.main_gpu >= len(chosen):
-        raise UsageError(f"There is no main-gpu {setup.main_gpu}: the target uses {gpus}, counted from 0.")
+    _check_split(chosen, "target", setup.tensor_split, setup.split_mode, setup.main_gpu)
     return chosen
 
 
@@ -176,11 +183,27 @@ def draft_devices(setup: Setup) -> list[Device]:
     """The GPUs that the draft uses; [] for none. Unless named, one: the one with the most free memory.
 
     A pass of a draft is short, so that handing its activations from card to card would cost more than it gains. Raises
-    UsageError for names that do not exist.
+    UsageError for a placement that cannot be.
     """
     devices = list_devices()
     chosen = selected(setup.device_draft, devices, "--device-draft")
-    return sorted(draft_candidates(devices), key=lambda gpu: -gpu.free)[:1] if chosen is None else chosen
+    chosen = sorted(draft_candidates(devices), key=lambda gpu: -gpu.free)[:1] if chosen is None else chosen
+    _check_split(chosen, "draft", setup.tensor_split_draft, setup.split_mode_draft, setup.main_gpu_draft)
+    return chosen
+
+
+def _check_split(chosen: Sequence[Device], role: str, tensor_split: str, split_mode: str, main_gpu: int) -> None:
+    """Raise UsageError if the role's GPUs cannot be used so."""
+    suffix = "-draft" if role == "draft" else ""
+    split = shares(tensor_split, f"tensor-split{suffix}")
+    gpus = f"{len(chosen)} GPU{'s' if len(chosen) > 1 else ''}"
+    if chosen and split and len(split) != len(chosen):
+        has = f"{len(split)} share{'s' if len(split) > 1 else ''}"
+        raise UsageError(
+            f"tensor-split{suffix} {tensor_split} has {has} and the {role} uses {gpus}: give one for each."
+        )
+    if chosen and split_mode == "none" and main_gpu >= len(chosen):
+        raise UsageError(f"There is no main-gpu{suffix} {main_gpu}: the {role} uses {gpus}, counted from 0.")
 
 
 def draft_candidates(devices: Iterable[Device]) -> list[Device]:

@@ -113,8 +113,15 @@ def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, 
 
 def way_out(setup: Setup) -> str:
     """What to do if llama.cpp ends its process when it loads this set-up: the end of a sentence."""
-    if setup.split_mode in ("row", "tensor"):
-        return "choose -sm layer, which divides models among all kinds of devices"
+    flags = [
+        flag
+        for flag, mode in (("-sm", setup.split_mode), ("-smd", setup.split_mode_draft))
+        if mode in ("row", "tensor")
+    ]
+    if flags:
+        return (
+            f"choose {' and '.join(f'{flag} layer' for flag in flags)}, which divides models among all kinds of devices"
+        )
     return "choose another device (-dev), or fewer layers on it (-ngl)"
 
 

@@ -61,8 +61,10 @@ def _cpu_backend(context: Any) -> tuple[int, Any]:
     address = symbol("ggml_backend_reg_get_proc_address", pointer, pointer, ctypes.c_char_p)
     for number in range(count(sched)):
         backend = get(sched, number)
-        # The CPU's library may have been loaded at run time, so the function is asked for instead of linked.
-        function = address(registry(device(backend)), b"ggml_backend_cpu_set_use_ref")
+        # The CPU's library may have been loaded at run time, so the function is asked for instead of linked. The device that
+        # split mode tensor makes of several GPUs has no registry.
+        registered = registry(device(backend))
+        function = address(registered, b"ggml_backend_cpu_set_use_ref") if registered else None
         if function:
             return backend, _SET_USE_REF(function)
     raise RuntimeError("A context of llama.cpp without a CPU backend.")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from spectui.errors import SpectuiError
@@ -20,6 +21,9 @@ from spectui.llama.library import symbol
 
 HOST = "CPU"
 """ggml's name of the CPU's device; buffers of no other device count as its."""
+
+_TOGETHER = "Meta"
+"""Begins the name of the device that split mode tensor makes of several GPUs."""
 
 _BREAKDOWN = "_Z26llama_get_memory_breakdownPK13llama_context"
 _LINE = re.compile(r"\s(\S+)\s+(model|KV|RS|compute) buffer size =\s*([\d.]+) MiB")
@@ -43,14 +47,34 @@ def logged(lines: Iterable[str]) -> tuple[MemoryUse, ...]:
     return added([*sizes, *compute.values()])
 
 
-def logged_weights(lines: Iterable[str], n_bytes: int, tied: int) -> tuple[MemoryUse, ...]:
+def divided(uses: Iterable[MemoryUse], shares: Mapping[str, float], whole: bool = False) -> tuple[MemoryUse, ...]:
+    """The uses with those of the GPUs of split mode tensor, which llama.cpp does not tell apart, divided among them.
+
+    `shares`: GPU -> its share; {} in other split modes. `whole`: the sizes are those of undivided tensors, as a simulation has
+    them; else those of the GPU with the largest share, as the log has them. The buffer for computing has one size on each.
+    """
+    found = []
+    for use in uses:
+        if not use.device.startswith(_TOGETHER):
+            found.append(use)
+            continue
+        of = sum(shares.values()) if whole else max(shares.values(), default=1.0)
+        for name, share in shares.items():
+            weights, cells = (round(part * share / of) for part in (use.weights, use.cells))
+            found.append(MemoryUse(name, weights, cells, use.compute))
+    return added(found)
+
+
+def logged_weights(
+    lines: Iterable[str], n_bytes: int, tied: int, shares: Mapping[str, float] = MappingProxyType({})
+) -> tuple[MemoryUse, ...]:
     """The sizes that llama.cpp logged while it loaded a model whose tensors have `n_bytes` in all.
 
     For a mapped file it logs the range that is mapped, with all that lies between: tensors that were copied to GPUs, or
     repacked. So the host has what the GPUs do not have, if that is less. `tied`: bytes of an embedding that is the output too;
-    then the host keeps one and a GPU gets another.
+    then the host keeps one and a GPU gets another. `shares`: as in `divided`.
     """
-    found = logged(lines)
+    found = divided(logged(lines), shares)
     on_gpus = sum(use.weights for use in found if use.device != HOST)
     rest = n_bytes - on_gpus + (tied if on_gpus else 0)
     return tuple(use._replace(weights=min(use.weights, max(0, rest))) if use.device == HOST else use for use in found)
@@ -69,6 +93,8 @@ def _device_of(buffer: str) -> str:
     """The device whose name a buffer's begins with, as CUDA0 and CUDA0_Split do, unlike CUDA_Host; or that of a server."""
     if buffer.startswith("RPC"):
         return server_buffers().get(buffer, HOST)
+    if buffer.startswith(_TOGETHER):
+        return _TOGETHER
     for name in list_names():
         rest = buffer.removeprefix(name)
         if rest != buffer and not rest[:1].isalnum():

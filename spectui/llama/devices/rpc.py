@@ -67,11 +67,18 @@ def without_servers(setup: Setup) -> Setup:
     def here(names: str) -> str:
         return ",".join(name for name in names.split(",") if not name.strip().upper().startswith("RPC"))
 
-    kept = (here(setup.device), here(setup.device_draft))
-    split = setup.tensor_split if setup.device and kept[0] == setup.device else ""
     # Without its server the draft may have no device of its own, which nobody needs to be told.
     ahead = "auto" if setup.async_draft == "on" else setup.async_draft
-    return replace(setup, rpc="", device=kept[0], device_draft=kept[1], tensor_split=split, async_draft=ahead)
+    target, draft = here(setup.device), here(setup.device_draft)
+    return replace(
+        setup,
+        rpc="",
+        device=target,
+        device_draft=draft,
+        async_draft=ahead,
+        tensor_split=setup.tensor_split if setup.device and target == setup.device else "",
+        tensor_split_draft=setup.tensor_split_draft if draft == setup.device_draft else "",
+    )
 
 
 def problems(servers: Sequence[str]) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
-from dataclasses import replace
 from datetime import datetime, timezone
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -70,11 +69,7 @@ class EngineModels:
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
         setup = self._setup
         if setting.baseline == "draft":
-            setup = replace(
-                setup, model=setup.draft, draft=None, gpu_layers=setup.gpu_layers_draft,
-                threads=setup.threads_draft or setup.threads, ctx_size=setup.ctx_size_draft or setup.ctx_size,
-                cache_type_k=setup.cache_type_k_draft, cache_type_v=setup.cache_type_v_draft,
-            )  # fmt: skip
+            setup = setup.draft_alone()
         if setup != self._loaded:
             self.load(setup)
         return self._outcome(_answer, setup, knobs, tuple(messages))

@@ -152,6 +152,7 @@ def safe_setup(setup: Setup) -> Setup:
         setup,
         no_repack="on",
         flash_attn="off",
+        flash_attn_draft="auto",
         cache_type_k="f16",
         cache_type_v="f16",
         cache_type_k_draft="f16",

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
 
-from spectui.chat.device_choice import shares_now, sharing
+from spectui.chat.device_choice import ROLES, SPLITS, shares_now, sharing
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
@@ -48,7 +48,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "positions": ("positions",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
-    "knobs": ("choices", "sliders", "profile", "actions", "shares"),
+    "knobs": ("choices", "sliders", "profile", "actions", "shares-target", "shares-draft"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
@@ -66,11 +66,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self._page = FIGURES
         self._double = False
-        self._target: ModelInfo | None = None
+        self._models: dict[str, ModelInfo] = {}
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
-        self.shares = Shares(id="shares")
+        self.shares = {name: Shares(name, id=f"shares-{name}") for name in ROLES}
         self.compare = ComparePage(id="compare")
         self.plain = Transcript(id="plain")
         self.profile = ChoiceRow(
@@ -111,7 +111,7 @@ class SidePanel(VerticalScroll, can_focus=False):
             ActionLine(
                 (("save", "save_profile"), ("next profile", "next_profile"), ("reset all", "reset_knobs")), id="actions"
             ),
-            self.shares,
+            *self.shares.values(),
             self.devices,
             self.plain,
         )
@@ -191,15 +191,15 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Show these devices and which model runs where."""
         self.devices.update_devices(devices, setup)
         self.machine.update_devices(devices)
-        names = sharing(setup, devices)
-        self.shares.update_shares(
-            names, shares_now(setup, names, self._target) if names else [], not setup.tensor_split
-        )
+        for name, role in ROLES.items():
+            gpus = sharing(setup, role, devices)
+            now = shares_now(setup, role, gpus, self._models.get(name)) if gpus else []
+            self.shares[name].update_shares(gpus, now, automatic=not getattr(setup, SPLITS[role]))
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the target, and the draft if there is one."""
         models = tuple(models)
-        self._target = models[0] if models else None
+        self._models = dict(zip(ROLES, models, strict=False))
         self.devices.update_models(models)
         self.machine.update_models(models)
 

@@ -1,4 +1,4 @@
-"""A slider for each GPU's share of the target, where it is divided among several."""
+"""A slider for each GPU's share of a model, where it is divided among several."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from spectui.chat.device_choice import ROLES, Role
 from spectui.engine.loading.shares import percentages, with_share
 from spectui.ui.keys import with_keys
 from spectui.ui.widgets.slider import Slider
@@ -25,7 +26,7 @@ class Share(Slider):
     HELP = """\
 ## Shares of the GPUs
 
-Each slider is a GPU's share of the target's weights; the others give or take the difference. **{load-shares}** loads the models
+Each slider is a GPU's share of the model's weights; the others give or take the difference. **{load-shares}** loads the models
 anew with them, and the conversation stays. {slider.default} turns a share back to what was chosen for it.
 """
     BINDING_GROUP_TITLE = "shares of GPUs"
@@ -50,21 +51,33 @@ class _Heading(Widget):
 
     DEFAULT_CSS = "_Heading { color: $foreground 60%; height: 1; }"
 
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self._model = model
+
     def render(self) -> Content:
-        return Content(with_keys(self.app, "% of the target; {load-shares} loads it so"))
+        return Content(with_keys(self.app, f"% of the {self._model}; {{load-shares}} loads it so"))
 
 
 class Shares(Vertical):
-    """Hidden unless the target is on several GPUs. Runs the screen's action `split_target` with a value of the setting; "" lets
-    llama.cpp choose the shares."""
+    """Hidden unless its model is on several GPUs."""
+
+    @dataclass
+    class Chosen(Message):
+        """A person wants the models loaded with these shares, as the setting of `role` has them; "" lets llama.cpp choose."""
+
+        role: Role
+        shares: str
 
     DEFAULT_CSS = """
     Shares { height: auto; }
     Shares.-none { display: none; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, model: str, *, id: str | None = None) -> None:
+        """`model`: "target" or "draft"."""
         super().__init__(id=id, classes="-none")
+        self._model = model
         self._names: tuple[str, ...] = ()
         self._loaded: tuple[int, ...] = ()
         self._usual: tuple[int, ...] = ()  # the shares without a person's choice; () while unknown
@@ -72,9 +85,9 @@ class Shares(Vertical):
     def compose(self) -> ComposeResult:
         """A heading and the sliders."""
         if self._names:
-            yield _Heading()
+            yield _Heading(self._model)
         for name, value, default in zip(self._names, self._loaded, self._defaults, strict=True):
-            yield Share(f"share-{name}", name, value, low=0, high=100, step=5, default=default)
+            yield Share(f"share-{self._model}-{name}", name, value, low=0, high=100, step=5, default=default)
 
     @property
     def _defaults(self) -> Sequence[int]:
@@ -111,7 +124,8 @@ class Shares(Vertical):
             slider.set_value(value)
 
     @on(Share.Entered)
-    async def _choose(self, event: Share.Entered) -> None:
+    def _choose(self, event: Share.Entered) -> None:
         event.stop()
         now = tuple(round(share.value) for share in self.query(Share))
-        await self.screen.run_action(f"split_target({'' if now == self._usual else ','.join(map(str, now))!r})")
+        shares = "" if now == self._usual else ",".join(map(str, now))
+        self.post_message(self.Chosen(ROLES[self._model], shares))

@@ -28,7 +28,6 @@ class KeyActions:
     action_reset_knobs = _by("controls", "reset")
     action_models = _by("controls", "choose_models")
     action_measure = _by("controls", "measure")
-    action_split_target = _by("controls", "split")
     action_load = _by("controls", "load_again")
     action_without_draft = _by("controls", "load_without_draft")
     action_safe_way = _by("controls", "load_safely")

@@ -39,6 +39,7 @@ from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import SidePanel
+from spectui.ui.dashboard.shares import Shares
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -353,3 +354,7 @@ class ChatScreen(KeyActions, DirectScreen):
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:
         self.controls.pick_device(event.role, event.device)
+
+    @on(Shares.Chosen)
+    def _split(self, event: Shares.Chosen) -> None:
+        self.controls.split(event.role, event.shares)

@@ -146,9 +146,9 @@ class Controls:
             self._show_loading(True)
             self._screen.panel.update_devices(self._models.devices, self._models.setup)
 
-    def split(self, tensor_split: str) -> None:
-        """Load the models again with these shares of the target."""
-        if self._models.split(tensor_split):
+    def split(self, role: Role, shares: str) -> None:
+        """Load the models again with these shares of one of them."""
+        if self._models.split(role, shares):
             self._show_loading(True)
             self._screen.panel.update_devices(self._models.devices, self._models.setup)
 

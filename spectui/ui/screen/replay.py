@@ -156,7 +156,7 @@ class _FixedControls(Controls):
     def pick_device(self, role: Any, device: str) -> None:
         self._screen.say(NO_MODEL)
 
-    def split(self, tensor_split: str) -> None:
+    def split(self, role: Any, shares: str) -> None:
         self._screen.say(NO_MODEL)
 
 

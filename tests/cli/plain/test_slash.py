@@ -208,9 +208,13 @@ def test_shares_of_gpus_are_chosen():
     chat = Chat("/devices split 3,1", "/devices split", "/devices split 1", "/devices split a,b", devices=two)
     assert [setup.tensor_split for setup in chat.engine.loads[1:]] == ["3,1", ""]
     first, second = chat.aside.splitlines()
-    assert first == "/devices split takes 2 shares, for CUDA0, CUDA1; alone it lets llama.cpp choose."
+    assert first == "/devices split takes 2 shares, for CUDA0, CUDA1; without any it lets llama.cpp choose."
     assert second.startswith("tensor-split is numbers from 0 up")
-    assert "not on several GPUs" in Chat("/devices split 3,1", devices=(CPU, GPU)).aside
+    assert "The target is not on several GPUs" in Chat("/devices split 3,1", devices=(CPU, GPU)).aside
+    assert "The draft is not on several GPUs" in Chat("/devices split draft 3,1", devices=two).aside
+    there = replace(PAIR, device_draft="CUDA0,CUDA1")
+    chat = Chat("/devices split draft 1,2", "/devices split draft", devices=two, setup=there)
+    assert [setup.tensor_split_draft for setup in chat.engine.loads[1:]] == ["1,2", ""]
 
 
 def test_the_reply_is_decoded_again_without_drafts_and_compared():

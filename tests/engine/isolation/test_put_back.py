@@ -17,11 +17,13 @@ from spectui.engine.events import (
     Finished,
     Loaded,
     LoadFailed,
+    Loading,
     Notice,
 )
 from spectui.engine.isolation.engine import ChatEngine
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import QUESTION, events_of
+from tests.helpers.rpc_server import Server, needs_server
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.ggufs import write_model
 
@@ -46,6 +48,31 @@ def test_a_placement_that_ends_the_process_is_put_back(isolated: ChatEngine, set
     )
     isolated.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
+    assert not events.of(LoadFailed)
+
+
+@needs_server
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_placement_on_a_server_that_fails_is_put_back(server: Server, engine: ChatEngine, setup: Setup, ends: bool):
+    """It is loaded by a process of its own, so the one that puts it back has loaded nothing before."""
+    events, there = events_of(engine), replace(setup, rpc=server.address, async_draft="off")
+    engine.load(there)
+    events.wait(Loaded)
+    process = engine.process
+
+    def end(event: Event) -> None:
+        if isinstance(event, Loading) and engine.process is not process:
+            events.hook = lambda _: None
+            assert engine.process is not None and engine.process.pid is not None
+            os.kill(engine.process.pid, signal.SIGKILL)
+
+    events.hook = end if ends else events.hook
+    engine.load(replace(there, ctx_size=128 if ends else 100_000_000))
+    loaded = events.wait(Loaded, 2)
+    assert loaded.setup == there
+    assert "RPC0" in {use.device for use in loaded.target.memory}, "the server is not to blame, and is used again"
+    (told,) = (event.message for event in events.of(Notice) if "as before" in event.message)
+    assert ("SIGKILL" in told) is ends
     assert not events.of(LoadFailed)
 
 
@@ -105,32 +132,38 @@ def test_what_was_put_back_is_loaded_again(isolated: ChatEngine, setup: Setup):
 TENSOR = """
 import json, sys
 from dataclasses import replace
-from spectui.engine.events import Loaded, Message, Notice, Finished, LoadFailed
+from spectui.engine.events import Finished, Loaded, LoadFailed, Message, Notice
 from spectui.engine.isolation import engine
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import Events
 
 engine.deque = Events
-chat = engine.ChatEngine(Knobs(predict=4, drafter="off"))
+chat = engine.ChatEngine(Knobs(temperature=0, predict=4, drafter="off"))
 setup = Setup(**json.loads(sys.argv[1]))
-chat.load(setup)
-chat.events.wait(Loaded)
-chat.load(replace(setup, split_mode="tensor"))
-loaded = chat.events.wait(Loaded, 2).setup == setup
-chat.generate([Message("user", "Hi")])
-finished = chat.events.wait(Finished).reason
+placed = []
+for number, change in enumerate(({}, {"split_mode": "tensor"}, {"split_mode": "tensor", "flash_attn": "off"}), 1):
+    chat.load(replace(setup, **change))
+    loaded = chat.events.wait(Loaded, number)
+    chat.generate([Message("user", "Hi")])
+    text = chat.events.wait(Finished, number).text
+    placed.append([loaded.setup.split_mode, {use.device: use.cells for use in loaded.target.memory}, text])
 chat.close()
 told = [event.message for event in chat.events if isinstance(event, Notice | LoadFailed)]
-print(json.dumps([loaded, finished, told]))
+print(json.dumps([placed, told]))
 """
 
 
 @needs_vulkan
-def test_a_split_mode_that_ends_llama_cpp_is_refused_before_anything_is_freed(tmp_path: Path):
+def test_tensors_are_divided_in_place_and_a_placement_that_cannot_be_is_put_back(tmp_path: Path):
+    """Split mode tensor makes a device of the GPUs, which has no registry; the text is the same. It cannot be without flash
+    attention."""
     setup = {"model": str(write_model(tmp_path / "model.gguf")), "ctx_size": 256, "ubatch": 32, "no_profile": "on"}
-    loaded, finished, told = on_the_device(TENSOR, json.dumps(setup))
-    assert loaded and finished == "limit"
+    placed, told = on_the_device(TENSOR, json.dumps(setup))
+    assert [mode for mode, *_ in placed] == ["layer", "tensor", "tensor"]
+    assert [text for _, _, text in placed] == [placed[0][2]] * 3 != [""] * 3
+    assert placed[0][1] == placed[1][1]
+    assert placed[1][1]["Vulkan0"] > 0
     assert told[-1] == (
-        "llama.cpp cannot place the models so (GGML_ASSERT(reg) failed): choose -sm layer, which divides models among "
-        "all kinds of devices. The models are loaded as before."
+        "A context of 256 tokens could not be made (SPLIT_MODE_TENSOR requires flash_attn to be enabled): choose -fa on, or "
+        "cells of f16 (-ctk and -ctv). The models are loaded as before."
     )

@@ -193,15 +193,6 @@ class Toy(simulation.Simulation):
         return tuple(MemoryUse(gpu.name, int(layers * GIB / 8)) for gpu in placement.draft_devices(setup)[:1])
 
 
-@pytest.fixture
-def cards(monkeypatch: pytest.MonkeyPatch):
-    def have(*devices: Device) -> tuple[Device, ...]:
-        monkeypatch.setattr(placement, "list_devices", lambda: devices)
-        return devices
-
-    return have
-
-
 def test_auto_leaves_a_gibibyte_of_each_card(cards):
     made = simulation.plan(Setup(model="m"), Toy(cards(FIRST, CPU)))
     assert made.layers == (28, 33)  # 7 of 8 GiB
@@ -266,34 +257,6 @@ def test_unified_memory_is_counted_once():
     uses = [MemoryUse("Vulkan0", 5 * GIB), MemoryUse("CPU", 4 * GIB)]
     assert shortage(uses, (integrated, host)) == {"CPU": GIB}
     assert shortage(uses, (integrated._replace(kind="gpu"), host)) == {}
-
-
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        ("1", "has 1 shares and the target uses 2 GPUs"),
-        ("1,2,3", "has 3 shares and the target uses 2 GPUs"),
-        ("nan,1", "numbers from 0 up"),
-        ("-1,2", "numbers from 0 up"),
-        ("inf,1", "numbers from 0 up"),
-        ("0,0", "not all 0"),
-        ("a,b", "numbers from 0 up"),
-    ],
-)
-def test_a_tensor_split_that_cannot_be_is_refused(cards, split: str, message: str):
-    cards(FIRST, SECOND, CPU)
-    with pytest.raises(UsageError, match=message):
-        placement.target_devices(Setup(model="m", tensor_split=split))
-
-
-def test_a_main_gpu_that_there_is_not_is_refused(cards):
-    cards(FIRST, SECOND, CPU)
-    asked = Setup(model="m", split_mode="none", main_gpu=2)
-    with pytest.raises(UsageError, match="There is no main-gpu 2: the target uses 2 GPUs"):
-        placement.target_devices(asked)
-    assert placement.target_devices(replace(asked, main_gpu=1)) == [FIRST, SECOND]
-    cards(CPU)
-    assert placement.target_devices(asked) == []  # a line written for a machine with GPUs
 
 
 def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):

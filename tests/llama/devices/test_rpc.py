@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import threading
+from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -168,6 +169,9 @@ def test_a_set_up_without_the_servers():
     assert without_servers(setup) == Setup(model="m", device="CUDA0")
     assert without_servers(Setup(rpc="a:1", device="CUDA0,CUDA1", tensor_split="3,1")).tensor_split == "3,1"
     assert without_servers(Setup(rpc="a:1", async_draft="off")).async_draft == "off"
+    both = Setup(rpc="a:1", device_draft="CUDA0,CUDA1", tensor_split_draft="3,1")
+    assert without_servers(both).tensor_split_draft == "3,1"
+    assert without_servers(replace(both, device_draft="CUDA0,RPC0")).tensor_split_draft == ""
 
 
 @pytest.mark.parametrize(

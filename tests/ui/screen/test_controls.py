@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spectui.knobs import Knobs
@@ -15,7 +17,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, burst, load, wait_until, write_reply
+from tests.ui.pilot_helpers import PAIR, Make, Window, ask, burst, load, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -201,3 +203,17 @@ async def test_shares_of_the_gpus_are_turned_and_loaded(make_app: Make, engine: 
         await wait_until(pilot, lambda: len(engine.loads) == 5)
         assert (engine.loads[4].device, engine.loads[4].tensor_split) == ("CUDA0", "")
         await wait_until(pilot, lambda: not app.screen.query(Share))
+
+
+async def test_a_draft_on_several_gpus_has_shares_of_its_own(make_app: Make, engine: FakeEngine) -> None:
+    engine.devices = (CPU, GPU, GPU._replace(name="CUDA1", id="0000:c2:00.0"))
+    app = make_app(setup=replace(PAIR, device="CUDA0", device_draft="CUDA0,CUDA1"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+6")
+        await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
+        assert "% of the draft; Enter loads it so" in screen_text(app)
+        app.screen.query(Share).first().focus()
+        await pilot.press("right", "right", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert (engine.loads[1].tensor_split, engine.loads[1].tensor_split_draft) == ("", "60,40")

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.chat.device_choice import Role, chosen, selectable, sharing
+from spectui.chat.device_choice import ROLES, chosen, selectable, sharing
 from spectui.chat.figures.format import size
 from spectui.chat.sentences import saved_profile
 from spectui.cli.plain.slash.command import Command, numbered
@@ -19,8 +19,6 @@ from spectui.knobs import Knobs, spec_of, title
 
 if TYPE_CHECKING:
     from spectui.cli.plain.chat import PlainChat
-
-_ROLES: dict[str, Role] = {"target": "device", "draft": "device_draft"}
 
 
 def _set(chat: PlainChat, rest: str) -> None:
@@ -105,16 +103,16 @@ def _devices(chat: PlainChat, rest: str) -> None:
             _split(chat, name.strip())
             return
         names = {each.name.casefold(): each.name for each in devices}
-        if word not in _ROLES or name.strip().casefold() not in names:
+        if word not in ROLES or name.strip().casefold() not in names:
             raise UsageError(
                 "/devices takes target or draft and a device of the list, or split and shares such as 3,1."
             )
-        chat.load(lambda: session.models.pick_device(_ROLES[word], names[name.strip().casefold()]))
+        chat.load(lambda: session.models.pick_device(ROLES[word], names[name.strip().casefold()]))
     for each in devices:
-        loaded = dict(zip(_ROLES, (session.models.target, session.models.draft), strict=True))
+        loaded = dict(zip(ROLES, (session.models.target, session.models.draft), strict=True))
         has = [
             word
-            for word, role in _ROLES.items()
+            for word, role in ROLES.items()
             if each.name in chosen(session.setup, role, session.models.devices, loaded[word])
         ]
         if session.setup.draft is None:
@@ -124,15 +122,16 @@ def _devices(chat: PlainChat, rest: str) -> None:
 
 
 def _split(chat: PlainChat, text: str) -> None:
-    setup = chat.session.setup
-    gpus = sharing(setup, chat.session.models.devices)
+    first, _, rest = text.partition(" ")
+    name, text = (first, rest.strip()) if first in ROLES else ("target", text)
+    gpus = sharing(chat.session.setup, ROLES[name], chat.session.models.devices)
     if not gpus:
-        raise UsageError("The target is not on several GPUs, so it has no shares.")
+        raise UsageError(f"The {name} is not on several GPUs, so it has no shares.")
     if text and len(shares(text)) != len(gpus):
         raise UsageError(
-            f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; alone it lets llama.cpp choose."
+            f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; without any it lets llama.cpp choose."
         )
-    chat.load(lambda: chat.session.models.split(text))
+    chat.load(lambda: chat.session.models.split(ROLES[name], text))
 
 
 COMMANDS = {
@@ -144,5 +143,5 @@ COMMANDS = {
     "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),
     "nodraft": Command(_without_draft, "", "go on with the target alone"),
     "safe": Command(_safe_way, "", "load the models in the way that asks least of llama.cpp"),
-    "devices": Command(_devices, "[target|draft DEVICE | split N,N]", "say or choose what the models run on"),
+    "devices": Command(_devices, "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on"),
 }
