@@ -78,6 +78,8 @@ class Decoder:
         except SpectuiError:
             yield from self._record()
             raise
+        finally:
+            self.strategy.end_reply()
         yield from self._record()
 
     def _rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:

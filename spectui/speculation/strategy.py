@@ -88,6 +88,11 @@ class Strategy:
         if self._drafts and isinstance(self._model, AheadDrafter):
             self._model.go_on([*tokens, *sent], knobs, knobs.draft_max + 1)
 
+    def end_reply(self) -> None:
+        """Return when nothing is drafted ahead any more: the draft's context is free, to be measured or closed."""
+        if isinstance(self.model, AheadDrafter):
+            self.model.settle()
+
     def padding_rows(self, rows: int, context: int, room: int) -> int:
         """How many rows, at most `room`, to add to a pass over `rows`: kernels may take less time for a larger pass."""
         verify = self.costs.verify

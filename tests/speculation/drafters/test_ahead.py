@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,29 @@ def test_the_text_does_not_depend_on_delays(ahead, policy: str, drafter: str, te
     assert len(set(draft.threads)) == 2 or policy == "auto", "one drafts, the other goes on"
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.5])
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_the_text_does_not_depend_on_knobs_turned_meanwhile(ahead, temperature: float, seed: int):
+    """Nor on replies stopped in the middle of a draft: here each of three goes on from its prompt anew."""
+    knobs = Knobs(predict=60, temperature=temperature, seed=seed)
+    plain = emitted(decode(ToyModel(seed), PROMPT, replace(knobs, drafter="off"))[1])
+    numbers = random.Random(seed)
+    target, draft = Waiting(seed), Waiting(seed, noise=0.7)
+    target.before = draft.before = lambda: time.sleep(numbers.choice((0.0, 0.0, 0.0003, 0.001)))
+    strategy = Strategy(ahead(draft), CostModel())
+    for stop in (3, 7, None):
+        turned = [
+            replace(
+                knobs, policy=numbers.choice(("fixed", "auto", "profile")), drafter=numbers.choice(("model", "auto")),
+                draft_max=numbers.choice((0, 1, 4, 16)), p_min=numbers.choice((0.0, 0.5)),
+            )
+            for _ in range(60)
+        ]  # fmt: skip
+        rounds = decode(target, PROMPT, turned, strategy=strategy, cancel_after=stop)[1]
+        assert emitted(rounds) == plain[: len(emitted(rounds))]
+    assert len(emitted(rounds)) == len(plain)
+
+
 def test_a_right_guess_begins_the_next_draft(ahead):
     """With a draft that is always right, nothing but the first draft is waited for."""
     target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
@@ -121,6 +145,20 @@ def test_stale_work_is_dropped(ahead):
     assert all(each.saved_s == 0.0 for each in wrong)
     for each in wrong:  # they draft what the model says behind the text
         assert each.drafted == () or each.drafted[0].id == next(propose(ToyModel(9, ends=False), rounds, each)).id
+
+
+def test_nothing_is_drafted_when_the_reply_has_ended(ahead):
+    """What uses the draft's context next, such as a measurement, must not meet the thread in it."""
+    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
+    drafter = ahead(draft)
+
+    def last_until_it_is_enough() -> None:
+        if threading.current_thread().name == "spectui-draft":
+            assert drafter._enough.wait(PATIENCE)
+
+    draft.before = last_until_it_is_enough
+    decode(target, PROMPT, FIXED, drafter)
+    assert drafter._idle.is_set() and not draft.used
 
 
 def propose(model: ToyModel, rounds: Sequence[Round], before: Round):
