@@ -72,6 +72,37 @@ def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPat
     assert monitor.telemetry.gpu_reason == "no NVML: none here"
 
 
+def test_the_monitor_asks_every_maker_for_its_own_processes_and_keeps_what_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The third reading has neither card."""
+    nvidia, amd = Gpu(0, "H100", "0000:01:00.0"), Gpu(0, "Radeon", "0000:03:00.0")
+    asked: list[object] = []
+    lost = threading.Event()
+
+    class Cards(Probe):
+        def __init__(self, card: Gpu) -> None:
+            super().__init__()
+            self.card = card
+
+        def read(self, processes: object = ()) -> tuple[Gpu, ...]:
+            asked.append(processes)
+            self.readings += 1
+            if self.readings > 3:
+                lost.set()
+            return (self.card,) if self.readings < 3 else ()
+
+    monkeypatch.setattr(module, "Nvml", lambda: Cards(nvidia))
+    monkeypatch.setattr(module, "SysfsGpus", lambda: Cards(amd))
+    monkeypatch.setattr(HostProbe, "processes", lambda probe: frozenset({7}))
+    monitor = Monitor(interval=0.001)
+    monitor.start()
+    assert lost.wait(10)
+    monitor.stop()
+    assert asked[:4] == [frozenset(), frozenset(), {7}, {7}], "nobody is asked for before there is a card"
+    assert monitor.telemetry.gpus == (replace(nvidia, lost=True), replace(amd, lost=True))
+
+
 def test_telemetry_is_imported_without_its_libraries() -> None:
     """`spectui --help` must not pay for NVML or psutil."""
     code = "import sys, spectui.telemetry.monitor; print('pynvml' in sys.modules or 'psutil' in sys.modules)"
