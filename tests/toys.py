@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,7 @@ def decode(
     strategy: Strategy | None = None,
     cancel_after: int | None = None,
     seen: Callable[[Round], None] | None = None,
+    clock: Callable[[], float] = perf_counter,
 ) -> tuple[Decoder, list[Round], list[str]]:
     """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)
 
@@ -88,6 +90,7 @@ def decode(
         is_end=lambda token: token == END and target.n_vocab == 12,
         cancelled=lambda: cancel_after is not None and len(rounds) >= cancel_after,
         notice=notices.append,
+        clock=clock,
     )
     given = [knobs] if isinstance(knobs, Knobs) else list(knobs)
     decoder.prompt(prompt, given[0])

@@ -108,6 +108,7 @@ class Context:
         logged = memory_use.divided(memory_use.logged(log), model.tensor_shares)
         self.memory = added((*model.memory, *logged, self._output))
         """What the model and this context take on each device, once a pass of all rows has been made."""
+        self._logits_at, self._views = 0, dict[int, NDArray[np.float32]]()
         self._memory = llama.llama_get_memory(self.handle)
         divides = reference_path.divides(type_k, type_v)
         self._reference = ReferencePath(self.handle) if equal_rows and divides else None
@@ -201,12 +202,16 @@ class Context:
         if not rows:
             self._wait()
             return np.empty((0, self.n_vocab), np.float32)
-        address = ctypes.cast(llama.llama_get_logits(self.handle), ctypes.c_void_p).value
-        if not address:
+        pointer = llama.llama_get_logits(self.handle)
+        if not pointer:
             raise EvaluationError("llama.cpp evaluated tokens but returned no logits.")
-        memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
-        view: NDArray[np.float32] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
-        return view
+        address = ctypes.addressof(pointer.contents)
+        if address != self._logits_at:
+            self._logits_at, self._views = address, {}
+        if rows not in self._views:
+            memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
+            self._views[rows] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
+        return self._views[rows]
 
     def _likeliest(self, rows: int) -> Candidates:
         """What the device kept of the last pass, once it is computed."""

@@ -21,7 +21,7 @@ _LINES = 32
 _SAMPLED = slice(4, None, 8)
 """Lines that stand for all of them in the sum over a large vocabulary."""
 
-_LARGE = 1 << 16
+LARGE = 1 << 16
 """Vocabulary from which the sum is estimated. Measured on 464 rows of Qwen2.5-Coder 0.5B with 40 candidates: probabilities were
 off by .005 at most and .001 root mean square, for a tenth of the time."""
 
@@ -60,7 +60,10 @@ class Candidates(NamedTuple):
     @classmethod
     def joined(cls, looks: Sequence[Likely]) -> Candidates:
         """Those of several rows, without sums."""
-        ids, logits = np.array([each.ids for each in looks]), np.array([each.logits for each in looks])
+        if len(looks) == 1:
+            ids, logits = looks[0].ids[None], looks[0].logits[None]
+        else:
+            ids, logits = np.array([each.ids for each in looks]), np.array([each.logits for each in looks])
         return cls(ids, logits, np.full(len(looks), nan))
 
 
@@ -91,7 +94,8 @@ class Likely(NamedTuple):
         if not isfinite(self.top):
             return nan
         if maxima is None or held is None or found is None:
-            return float(top + np.log(np.exp(self.row - top).sum()))
+            shares = self.row - top
+            return self.top + log(np.exp(shares, out=shares).sum())
         columns = len(maxima)
         sample = self.row[: columns * _LINES].reshape(_LINES, columns)[_SAMPLED]
         maxima[held] = -np.inf
@@ -145,7 +149,7 @@ def look(row: Row, k: int) -> Likely:
     ids = line * columns + held[column]
     if whole < len(row):
         ids = np.where(line < _LINES, ids, reach - _LINES * len(held) + whole)
-    if len(row) < _LARGE:
+    if len(row) < LARGE:
         return Likely(ids, found[reach], row, float(top))
     return Likely(ids, found[reach], row, float(top), maxima, held, found)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Candidates, Row, candidates, look
+from spectui.speculation.candidates import LARGE, Candidates, Row, candidates, look
 from spectui.speculation.evaluator import Evaluator, Submit
 from spectui.speculation.sampling import (
     CONFIDENCE_TOKENS,
@@ -37,7 +37,7 @@ LIKELIEST = 5
 """Tokens that are recorded of each row: 60 bytes."""
 
 _LOOKED_AT = 40
-"""Least number of candidates, for the sum over the vocabulary (see `candidates`)."""
+"""Least number of candidates where the sum over the vocabulary is estimated (see `candidates`)."""
 
 _MOST_KEPT = 400
 """Largest top-k for which a device keeps the likeliest tokens: devices are slow to sort many."""
@@ -133,8 +133,9 @@ def choose_rows(rows: NDArray[np.float32] | Candidates, knobs: Knobs, history: S
             yield _choice(token, logit, log_total, found)
         return
     k = needed(knobs)
+    looked_at = max(LIKELIEST if rows.shape[1] < LARGE else _LOOKED_AT, k or 0)
     for start in range(0, len(rows), _TOGETHER):
-        looks = [look(row, max(_LOOKED_AT, k or 0)) for row in rows[start : start + _TOGETHER]]
+        looks = [look(row, looked_at) for row in rows[start : start + _TOGETHER]]
         block = Candidates.joined(looks)
         position = len(history)
         tokens = None if k is None else _tokens(block, knobs, position)

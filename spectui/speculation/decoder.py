@@ -6,7 +6,6 @@ Every token is chosen by the target (`choice.choose`); a draft only decides how 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -16,7 +15,6 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import Choice, choose_rows, submit_rows
-from spectui.speculation.drafters.model import Drafter
 from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.records import Candidate, Likeliest, Outcome, Reason, Round, StopReason
 from spectui.speculation.strategy import Strategy
@@ -49,6 +47,7 @@ class Decoder:
         self._notice = notice
         self._clock = clock
         self._emitted = 0
+        self._ended: float | None = None  # when the last round ended
         self._overlaps: bool = getattr(target, "asynchronous", False)
         self._unrecorded: tuple[Outcome, list[Choice]] | None = None
 
@@ -119,9 +118,12 @@ class Decoder:
 
         choices = self._verify(rows, drafted[:sent], knobs)
         chosen_at = self._clock()
-        self.target.truncate(len(self.tokens) - 1)
+        if len(self.target.tokens) >= len(self.tokens):
+            self.target.truncate(len(self.tokens) - 1)
 
         verify = self.strategy.costs.verify
+        # Learning from the last round, recording it and showing it are in this round's seconds.
+        since, self._ended = self._ended, self._clock()
         outcome = Outcome(
             index,
             position,
@@ -134,7 +136,7 @@ class Decoder:
             draft_s=drafted_at - started,
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
-            seconds=self._clock() - started,
+            seconds=self._ended - (started if since is None else since),
             pass_size=len(batch) + padding,
             reason=reason,
             plain_s=verify(1, position) if verify.known else None,
@@ -149,18 +151,18 @@ class Decoder:
     def _record(self) -> Iterator[Round]:
         """The record of the last round, if it is not made yet."""
         if self._unrecorded is not None:
-            began, (outcome, choices), self._unrecorded = self._clock(), self._unrecorded, None
+            (outcome, choices), self._unrecorded = self._unrecorded, None
             texts = [self._text(token) for token in outcome.tokens]
-            if not self._overlaps:
-                outcome = replace(outcome, seconds=outcome.seconds + self._clock() - began)
             yield Round.of(outcome, texts, self._piece, self._likeliest(choices))
 
     def _draft(self, knobs: Knobs, limit: int) -> tuple[list[Candidate], int, Reason]:
         """The candidates that the policy asks for, the number of them to send, and the reason."""
         drafter, policy, value = self.strategy.at(knobs, self.tokens, limit)
+        if drafter is None:
+            return [], 0, self.strategy.no_drafter(knobs, limit)
         drafted: list[Candidate] = []
 
-        def draft(drafter: Drafter) -> None:
+        def draft() -> None:
             candidates = drafter.propose(self.tokens, knobs)
             while policy.wants_more(drafted, drafter.upcoming):
                 candidate = next(candidates, None)
@@ -170,10 +172,9 @@ class Decoder:
 
         sent = 0
         if policy.begin(knobs, len(self.tokens), limit, value):
-            if drafter is not None:
-                self._guarded(lambda: draft(drafter))
+            self._guarded(draft)
             sent = policy.keep(drafted)
-        return drafted, sent, self.strategy.reason(knobs, drafter, policy, drafted)
+        return drafted, sent, self.strategy.reason(knobs, policy)
 
     def _verify(self, rows: NDArray[np.float32] | Candidates, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""

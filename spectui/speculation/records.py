@@ -174,7 +174,8 @@ class Outcome:
 class Round:
     """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
 
-    `seconds` is the whole round; draft, verify and choose are parts of it, and `rest_s` is the remainder.
+    `seconds` is the time since the last round ended (of the first round: since it began), so that the seconds of a reply's
+    rounds are all of its time; draft, verify and choose are parts of it, and `rest_s` is the remainder.
     """
 
     index: int

@@ -16,7 +16,7 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft_prefill import DraftPrefill
 from spectui.speculation.policies.fixed import FixedPolicy, Policy, ProfilePolicy
 from spectui.speculation.policies.value import DraftValue
-from spectui.speculation.records import Candidate, Outcome, Reason
+from spectui.speculation.records import Outcome, Reason
 
 
 class Strategy:
@@ -102,18 +102,26 @@ class Strategy:
         bound = rows + room if self.longest is None else min(rows + room, self.longest + 1)
         return filled - rows if filled <= bound else 0
 
-    def reason(self, knobs: Knobs, drafter: Drafter | None, policy: Policy, drafted: Sequence[Candidate]) -> Reason:
+    def no_drafter(self, knobs: Knobs, limit: int) -> Reason:
+        """Why there is no drafter in this round, which has room for `limit` drafted tokens."""
+        if knobs.drafter == "off":
+            return Reason("drafter off")
+        if self.model is None or (limit and self.prefill.unread_s is None):
+            return Reason("no match")
+        if not limit:
+            return Reason("strict" if self.longest == 0 else "no room")
+        return Reason("unread", seconds=self.prefill.unread_s)
+
+    def reason(self, knobs: Knobs, policy: Policy) -> Reason:
         """Why the policy did what it did in this round."""
-        if drafter is None and (knobs.drafter == "off" or self.model is None):
-            return Reason("drafter off" if knobs.drafter == "off" else "no match")
         reason = policy.reason()
         if self.longest == 0 and reason.kind == "no room":
             return Reason("strict")
-        if reason.kind in ("unlikely", "uncertain") and self.prefill.unread_s is not None:
+        if knobs.drafter == "suffix":
+            return reason
+        if reason.kind in ("no match", "uncertain") and self.prefill.unread_s is not None:
             return Reason("unread", seconds=self.prefill.unread_s)
-        if reason.kind == "unlikely" and (self._model is None or knobs.drafter == "suffix"):
-            return Reason("no match", limit=reason.limit)
-        if reason.kind == "no match" and self._model is not None and knobs.drafter != "suffix":
+        if reason.kind == "no match" and self._model is not None:
             return Reason("no room")  # the model was asked, and its own context is full
         return reason
 

@@ -1,6 +1,7 @@
 """What Python adds to a round, in milliseconds of processor time, where a pass takes 8 ms as on a graphics card.
 
     python -m tests.benchmarks.overhead
+    python -m tests.benchmarks.overhead -m TARGET
 
 The two models are toys of 151,936 tokens whose passes take 8 ms and 2 ms, and .1 ms for each row, on a clock of their own. They
 return whole rows of logits, as on CPUs, and then the 104 likeliest tokens of each, as on GPUs.
@@ -8,6 +9,9 @@ They have the rows of a made-up text; filling a row is not counted. Time is that
 count; a figure is the median of rounds. Parts: *choose* (the target's tokens, their probabilities, the likeliest five),
 *policy* (how long to draft, and learning), *draft* (repetitions, and choosing the draft model's tokens), *rest*, and *record*:
 the round's record. A GPU computes the next pass while it is made, so it does not count there.
+
+With `-m`, a real model on this machine instead, in milliseconds of a token of plain decoding: llama.cpp alone (its passes over
+the same tokens, one after the other, with nothing between them), and replies of spectui, in alternating blocks.
 """
 
 from __future__ import annotations
@@ -17,15 +21,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import product
-from statistics import median
-from time import thread_time
+from statistics import fmean, median
+from time import perf_counter, thread_time
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectui.knobs import Knobs
+from spectui.engine.events import Message, RoundDone
+from spectui.engine.session import Session
+from spectui.knobs import Knobs, Setup
 from spectui.speculation import decoder, strategy
 from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.drafters.mixed import MixedDrafter
@@ -33,6 +39,8 @@ from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.fixed import FixedPolicy
+from spectui.speculation.records import Round
+from tests.benchmarks.prompts import PROMPTS
 
 VOCABULARY = 151_936
 PASS_S, DRAFT_S, ROW_S = 8e-3, 2e-3, 1e-4
@@ -203,11 +211,52 @@ SETTINGS = {
 TOYS = {Toy: "whole rows of logits (CPUs)", KeepingToy: "the likeliest tokens of each row (GPUs)"}
 
 
+def measure_model(path: str, blocks: int, predict: int) -> None:
+    """Print what a token of plain decoding takes with llama.cpp alone, and in spectui's replies."""
+    rounds: list[Round] = []
+    session = Session(lambda event: rounds.append(event.round) if isinstance(event, RoundDone) else None)
+    session.load(Setup(model=path))
+    session.knobs = Knobs(drafter="off", temperature=0.0, predict=predict)
+    question = [Message("user", PROMPTS["story"])]
+
+    def reply() -> Sequence[float]:
+        rounds.clear()
+        session.generate(question)
+        parts = "seconds", "verify_s", "draft_s", "choose_s", "rest_s"
+        return [1e3 * fmean(getattr(round, part) for round in rounds[4:]) for part in parts]
+
+    reply()
+    context = session.target_context
+    assert context is not None
+    tokens, begin = list(context.tokens), len(context.tokens) - predict + 5
+
+    def alone() -> float:
+        context.truncate(begin)
+        began = perf_counter()
+        for token in tokens[begin:]:
+            context.evaluate([token], 1)
+        return 1e3 * (perf_counter() - began) / (len(tokens) - begin)
+
+    pairs = [(alone(), *reply()) for _ in range(blocks)]
+    print(
+        "| llama.cpp alone | spectui | of it | pass | policy | choose | rest |\n| --- | --- | --- | --- | --- | --- | --- |"
+    )
+    figures = [median(column) for column in zip(*pairs, strict=True)]
+    share = median(pair[0] / pair[1] for pair in pairs)
+    print(
+        f"| {figures[0]:.2f} | {figures[1]:.2f} | {share:.3f} | {' | '.join(f'{each:.2f}' for each in figures[2:])} |"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--temperature", type=float, nargs="+", default=[0.0, 0.8])
+    parser.add_argument("-m", "--model", help="a GGUF file")
     args = parser.parse_args()
+    if args.model:
+        measure_model(args.model, args.rounds // 5, predict=100)
+        return
     for temperature, (toy, what) in product(args.temperature, TOYS.items()):
         print(f"\ntemperature {temperature:g}, {what}, milliseconds of Python per round\n")
         print(f"| draft | {' | '.join(_PARTS)} | together | of 8 ms | of all passes | tokens per round |")

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.records import Round, StopReason
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.records import Outcome, Round, StopReason
+from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -112,3 +114,21 @@ def test_a_round_is_seen_although_the_pass_behind_it_is_interrupted():
     decoder, _, _ = decode(target, PROMPT, KNOBS, toy_drafter(1, 0.5, ends=False), seen=seen)
     assert (len(rounds), decoder.reason) == (4, StopReason.CANCELLED)
     assert decoder.tokens == PROMPT + emitted(rounds)
+
+
+@pytest.mark.parametrize("kind", [ToyModel, AsynchronousToy])
+def test_the_seconds_of_rounds_are_all_seconds_of_the_reply(kind: type[ToyModel]):
+    """Also those in which a round is learned from, recorded and shown: they were left out of the tokens per second."""
+    now = [0.0]
+
+    class Slow(Strategy):
+        def learn(self, outcome: Outcome) -> None:
+            now[0] += 1.0
+
+    def seen(round: Round) -> None:
+        now[0] += 10.0
+
+    strategy = Slow(toy_drafter(1, 0.5, ends=False), CostModel())
+    _, rounds, _ = decode(kind(1), PROMPT, KNOBS, strategy=strategy, seen=seen, clock=lambda: now[0])
+    assert rounds[0].seconds == 0.0
+    assert [round.seconds for round in rounds[1:]] == [11.0] * (len(rounds) - 1)

@@ -59,6 +59,7 @@ class AutoPolicy:
         if len(drafted) >= self._limit:
             return False
         if upcoming != "model":
+            self._asked = True
             return True  # its tokens cost nothing before they are sent
         value = self._value.follow(drafted)
         if not self._allows(len(drafted) + 1, value.paid + 1):
@@ -74,6 +75,9 @@ class AutoPolicy:
         return True
 
     def keep(self, drafted: Sequence[Candidate]) -> int:
+        if not drafted:
+            self._reason = self._why_nothing()
+            return 0
         most, models = len(drafted), paid_for(drafted)
         while most and not self._allows(most, models):
             most -= 1
@@ -90,12 +94,16 @@ class AutoPolicy:
         value = self._value
         if kept:
             return Reason("draft", kept, self._limit, tokens / value.time(kept))
-        if self._over_budget or len(drafted) > most:
+        if len(drafted) > most:
             return Reason("budget")
-        if drafted:
-            return Reason("uncertain", expected_acceptance=self.acceptance.expected(drafted[0]))
+        return Reason("uncertain", expected_acceptance=self.acceptance.expected(drafted[0]))
+
+    def _why_nothing(self) -> Reason:
+        if self._over_budget:
+            return Reason("budget")
         if self._asked:
             return Reason("no match", limit=self._limit)
+        value = self._value
         passes, drafting = tuple(value.passes), tuple(value.drafting)
         return Reason("unlikely", 0, self._limit, None, value.expected_ahead, value.rate, passes, drafting)
 
