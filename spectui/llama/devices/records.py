@@ -72,3 +72,9 @@ class ModelInfo(NamedTuple):
     """It is a draft of another vocabulary."""
     memory: tuple[MemoryUse, ...] = ()
     """What it takes on each device, as llama.cpp's log says it."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that compute its layers; () where that is not known. The host keeps some weights in any case."""
+        layers = tuple(use.device for use in self.memory if use.cells)
+        return layers or tuple(use.device for use in self.memory if use.weights)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectui.engine.events import Loaded
+from spectui.engine.events import Loaded, ModelInfo
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
 from spectui.measure.report.plots import new_figure, save_plot
 from spectui.speculation.expectations import break_even, break_even_at, expected_tokens
@@ -139,17 +139,26 @@ def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
     """What a plain token and a drafted one cost."""
     plain = costs.verify(1, 0)
     speed = f"{plain * 1e3:.1f} ms a token without speculation, {1 / plain:.1f} tokens a second"
-    yield f"target  {loaded.target.description}: {speed}"
+    yield f"target  {_placed(loaded.target)}: {speed}"
     if loaded.draft is None:
         yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
     elif costs.draft.next:
         first, each = costs.drafting(1), costs.drafting(2) - costs.drafting(1)
         yield (
-            f"draft   {loaded.draft.description}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
+            f"draft   {_placed(loaded.draft)}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
             f"draft, which catches up, {first * 1e3:.1f} ms"
         )
     else:
-        yield f"draft   {loaded.draft.description}: not measured"
+        yield f"draft   {_placed(loaded.draft)}: not measured"
+
+
+def _placed(model: ModelInfo) -> str:
+    """The model, and the devices that compute its layers if the CPU is not the only one."""
+    return (
+        model.description
+        if model.devices in ((), ("CPU",))
+        else f"{model.description} on {' and '.join(model.devices)}"
+    )
 
 
 class _Payoff:
@@ -206,6 +215,10 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "schema": SCHEMA,
             "model": model_table(loaded.target),
             "draft": model_table(loaded.draft) if loaded.draft else None,
+            "devices": {
+                "target": loaded.target.devices,
+                "draft": loaded.draft.devices if loaded.draft else None,
+            },
             "settings": dataclasses.asdict(loaded.setup),
             "busy": busy,
             "stolen": stolen,

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectui.cli import root
+from spectui.llama.devices.records import MemoryUse, ModelInfo
 from spectui.measure import progress, quiet
 from spectui.measure.costs import SIZES, Measurement, Passes
 from spectui.measure.report import costs as report
@@ -24,11 +25,11 @@ from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, Dra
 from tests.cli.programs import one_sentence, spectui
 from tests.measure.models import tiny_setup
 
-MODEL = SimpleNamespace(description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1)
+MODEL = SimpleNamespace(description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1, devices=("CPU",))
 
 
-def said(costs: CostModel, draft: object = MODEL) -> list[str]:
-    loaded: Any = SimpleNamespace(target=MODEL, draft=draft)
+def said(costs: CostModel, draft: object = MODEL, target: object = MODEL) -> list[str]:
+    loaded: Any = SimpleNamespace(target=target, draft=draft)
     return [*report.model_lines(loaded, costs), "", *report.payoff_lines(loaded, costs)]
 
 
@@ -44,6 +45,16 @@ def test_each_length_has_its_costs_its_break_even_and_its_speeds() -> None:
     assert expected_tokens(needed, 4) == pytest.approx(2.3, abs=0.05)
     lowest = min(float(line.split()[3].rstrip("%")) for line in found[4:-2])
     assert f"more than {lowest:.0f}%" in found[-1]
+
+
+def test_costs_are_those_of_devices() -> None:
+    """The cells are where the layers are; the host keeps some weights, and buffers, in any case."""
+    card, host = MemoryUse("CUDA0", 9, 9, 9), MemoryUse("CPU", 9, 0, 9)
+    target = ModelInfo("t", "big", 1, 1, 1, 1, 1, memory=(card, host))
+    found = said(CostModel(VerifyCost({1: 0.1, 17: 0.2})), target._replace(memory=(host,)), target)
+    assert found[0].startswith("target  big on CUDA0: ") and found[1].startswith("draft   big: ")
+    both = said(CostModel(VerifyCost({1: 0.1, 17: 0.2})), None, target._replace(memory=(card, host._replace(cells=9))))
+    assert both[0].startswith("target  big on CUDA0 and CPU: ")
 
 
 def test_a_pair_that_cannot_pay_is_told_so() -> None:
@@ -147,6 +158,7 @@ def test_every_figure_can_be_computed_from_the_json(pair: list[str]) -> None:
     assert "The machine is busy (make uses 90 % of a core)" in done.stderr
     found = json.loads(done.stdout)
     assert found["schema"] == "spectui.costs/1" and found["complete"] and found["busy"]
+    assert found["devices"] == {"target": ["CPU"], "draft": ["CPU"]}
     assert [(each["model"], each["context"]) for each in found["passes"]] == [
         ("target", 0), ("draft", 0), ("target", 64), ("draft", 64),
     ]  # fmt: skip
