@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spectui.engine import cost_files
-from spectui.engine.cost_files import BEHIND, EQUAL_SIZES, DraftCosts, Key, TargetCosts
+from spectui.engine.cost_files import BEHIND, EQUAL_SIZES, MEASURED, DraftCosts, Key, TargetCosts
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.speculation.candidates import Candidates
@@ -225,9 +225,17 @@ def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -
     """
     if found.tried < 2:
         return
+    text = [(7 * n + 5) % target.n_vocab for n in range(MEASURED)]
+    possible = [n for n in EQUAL_SIZES if n <= min(target.rows, target.n_ctx)]
+    if (
+        found.equal_up_to == found.tried < possible[-1]
+    ):  # the time did not suffice, as where a GPU's driver compiled kernels
+        target.truncate(0)
+        equal_up_to, tried = _compare(target, text, 0, possible, cancelled)
+        if tried > found.tried:
+            found.equal_up_to, found.tried = equal_up_to, tried
     sizes = [n for n in EQUAL_SIZES if n <= found.equal_up_to]
     longest = max(sizes, default=0)
-    text = [(7 * n + 5) % target.n_vocab for n in range(BEHIND + longest)]
     target.truncate(0)
     _fill(target, text, min(BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
     context = len(target.tokens)

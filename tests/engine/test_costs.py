@@ -242,14 +242,15 @@ class Slow(Target):
         return super().evaluate(tokens, rows)
 
 
+def strictly(target: Target) -> TargetCosts:
+    return target_costs(target, ("build", "model"), lambda _: None, lambda: False, strict=True)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("seconds", "behind"), [(0.01, 4.0), (4.0, 4.0)])
 def test_strict_makes_no_pass_of_a_size_that_there_was_no_time_to_compare(
     seconds: float, behind: float, monkeypatch: pytest.MonkeyPatch
 ):
     """And says so: that these passes round differently is not known. The next loading compares."""
-
-    def strictly(target: Target) -> TargetCosts:
-        return target_costs(target, ("build", "model"), lambda _: None, lambda: False, strict=True)  # type: ignore[arg-type]
 
     found = strictly(Slow(monkeypatch, seconds, behind))
     assert found.strict_up_to == 1

@@ -80,6 +80,18 @@ def test_what_was_measured_without_strict_is_compared_once_for_strict():
     assert measured(again).equal_up_to == 3 and again.evaluated < 10
 
 
+@pytest.mark.parametrize(("odd", "up_to"), [(slice(0), 16), (slice(12, 13), 8)])
+def test_sizes_that_there_was_no_time_for_without_strict_are_compared_with_it(
+    odd: slice, up_to: int, monkeypatch: pytest.MonkeyPatch
+):
+    """A GPU's driver compiles kernels in its first passes, and those of 16 tokens may be out of reach."""
+    with monkeypatch.context() as slow:
+        slow.setattr(room, "BOUND_S", 0.002)
+        assert 1 < measured(Target(odd=odd), strict=False).tried < 16
+    found = measured(Target(odd=odd))
+    assert (found.equal_up_to, found.tried, found.behind) == (up_to, 16, 600)
+
+
 def test_a_context_that_was_not_truncated_is_read_again():
     target = Target(odd=slice(3, 4))
     target.forgets = True
