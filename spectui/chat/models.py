@@ -12,6 +12,8 @@ from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Lo
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
+from spectui.llama.devices.records import MemoryUse
+from spectui.profiles.setup_line import with_flags
 from spectui.store.recovery.crash import Crash, safe_setup
 
 
@@ -53,6 +55,11 @@ class LoadedModels:
     def n_ctx(self) -> int | None:
         """Tokens that the target's context holds; None if no target is loaded."""
         return self.target.n_ctx if self.target is not None else None
+
+    @property
+    def memory(self) -> list[MemoryUse]:
+        """What the loaded models take on each device."""
+        return [use for each in (self.target, self.draft) if each is not None for use in each.memory]
 
     def load(self, setup: Setup) -> bool:
         """Replace the loaded models by these, stopping a reply. Returns False if they were held back after a crash.
@@ -99,6 +106,11 @@ class LoadedModels:
         """Load the models with these shares of one of them. Returns False also if that changes nothing."""
         change: dict[str, Any] = {SPLITS[role]: shares}
         setup = replace(self.setup, **change)
+        return setup != self.setup and self.load(setup)
+
+    def place(self, line: str) -> bool:
+        """Load the models with what these flags say. Returns False also if that changes nothing. Raises UsageError."""
+        setup = with_flags(self.setup, line)
         return setup != self.setup and self.load(setup)
 
     def unload(self) -> None:

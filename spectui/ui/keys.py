@@ -36,6 +36,7 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             markdown_screen,  # noqa: F401
             messages,  # noqa: F401
             models,  # noqa: F401
+            placement,  # noqa: F401
             questions,  # noqa: F401
             system_prompt,  # noqa: F401
         )

@@ -58,6 +58,15 @@ class LineScreen(ModalScreen[str]):
         """What a line, which is not empty, will do."""
         return ""
 
+    def acceptable(self, line: str) -> bool:
+        """Whether a line, which is not empty, can be answered with."""
+        return True
+
+    @property
+    def line(self) -> str:
+        """What is in the box."""
+        return self.query_one(Input).value.strip()
+
     @on(Input.Changed)
     def _say(self, event: Input.Changed) -> None:
         line = event.value.strip()
@@ -68,8 +77,8 @@ class LineScreen(ModalScreen[str]):
         self.query_one(Input).call_later(self._take)  # behind the letters before it, which wait in the box's queue
 
     def _take(self) -> None:
-        line = self.query_one(Input).value.strip()
-        if line and self.is_current:  # Enter may come twice at once
+        line = self.line
+        if line and self.is_current and self.acceptable(line):  # Enter may come twice at once
             self.dismiss(line)
 
 

@@ -27,6 +27,7 @@ class KeyActions:
     action_save_profile = _by("controls", "save_profile")
     action_reset_knobs = _by("controls", "reset")
     action_models = _by("controls", "choose_models")
+    action_placement = _by("controls", "change_placement")
     action_measure = _by("controls", "measure")
     action_load = _by("controls", "load_again")
     action_without_draft = _by("controls", "load_without_draft")

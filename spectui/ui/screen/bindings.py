@@ -16,6 +16,8 @@ def _key(keys: str, action: str, name: str, identity: str, tooltip: str, *, show
 PANEL: list[BindingType] = [
     _key("f6", "panel", "Panel", "panel", "Show or hide figures, sliders and devices"),
     _key("f7", "devices", "Devices", "devices", "Choose devices for the models"),
+    _key("alt+d", "placement", "Placement", "placement", "Load the models with other flags: layers, context, cells, split",
+         show=False),
     _key("f8", "switch('drafter')", "Drafter", "drafter", "Who drafts: turn on by one", show=False),
     _key("f9", "switch('policy')", "Policy", "policy", "How long drafts are: turn on by one", show=False),
     _key("f10,ctrl+t", "page(1)", "Page", "page", "See the panel's next page"),

@@ -161,9 +161,24 @@ class Controls:
             if setup is not None:
                 self.use_models(setup)
 
-        models = self._models
-        memory = [use for each in (models.target, models.draft) if each is not None for use in each.memory]
-        screen = ModelsScreen(self._screen.catalogue, self._screen.session.setup, self._screen.plan, memory)
+        screen = ModelsScreen(
+            self._screen.catalogue, self._screen.session.setup, self._screen.plan, self._models.memory
+        )
+        self._screen.app.push_screen(screen, chosen)
+
+    def change_placement(self) -> None:
+        """Ask for flags, and load the models anew with them."""
+        from spectui.ui.dialogs.placement import PlacementScreen
+
+        def chosen(line: str | None) -> None:
+            if line and self._models.place(line):
+                self._show_loading(True)
+                self._screen.panel.update_devices(self._models.devices, self._models.setup)
+
+        if self._models.setup.model is None:
+            self._screen.say(self._screen.session.busy_reason)
+            return
+        screen = PlacementScreen(self._models.setup, self._screen.plan, self._models.memory)
         self._screen.app.push_screen(screen, chosen)
 
     def measure(self) -> None:

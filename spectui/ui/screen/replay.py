@@ -153,6 +153,9 @@ class _FixedControls(Controls):
     def use_models(self, setup: Setup) -> None:
         self._screen.say(NO_MODEL)
 
+    def change_placement(self) -> None:
+        self._screen.say(NO_MODEL)
+
     def pick_device(self, role: Any, device: str) -> None:
         self._screen.say(NO_MODEL)
 

@@ -30,7 +30,7 @@ COMMAND_OF = {
     "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile",
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
-    "load-shares": "devices",
+    "load-shares": "devices", "placement": "placement",
     "page.now": "stats", "page.positions": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
 }  # fmt: skip
 """What an action of the window is called here."""
@@ -201,6 +201,14 @@ def test_devices_are_told_and_chosen():
     ]
     assert chat.engine.loads[1:] == [replace(PAIR, device_draft="none")]
     assert chat.aside == "/devices takes target or draft and a device of the list, or split and shares such as 3,1.\n"
+
+
+def test_models_are_loaded_with_other_flags():
+    chat = Chat("/placement -ngl 20 -ctk q8_0", "/placement", "/placement -ngl 20", "/placement -c few", "hello")
+    assert chat.engine.loads[1:] == [replace(PAIR, gpu_layers=20, cache_type_k="q8_0")]
+    assert "The models are loaded with -ngl 20 -ctk q8_0.\n" in chat.out
+    assert chat.aside == "flag -c: ctx-size must be a whole number, not 'few'.\n"
+    assert chat.asked == ["hello"]
 
 
 def test_shares_of_gpus_are_chosen():

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.dashboard import two_lines
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dashboard.shares import Share
+from spectui.ui.dialogs.placement import PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import PAIR, Make, Window, ask, burst, load, wait_until, write_reply
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -217,3 +218,29 @@ async def test_a_draft_on_several_gpus_has_shares_of_its_own(make_app: Make, eng
         await pilot.press("right", "right", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert (engine.loads[1].tensor_split, engine.loads[1].tensor_split_draft) == ("", "60,40")
+
+
+async def test_models_are_loaded_with_other_flags(window: Window, engine: FakeEngine) -> None:
+    """What they would take is said before; a line that cannot be is not taken, and the conversation stays."""
+    planned: list[Setup] = []
+
+    def plan(setup: Setup, loaded: object) -> str:
+        planned.append(setup)
+        return f"CUDA0 {setup.gpu_layers} of 24 GB. It fits."
+
+    async with window(replace(PAIR, gpu_layers=12), plan=plan) as (app, pilot):
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await pilot.press("alt+d")
+        await wait_until(pilot, lambda: "loaded with -ngl 12." in one_line(app))
+        await pilot.press(*"-ngl many", "enter")
+        await wait_until(pilot, lambda: "must be a whole number" in one_line(app))
+        assert isinstance(app.screen, PlacementScreen) and len(engine.loads) == 1
+        await pilot.press(*["backspace"] * 4, *"20 -ctk q8_0")
+        await wait_until(pilot, lambda: "CUDA0 20 of 24 GB. It fits." in one_line(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert engine.loads[1] == planned[-1] == replace(PAIR, gpu_layers=20, cache_type_k="q8_0")
+        engine.finish_loading()
+        await ask(pilot, "and on")
+        assert [message.content for message in engine.generates[-1]][::2] == ["go", "and on"]

@@ -16,6 +16,7 @@ from spectui.config import convert, nearest
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
+from spectui.profiles.setup_line import flags_of
 
 if TYPE_CHECKING:
     from spectui.cli.plain.chat import PlainChat
@@ -94,6 +95,14 @@ def _safe_way(chat: PlainChat, rest: str) -> None:
     chat.load(chat.session.models.load_safely)
 
 
+def _placement(chat: PlainChat, rest: str) -> None:
+    models = chat.session.models
+    if rest:
+        chat.load(lambda: models.place(rest))
+    else:
+        chat.output(f"The models are loaded with {flags_of(models.setup) or 'the defaults'}.")
+
+
 def _devices(chat: PlainChat, rest: str) -> None:
     session = chat.session
     devices = [each for each in session.models.devices if selectable(each)]
@@ -143,5 +152,8 @@ COMMANDS = {
     "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),
     "nodraft": Command(_without_draft, "", "go on with the target alone"),
     "safe": Command(_safe_way, "", "load the models in the way that asks least of llama.cpp"),
+    "placement": Command(
+        _placement, "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them"
+    ),
     "devices": Command(_devices, "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on"),
 }

@@ -1,0 +1,52 @@
+"""A set-up as a line of flags, and lines of flags that change it while a chat goes on."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from spectui.config import convert, settings
+from spectui.errors import UsageError
+from spectui.knobs import Setup
+from spectui.profiles.command_line import Shape, read
+
+_ROWS = {row.key: row for row in settings() if row.owner is Setup and row.key not in ("model", "draft", "system")}
+"""How models are loaded. Which ones, and what they are told, is chosen elsewhere."""
+
+_FLAGS = {flag: row for row in _ROWS.values() for flag in row.spec.flags}
+
+
+def flags_of(setup: Setup) -> str:
+    """The flags that load models so; "" if all settings have their defaults."""
+    return shlex.join(
+        word
+        for key, row in _ROWS.items()
+        if getattr(setup, key) != row.default
+        for word in (row.spec.flags[0], str(getattr(setup, key)))
+    )
+
+
+def with_flags(setup: Setup, line: str) -> Setup:
+    """The set-up with what the flags of a line say; its other settings stay. Raises UsageError."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"{line!r} is no line of flags: {error}.") from None
+    shapes = {flag: Shape(row.key, bool(row.spec.bare)) for flag, row in _FLAGS.items()}
+    rest = list(reversed(read(words, shapes, "the loaded models", settings=False).arguments))
+    changes: dict[str, Any] = {}
+    while rest:
+        flag = rest.pop()
+        row = _FLAGS.get(flag)
+        if row is None:
+            raise UsageError(f"Models are placed with flags such as -ngl 20 -ctk q8_0, not {flag!r}.")
+        if row.spec.bare and not (rest and rest[-1] not in _FLAGS):
+            value = row.spec.bare
+        elif rest:
+            value = rest.pop()
+        else:
+            raise UsageError(f"The flag {flag} needs a value.")
+        # An empty text is llama.cpp's choice, as `-ts ''`.
+        changes[row.key] = convert(row.key, value, f"flag {flag}") if value or row.kind is not str else ""
+    return replace(setup, **changes).checked()
