@@ -61,6 +61,10 @@ class TargetCosts:
     """Other processes used the machine during the measurement, so the table is not stored."""
     drift: float | None = 1.0
     """Time of a pass now / its measured time; None if the context held a conversation."""
+    model_file: str = ""
+    """The model's path, and..."""
+    build: str = ""
+    """... llama.cpp's build on this CPU (`library.build_key`), for `stored_targets`."""
 
     def model(self) -> VerifyCost:
         """For the policy to start from."""
@@ -79,7 +83,8 @@ class TargetCosts:
         counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
         whole = all(type(count) is int for count in counts)
         equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
-        return times and terms and whole and equal and 0 <= (self.behind or 0) <= BEHIND
+        named = isinstance(self.model_file, str) and isinstance(self.build, str)
+        return times and terms and whole and equal and named and 0 <= (self.behind or 0) <= BEHIND
 
 
 @dataclass
@@ -116,6 +121,15 @@ def read_target(file: Path) -> TargetCosts | None:
         found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
         return found if found.sound else None
     return None
+
+
+def stored_targets(build: str) -> dict[str, TargetCosts]:
+    """Path of a model that exists -> its costs as they were measured last with this build of llama.cpp."""
+    with suppress(OSError):
+        files = sorted(paths.state_directory().glob("target-costs-*.json"), key=lambda file: file.stat().st_mtime)
+        found = [costs for file in files if (costs := read_target(file)) is not None and costs.build == build]
+        return {costs.model_file: costs for costs in found if costs.model_file and Path(costs.model_file).exists()}
+    return {}
 
 
 def read_draft(file: Path) -> DraftCosts | None:

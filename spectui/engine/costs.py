@@ -50,10 +50,16 @@ Cancelled = Callable[[], bool]
 
 
 def target_costs(
-    target: Context, key: Key, progress: Callable[[float], None], cancelled: Cancelled, strict: bool = False
+    target: Context,
+    key: Key,
+    progress: Callable[[float], None],
+    cancelled: Cancelled,
+    strict: bool = False,
+    model_file: str = "",
 ) -> TargetCosts:
     """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
 
+    The key begins with llama.cpp's build. New costs are stored with it and with the path `model_file`.
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
     which is then evaluated anew. Raises Interrupted.
     """
@@ -66,6 +72,7 @@ def target_costs(
     try:
         if found is None or found.tried < 2:
             found = _measure_target(target, progress, cancelled)
+            found.build, found.model_file = str(key[0]), model_file
         if strict:
             _compare_behind(target, found, cancelled)
     finally:

@@ -132,7 +132,8 @@ class Pair:
         if strict or setup.no_profile == "off":
             try:
                 stopped = self._interrupt.is_set
-                found = target_costs(self.context, target_key, self.progress("costs"), stopped, strict)
+                progress, path = self.progress("costs"), os.path.abspath(self.target.path)
+                found = target_costs(self.context, target_key, progress, stopped, strict, path)
                 if self.draft_context is not None:
                     drafting = draft_costs(self.draft_context, draft_key, stopped)
             except Interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, cycle, repeat
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spectui.engine import cost_files
 from spectui.engine import costs as room
-from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.cost_files import DraftCosts, TargetCosts, stored_targets
 from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.candidates import Candidates, candidates
@@ -394,3 +396,23 @@ def test_a_draft_in_use_is_not_emptied_to_measure_it():
     draft.evaluate([1, 2, 3], 1)
     assert measured_draft(draft) == DraftCosts()
     assert draft.tokens == [1, 2, 3]
+
+
+def test_the_stored_costs_of_a_build_are_found_by_the_models_file_the_latest_last(tmp_path: Path):
+    """Not those of another build, of a file that is gone, or of nobody knows which."""
+    model = tmp_path / "model.gguf"
+    model.touch()
+
+    def store(number: int, build: str, path: str, single: float) -> None:
+        file = cost_files.path("target-costs", (number,))
+        cost_files.write(file, TargetCosts({1: single}, model_file=path, build=build))
+        os.utime(file, (number, number))
+
+    store(2, "now", str(model), 0.2)
+    store(1, "now", str(model), 0.1)
+    store(3, "before", str(model), 0.3)
+    store(4, "now", str(tmp_path / "gone.gguf"), 0.4)
+    store(5, "now", "", 0.5)
+    assert {path: found.verify for path, found in stored_targets("now").items()} == {str(model): {1: 0.2}}
+    found = target_costs(Target(), ("now", "key"), lambda _: None, lambda: False, model_file=str(model))  # type: ignore[arg-type]
+    assert stored_targets("now") == {str(model): replace(found, noisy=False)}

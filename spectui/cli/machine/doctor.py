@@ -19,7 +19,9 @@ def command(ctx: click.Context) -> None:
 
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """
+    from spectui.cli.machine.dear_passes import dear_passes
     from spectui.cli.machine.findings import advice, cpu_flags, findings
+    from spectui.engine.cost_files import stored_targets
     from spectui.llama import library, selftest
     from spectui.llama.cpu.kernels import features_of
     from spectui.llama.devices.listing import list_devices
@@ -59,4 +61,7 @@ def command(ctx: click.Context) -> None:
     )  # fmt: skip
     for line in advice(found, known=bool(flags)):
         click.echo(line)
+    # What the CPU's kernels cost is no fault of the build, so it does not change the exit code.
+    for line in dear_passes(stored_targets(library.build_key())):
+        click.echo(f"\n{line}")
     ctx.exit(1 if found else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,12 +14,15 @@ import pytest
 from click.testing import CliRunner
 
 from spectui.cli import root
+from spectui.cli.machine.dear_passes import dear_passes
 from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
+from spectui.engine.cost_files import TargetCosts
 from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import Verdict
 from spectui.telemetry.gpus import Gpu
 from tests.helpers.rpc_server import LIBRARIES
+from tests.helpers.smollm2 import alone, opened
 
 OLD, VULKAN = LIBRARIES.with_name("bin-avx2"), LIBRARIES.with_name("bin-vulkan")
 X86 = {
@@ -180,6 +184,36 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     done = CliRunner().invoke(root, ["doctor"])
     assert done.exit_code == 0
     assert done.output.endswith("Nothing to do: this build uses what the machine has, and its fast kernels work.\n")
+
+
+DEAR = {1: 0.05, 2: 0.14, 4: 0.2, 8: 0.2}
+
+
+def test_models_whose_passes_over_two_tokens_are_dearer_than_two_passes():
+    cheap = {1: 0.05, 2: 0.108}
+    assert list(dear_passes({"a.gguf": TargetCosts(cheap), "b.gguf": TargetCosts({1: 0.05})})) == []
+    found = list(dear_passes({"a.gguf": TargetCosts(cheap), "models/b c.gguf": TargetCosts(DEAR)}))
+    assert found == [
+        "b c.gguf on this machine: a pass over two tokens takes 2.8 times as long as one over one. Even at no cost for "
+        "drafting, drafts pay where more than 79% of their tokens are accepted.",
+        "Another type of weights may have cheaper passes; this shows what each size costs:\n"
+        "spectui costs -m 'models/b c.gguf'",
+    ]
+    (line, _) = dear_passes({"a.gguf": TargetCosts({1: 0.05, 2: 0.14})})
+    assert line.endswith("Even at no cost for drafting, no draft pays.")
+
+
+def test_the_program_says_so_of_models_that_were_loaded(monkeypatch: pytest.MonkeyPatch):
+    """A real pair is loaded, whose costs are typed in."""
+    monkeypatch.setattr("spectui.engine.costs._measure_target", lambda *_: TargetCosts(dict(DEAR)))
+    session, _ = opened(replace(alone(), no_profile="off"))
+    session.close()
+    lines = CliRunner().invoke(root, ["doctor"]).output.splitlines()
+    name = Path(alone().model or "").name
+    assert f"{name} on this machine: a pass over two tokens takes 2.8 times as long as one over one." in "\n".join(
+        lines
+    )
+    assert lines[-1] == shlex.join(["spectui", "costs", "-m", os.path.abspath(alone().model or "")])
 
 
 @pytest.mark.skipif(not VULKAN.exists(), reason=f"llama.cpp is not built for Vulkan ({VULKAN})")
