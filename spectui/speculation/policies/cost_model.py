@@ -68,7 +68,7 @@ class VerifyCost:
         self.drift = _bounded(drift or 1.0)
         most = _MOST_CONTEXT * min(self.table.values(), default=0.0)
         self.per_row, self.per_pass = min(per_row, most), min(per_pass, most)
-        self._drawn = False
+        self._refresh()
 
     @property
     def known(self) -> bool:
@@ -81,17 +81,11 @@ class VerifyCost:
 
     def _base_s(self, n: int) -> float:
         """t_n: seconds at drift 1 with an empty context."""
-        if n in self.table:
-            return self.table[n]
-        self._draw()
         last = len(self._base) - 1
         return self._base[n] if n <= last else self._base[last] + self._rise * (n - last)
 
     def filled(self, n: int, context: int) -> int:
         """Rows of the cheapest pass over at least n rows: n, or more where the kernels make a larger pass cheaper."""
-        if n == 1:
-            return 1  # no pass costs less
-        self._draw()
         m = self._cheapest[n] if n < len(self._cheapest) else n
         return m if m > n and self(m, context) < _FREE * self(n, context) else n
 
@@ -105,17 +99,15 @@ class VerifyCost:
         self._passes += 1
         if not self.table:
             self.table[n], self._passes = seconds, 2  # the drift is known too: 1
+            self._refresh()
         if n in self.table or self._passes < 3:
             self.drift *= 1 + weight * (_bounded(seconds / self(n, context)) - 1)
         # The rest of the error is the size's own; all of it at a size that is new, because its cost was a guess.
         self.table[n] = self._base_s(n) * (1 + _SIZE_WEIGHT * (_bounded(seconds / self(n, context)) - 1))
-        self._drawn = False
+        self._refresh()
 
-    def _draw(self) -> None:
-        """Draw the lines, and find the cheapest known size from each n on, if the table has changed."""
-        if self._drawn:
-            return
-        self._drawn = True
+    def _refresh(self) -> None:
+        """Draw the lines, and find the cheapest known size from each n on."""
         sizes = sorted(self.table)
         costs = [self.table[n] for n in sizes]
         self._base, self._cheapest, self._rise = [1e-9], [0], 0.0

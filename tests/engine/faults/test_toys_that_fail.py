@@ -169,7 +169,7 @@ def test_a_draft_that_fails_on_the_prompt(pair: ToyPair, expected: str):
 def worker(pair: ToyPair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """A worker that loads the toys."""
     monkeypatch.setattr(worker_module, "deque", Events)
-    monkeypatch.setattr(Session, "load", lambda session, _: setattr(session, "pair", pair))
+    monkeypatch.setattr(Session, "load", lambda session, *_: setattr(session, "pair", pair))
     worker = Worker(KNOBS)
     worker.load(Setup())
     yield worker
