@@ -100,14 +100,17 @@ class Plan(NamedTuple):
 
 
 def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, int]:
-    """Device -> bytes that it lacks for these uses. What a GPU takes of unified memory counts as the host's."""
+    """Device -> bytes that it lacks for these uses. What a GPU takes of unified memory counts as the host's too.
+
+    Such a GPU may take a part of the host's memory only: `free` of it is that part.
+    """
     free = {device.name: device.free for device in devices if device.total}
     host = next((device.name for device in devices if device.kind == "cpu"), "")
     unified = {device.name for device in devices if device.unified}
     taken: dict[str, int] = {}
     for use in uses:
-        name = host if use.device in unified else use.device
-        taken[name] = taken.get(name, 0) + use.total
+        for name in (use.device, host) if use.device in unified else (use.device,):
+            taken[name] = taken.get(name, 0) + use.total
     return {name: bytes - free[name] for name, bytes in taken.items() if name in free and bytes > free[name]}
 
 

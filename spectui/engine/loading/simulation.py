@@ -77,12 +77,15 @@ class Simulation:
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
         if not self.devices:
+            devices = list_devices()
+            shared = sum(self._freed.get(device.name, 0) for device in devices if device.unified)
 
             def free(device: Device) -> int:
+                freed = self._freed.get(device.name, 0) + (shared if device.kind == "cpu" else 0)
                 # Some drivers report all memory as free whatever is taken.
-                return min(device.free + self._freed.get(device.name, 0), device.total)
+                return min(device.free + freed, device.total)
 
-            self.devices = tuple(device._replace(free=free(device)) for device in list_devices())
+            self.devices = tuple(device._replace(free=free(device)) for device in devices)
 
     def _ask(self, model: Model, context: Context) -> tuple[MemoryUse, ...]:
         found: tuple[MemoryUse, ...] = context.simulated_memory()
@@ -141,7 +144,7 @@ def _most(layers: int, fits: Callable[[int], bool]) -> int:
 def _leaves_margin(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> bool:
     """Whether the GPUs keep the margin; the host's memory is not asked."""
     gpus = [device._replace(free=max(0, device.free - MARGIN)) for device in devices if device.kind in ("gpu", "igpu")]
-    names = {gpu.name for gpu in gpus if not gpu.unified}
+    names = {gpu.name for gpu in gpus}
     return not shortage([use for use in uses if use.device in names], gpus)
 
 

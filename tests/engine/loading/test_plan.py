@@ -259,6 +259,22 @@ def test_unified_memory_is_counted_once():
     assert shortage(uses, (integrated._replace(kind="gpu"), host)) == {}
 
 
+def test_a_gpu_with_unified_memory_takes_no_more_than_its_driver_allows(cards):
+    """Apple's may have three quarters of the memory, and llama.cpp's --fit keeps the margin there too."""
+    integrated = Device("Vulkan0", "an integrated GPU", "igpu", 6 * GIB, 6 * GIB)
+    toy = Toy(cards(integrated, CPU))
+    assert simulation.plan(Setup(model="m"), toy).layers == (20, 33)  # 5 of 6 GiB
+    assert simulation.plan(Setup(model="m", gpu_layers=-2), toy).missing == {"Vulkan0": 9 * GIB // 4}
+
+
+def test_freed_unified_memory_is_the_hosts_too(monkeypatch: pytest.MonkeyPatch):
+    devices = (Device("Vulkan0", "an integrated GPU", "igpu", GIB, 6 * GIB), CPU._replace(free=2 * GIB))
+    monkeypatch.setattr(simulation, "list_devices", lambda: devices)
+    toy = simulation.Simulation(True, [MemoryUse("Vulkan0", 3 * GIB), MemoryUse("CPU", GIB)])
+    toy.look()
+    assert [device.free // GIB for device in toy.devices] == [4, 6]
+
+
 def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory_use, "list_names", lambda: ("CUDA0", "CUDA1", "CUDA10", "RPC0", "RPC1", "MTL0"))
     monkeypatch.setattr(memory_use, "server_buffers", lambda: {"RPC0[a:50052]": "RPC0", "RPC0[b:50052]": "RPC1"})
