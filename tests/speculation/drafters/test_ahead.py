@@ -147,6 +147,18 @@ def test_stale_work_is_dropped(ahead):
         assert each.drafted == () or each.drafted[0].id == next(propose(ToyModel(9, ends=False), rounds, each)).id
 
 
+def test_a_wrong_guess_behind_an_accepted_draft_is_dropped(ahead):
+    """The text is as long as the guess, and another one."""
+    drafter = ahead(Waiting(3, ends=False))
+    drafter.go_on(PROMPT, FIXED, 3)
+    until_it_has(drafter, 3)()
+    text = [*PROMPT, (drafter._found[0].id + 1) % 12]
+    assert drafter.take(text, FIXED) is False
+    assert drafter.upcoming == "model"
+    expected = next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED))
+    assert next(drafter.propose(text, FIXED)).id == expected.id
+
+
 def test_nothing_is_drafted_when_the_reply_has_ended(ahead):
     """What uses the draft's context next, such as a measurement, must not meet the thread in it."""
     target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
