@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -28,14 +28,23 @@ REPLIES = 3
 
 def delayed(context: Any, seconds: float) -> None:
     """Let each pass of this context take so much longer, without a core."""
-    evaluate = type(context).evaluate
+    evaluate, submit = type(context).evaluate, type(context).submit
 
     def slow(tokens: Sequence[int], rows: int) -> Any:
         result = evaluate(context, tokens, rows)
         time.sleep(seconds)
         return result
 
-    context.evaluate = slow
+    def slow_submit(tokens: Sequence[int], rows: int, k: int | None) -> Callable[[], Any]:
+        computed = submit(context, tokens, rows, k)
+
+        def result() -> Any:
+            time.sleep(seconds)
+            return computed()
+
+        return result
+
+    context.evaluate, context.submit = slow, slow_submit
 
 
 def main(target: str, draft: str, server: str) -> None:

@@ -9,38 +9,49 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from queue import SimpleQueue
+from time import perf_counter
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import DraftModel
-from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted
+from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix
 from spectui.speculation.records import Candidate
 
-_Job = tuple[list[int], Knobs, int]
+
+@dataclass
+class _Job:
+    """Draft at most `most` tokens behind `base`."""
+
+    base: list[int]
+    knobs: Knobs
+    most: int
+    found: list[Candidate] = field(default_factory=list)
+    enough: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
 
 
 class AheadDrafter:
-    """A draft model that also drafts in a thread of its own, from `go_on` until the next call of any other method here.
+    """A draft model that also drafts in a thread of its own, from `go_on` on.
 
-    So two threads never use the model at the same time.
+    Each method that uses the model waits for the end of the thread's pass first, so two threads never use it at the same time.
+    `take`, `lag` and `go_on` do not use it: a round without a draft does not wait.
     """
 
     def __init__(self, drafter: DraftModel) -> None:
         self._drafter = drafter
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._enough, self._idle = threading.Event(), threading.Event()
-        self._idle.set()
-        self._base: list[int] = []
-        self._knobs: Knobs | None = None
-        self._found: list[Candidate] = []  # behind `_base`
-        self._ready: list[Candidate] = []  # behind what was asked for last
+        self._job: _Job | None = None  # the last one
+        self._next: int | None = None  # index in what it found of the next candidate; None if the guess was wrong
         self._error: Exception | None = None
         threading.Thread(target=self._work, name="spectui-draft", daemon=True).start()
 
     @property
     def upcoming(self) -> str:
         """ "ready": the next candidate has been drafted."""
-        return "ready" if self._ready else self._drafter.upcoming
+        job = self._job
+        ready = job is not None and self._next is not None and self._next < len(job.found)
+        return "ready" if ready else self._drafter.upcoming
 
     @property
     def model(self) -> Evaluator:
@@ -49,39 +60,45 @@ class AheadDrafter:
         return self._drafter.model
 
     def go_on(self, tokens: Sequence[int], knobs: Knobs, most: int) -> None:
-        """Draft at most `most` tokens behind these, while the target computes the last of these."""
-        self.settle()
-        self._base, self._knobs, self._found, self._ready = list(tokens), knobs, [], []
-        self._enough.clear()
-        self._idle.clear()
-        self._jobs.put((self._base, knobs, most))
+        """Draft at most `most` tokens behind these, while the target computes the last of these.
+
+        The thread begins when the pass that it is in has ended.
+        """
+        if self._job is not None:
+            self._job.enough.set()
+        self._next = None
+        self._job = _Job(list(tokens), knobs, most)
+        self._jobs.put(self._job)
 
     def take(self, tokens: Sequence[int], knobs: Knobs) -> bool | None:
         """Stop, and keep the tokens drafted behind these. Returns whether the draft was accepted and the next token guessed.
 
         None: there was no guess.
         """
-        self.settle()
-        found, length = self._found, len(tokens) - len(self._base)
-        self._ready = []
-        if not found or knobs != self._knobs:
+        self._next = None
+        if (job := self._job) is None:
+            return None
+        job.enough.set()
+        found, length = job.found[:], len(tokens) - len(job.base)
+        if not found or knobs != job.knobs:
             return None
         # After a rejected draft the text is shorter than the text before the guess.
-        guess = self._base + [each.id for each in found[: max(length, 0)]]
+        guess = job.base + [each.id for each in found[: max(length, 0)]]
         right = length > 0 and guess == list(tokens)
         if right:
-            self._ready = found[length:]
+            self._next = length
         return right
 
     def drop(self) -> None:
         """Stop, and keep nothing: another reply begins."""
         self.settle()
-        self._base, self._found, self._ready, self._error = [], [], [], None
+        self._job = self._next = self._error = None
 
     def settle(self) -> None:
         """Return when the thread has ended its pass."""
-        self._enough.set()
-        self._idle.wait()
+        if (job := self._job) is not None:
+            job.enough.set()
+            job.done.wait()
 
     def close(self) -> None:
         """End the thread."""
@@ -89,7 +106,9 @@ class AheadDrafter:
         self._jobs.put(None)
 
     def lag(self, tokens: Sequence[int]) -> int:
-        self.settle()
+        job = self._job
+        if job is not None and not job.done.is_set():  # the thread reads what it drafts behind
+            return len(tokens) - common_prefix(job.base, tokens)
         return self._drafter.lag(tokens)
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
@@ -104,24 +123,36 @@ class AheadDrafter:
         return self._candidates(list(tokens), knobs)
 
     def _candidates(self, history: list[int], knobs: Knobs) -> Iterator[Candidate]:
-        while self._ready:
-            candidate = self._ready.pop(0)
+        while self._next is not None and (candidate := self._found(self._next)) is not None:
+            self._next += 1
             history.append(candidate.id)
             yield candidate
+        self.settle()
         yield from self._drafter.propose(history, knobs)
+
+    def _found(self, index: int) -> Candidate | None:
+        """What the thread has found, or finds in the pass that it is in."""
+        assert self._job is not None
+        found, waited = self._job.found, 0.0
+        if index >= len(found):
+            began = perf_counter()
+            self.settle()
+            waited = perf_counter() - began
+        if index >= len(found):
+            return None
+        return found[index]._replace(seconds=max(0.0, found[index].seconds - waited))
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            tokens, knobs, most = job
             try:
-                if not self._enough.is_set():
-                    for candidate in self._drafter.propose(tokens, knobs):
-                        self._found.append(candidate._replace(ahead=True))
-                        if self._enough.is_set() or len(self._found) >= most:
+                if not job.enough.is_set():
+                    for candidate in self._drafter.propose(job.base, job.knobs):
+                        job.found.append(candidate._replace(ahead=True))
+                        if job.enough.is_set() or len(job.found) >= job.most:
                             break
             except Interrupted:
                 pass  # a person stopped the reply
             except Exception as error:  # raised where the next draft is asked for
                 self._error = error
             finally:
-                self._idle.set()
+                job.done.set()

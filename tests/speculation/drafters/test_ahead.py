@@ -70,10 +70,15 @@ def until_it_has(drafter: AheadDrafter, length: int) -> Callable[[], None]:
 
     def wait() -> None:
         deadline = time.monotonic() + PATIENCE
-        while len(drafter._found) < length and not drafter._idle.wait(0.001):
+        while (job := drafter._job) is not None and len(job.found) < length and not job.done.wait(0.001):
             assert time.monotonic() < deadline
 
     return wait
+
+
+def guess_of(drafter: AheadDrafter) -> int:
+    assert drafter._job is not None
+    return drafter._job.found[0].id
 
 
 @pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
@@ -152,7 +157,7 @@ def test_a_wrong_guess_behind_an_accepted_draft_is_dropped(ahead):
     drafter = ahead(Waiting(3, ends=False))
     drafter.go_on(PROMPT, FIXED, 3)
     until_it_has(drafter, 3)()
-    text = [*PROMPT, (drafter._found[0].id + 1) % 12]
+    text = [*PROMPT, (guess_of(drafter) + 1) % 12]
     assert drafter.take(text, FIXED) is False
     assert drafter.upcoming == "model"
     expected = next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED))
@@ -166,11 +171,11 @@ def test_nothing_is_drafted_when_the_reply_has_ended(ahead):
 
     def last_until_it_is_enough() -> None:
         if threading.current_thread().name == "spectui-draft":
-            assert drafter._enough.wait(PATIENCE)
+            assert drafter._job is not None and drafter._job.enough.wait(PATIENCE)
 
     draft.before = last_until_it_is_enough
     decode(target, PROMPT, FIXED, drafter)
-    assert drafter._idle.is_set() and not draft.used
+    assert drafter._job is not None and drafter._job.done.is_set() and not draft.used
 
 
 def propose(model: ToyModel, rounds: Sequence[Round], before: Round):
@@ -209,7 +214,7 @@ def test_turned_knobs_and_another_reply_drop_it(ahead):
     drafter = ahead(Waiting(3, ends=False))
     drafter.go_on(PROMPT, FIXED, 3)
     until_it_has(drafter, 3)()
-    guess = drafter._found[0].id
+    guess = guess_of(drafter)
     assert drafter.take([*PROMPT, guess], FIXED) is True
     assert drafter.upcoming == "ready"
     assert drafter.take([*PROMPT, guess], Knobs(seed=5)) is None
@@ -217,6 +222,46 @@ def test_turned_knobs_and_another_reply_drop_it(ahead):
     strategy = Strategy(drafter, CostModel())
     strategy.prepare(PROMPT, FIXED, 0, 0.0, lambda: False)
     assert drafter.take([*PROMPT, guess], FIXED) is None
+
+
+def test_a_round_without_a_draft_does_not_wait_for_a_pass(ahead):
+    """The draft's device may take longer than the target's."""
+    draft = Waiting(3, ends=False)
+    drafter, entered, go = ahead(draft), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        assert go.wait(PATIENCE)
+
+    draft.before = hold
+    drafter.go_on(PROMPT, FIXED, 100)
+    assert entered.wait(PATIENCE)
+    text = list(PROMPT)
+    for token in (7, 8):
+        text.append(token)
+        assert drafter.take(text, FIXED) is None
+        assert drafter.lag(text) == 1
+        drafter.go_on(text, FIXED, 1)
+    go.set()
+    until_it_has(drafter, 1)()
+    expected = next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED))
+    assert guess_of(drafter) == expected.id, "it goes on behind the last text"
+
+
+def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(ahead):
+    draft = Waiting(3, ends=False)
+    drafter = ahead(draft)
+
+    def second_until_it_is_enough() -> None:
+        assert drafter._job is not None and (not drafter._job.found or drafter._job.enough.wait(PATIENCE))
+
+    draft.before = second_until_it_is_enough
+    drafter.go_on(PROMPT, FIXED, 100)
+    until_it_has(drafter, 1)()
+    text = [*PROMPT, guess_of(drafter)]
+    candidate = next(drafter.propose(text, FIXED))
+    assert candidate.id == next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED)).id
+    assert draft.threads == ["spectui-draft"] * 2
 
 
 def test_the_model_is_free_when_it_is_asked_for(ahead):
