@@ -20,6 +20,9 @@ _BOUND_S = 120
 
 _COMMAND = [sys.executable, "-m", "spectui.engine.loading.simulation"]
 
+_REFUSALS = ("GGML_ASSERT", "pre-allocated tensor")
+"""How ggml's last words begin where the placement is to blame: the latter if the cells of a layer are too many for a GPU."""
+
 _MIB = 2**20
 
 PlanInWords = Callable[[Setup, Sequence[MemoryUse]], str]
@@ -125,7 +128,7 @@ def way_out(setup: Setup) -> str:
         return (
             f"choose {' and '.join(f'{flag} layer' for flag in flags)}, which divides models among all kinds of devices"
         )
-    return "choose another device (-dev), or fewer layers on it (-ngl)"
+    return "choose another device (-dev), fewer layers on it (-ngl), or a smaller -c"
 
 
 def on_servers(uses: Iterable[MemoryUse]) -> bool:
@@ -155,7 +158,7 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
             raise SpectuiError(answer["error"])
         words = answer["aborted"]
         # A driver that fails while the loaded models fill its card says something else, and may not fail without them.
-        if words.startswith("GGML_ASSERT"):
+        if words.startswith(_REFUSALS):
             raise PlacementError(f"llama.cpp cannot place the models so ({words}): {way_out(setup)}.")
         raise SpectuiError(f"What this would take cannot be told: llama.cpp ended while it was asked ({words}).")
     fields, devices, target, draft, layers, layers_draft, suggestions = answer

@@ -43,8 +43,8 @@ def test_a_placement_that_ends_the_process_is_put_back(isolated: ChatEngine, set
     ends_at(isolated, lambda: isolated.load(replace(setup, ctx_size=128)))
     assert events.wait(Loaded, 2).setup == setup
     assert [event.message for event in events.of(Notice)][-1] == (
-        "The engine's process ended by signal SIGKILL: choose another device (-dev), or fewer layers on it (-ngl). "
-        "The models are loaded as before."
+        "The engine's process ended by signal SIGKILL: choose another device (-dev), fewer layers on it (-ngl), or a smaller "
+        "-c. The models are loaded as before."
     )
     isolated.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
@@ -88,7 +88,7 @@ def test_what_is_put_back_and_ends_the_process_too_is_not_tried_again(
     events.hook = at_notice
     ends_at(isolated, lambda: isolated.load(replace(setup, ctx_size=128)))
     assert events.wait(LoadFailed).message == (
-        "The engine's process ended with code 1: choose another device (-dev), or fewer layers on it (-ngl)."
+        "The engine's process ended with code 1: choose another device (-dev), fewer layers on it (-ngl), or a smaller -c."
     )
     monkeypatch.delenv("PYTHONHOME")
     isolated.load(setup)

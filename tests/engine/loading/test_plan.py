@@ -94,6 +94,8 @@ simulation.main()
     ("words", "kind", "sentence"),
     [
         (b"GGML_ASSERT(reg) failed", PlacementError, "cannot place the models so (GGML_ASSERT(reg) failed): choose -sm layer"),
+        (b"pre-allocated tensor (cache_k_l0) in a buffer (Vulkan0) that cannot run the operation (NONE)", PlacementError,
+         "cannot place the models so (pre-allocated tensor (cache_k_l0)"),
         (b"CUDA error", SpectuiError, "cannot be told: llama.cpp ended while it was asked (CUDA error)."),
     ],
 )  # fmt: skip
