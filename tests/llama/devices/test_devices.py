@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -97,6 +98,23 @@ def test_functions_are_found_in_ggmls_libraries_where_libllamas_handle_has_them_
     assert callable(kind)
     with pytest.raises(AttributeError):
         library.symbol("no_such_function", None)
+
+
+def test_functions_are_found_in_libraries_as_windows_has_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """llama.dll beside ggml.dll, ggml-base.dll and what is no library."""
+    for path in library.directory().glob("libggml*"):
+        if path.suffix in (".so", ".dylib"):
+            (tmp_path / f"{path.stem.removeprefix('lib')}.dll").symlink_to(path.resolve())
+    (tmp_path / "ggml.lib").write_text("an import library")
+    (tmp_path / "ggml-broken.dll").write_text("none")
+    monkeypatch.setattr(library.llama, "_lib", SimpleNamespace(_name=str(tmp_path / "llama.dll")))
+    library._others.cache_clear()
+    try:
+        assert (tmp_path / "ggml-base.dll").exists()
+        assert library.symbol("ggml_backend_dev_count", ctypes.c_size_t)() == len(list_devices())
+        assert callable(library.symbol("ggml_backend_dev_get_props", None))
+    finally:
+        library._others.cache_clear()
 
 
 class Cards:
