@@ -1,7 +1,10 @@
-"""The host: its memory and processor, and how much of them this process uses."""
+"""The host: its memory and processor, and how much of them this program uses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -12,7 +15,7 @@ class Host(NamedTuple):
     memory_total: int | None = None
     cpu: float | None = None
     process: int | None = None
-    """Resident memory of this process; a model that is memory-mapped counts."""
+    """Resident memory of this program's processes; a model that is memory-mapped counts."""
 
 
 class HostProbe:
@@ -27,20 +30,40 @@ class HostProbe:
 
     def processes(self) -> frozenset[int]:
         """The ids of this process and of those that it started: the engine may have one of its own."""
-        try:
-            children = self._process.children(recursive=True)
-        except (self._psutil.Error, OSError):
-            children = []
-        return frozenset((self._process.pid, *(child.pid for child in children)))
+        found = _descendants(self._process.pid)
+        if found is None:
+            try:
+                found = {child.pid for child in self._process.children(recursive=True)}
+            except (self._psutil.Error, OSError):
+                found = set()
+        return frozenset((self._process.pid, *found))
 
-    def read(self) -> Host:
-        """The host as it is now; what the system does not report is None."""
+    def read(self, processes: Iterable[int] = ()) -> Host:
+        """The host as it is now; what the system does not report is None. `processes`: the ids of this program's."""
         try:
             memory = self._psutil.virtual_memory()
             cpu = self._psutil.cpu_percent(None) / 100
             process = self._process.memory_info().rss
         except (self._psutil.Error, OSError):
             return Host()
+        for each in set(processes) - {self._process.pid}:
+            with suppress(self._psutil.Error, OSError):  # it has ended
+                process += self._psutil.Process(each).memory_info().rss
         known, self._read_before = self._read_before, True
         # Not memory.used: caches count as free, because a model can have their memory.
         return Host(memory.total - memory.available, memory.total, cpu if known else None, process)
+
+
+def _descendants(process: int, root: Path = Path("/proc")) -> set[int] | None:
+    """The ids of the processes that this one has started, and those that they have; None where the system has no such list.
+
+    psutil looks at every process of the machine, which takes milliseconds.
+    """
+    files = list((root / str(process) / "task").glob("*/children"))
+    if not files:
+        return None
+    found: set[int] = set()
+    for file in files:
+        with suppress(OSError):  # the thread has ended
+            found.update(map(int, file.read_text().split()))
+    return found.union(*(_descendants(child, root) or () for child in found))

@@ -60,10 +60,9 @@ class Monitor:
     def _poll(self) -> None:
         nvml, sysfs, host, seen = Nvml(), SysfsGpus(), HostProbe(), SeenGpus()
         while True:
-            # To list processes takes milliseconds; without a GPU nobody asks.
-            processes = host.processes() if self.telemetry.gpus else frozenset()
+            processes = host.processes()
             gpus = (*nvml.read(processes), *sysfs.read(processes))
-            self.telemetry = Telemetry(host.read(), seen.update(gpus), nvml.reason)
+            self.telemetry = Telemetry(host.read(processes), seen.update(gpus), nvml.reason)
             if self._stopped.wait(self._interval):
                 break
         nvml.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from spectui.telemetry import host
 from spectui.telemetry import monitor as module
 from spectui.telemetry.gpus import Gpu
 from spectui.telemetry.host import Host, HostProbe
@@ -55,7 +57,7 @@ def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPat
         def processes(self) -> frozenset[int]:
             return frozenset()
 
-        def read(self) -> Host:
+        def read(self, processes: object) -> Host:
             return Host(memory_total=7)
 
     monkeypatch.setattr(module, "Nvml", lambda: probe)
@@ -99,7 +101,7 @@ def test_the_monitor_asks_every_maker_for_its_own_processes_and_keeps_what_is_lo
     monitor.start()
     assert lost.wait(10)
     monitor.stop()
-    assert asked[:4] == [frozenset(), frozenset(), {7}, {7}], "nobody is asked for before there is a card"
+    assert asked[:4] == [{7}] * 4
     assert monitor.telemetry.gpus == (replace(nvidia, lost=True), replace(amd, lost=True))
 
 
@@ -121,10 +123,26 @@ def test_a_card_that_disappears_is_lost_and_may_come_back() -> None:
     assert seen.update((card, other)) == (card, other)
 
 
-def test_the_engines_process_is_this_programs() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_engines_process_is_this_programs_and_so_are_those_that_it_has_started(
+    monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    """Where Linux lists them, and where psutil looks for them. Their memory is this program's."""
+    if not listed:
+        monkeypatch.setattr(host, "_descendants", lambda process: None)
+    code = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    grandchild = int(child.stdout.readline())
+    probe = HostProbe()
     try:
-        assert HostProbe().processes() >= {os.getpid(), child.pid}
+        found = probe.processes()
+        assert found >= {os.getpid(), child.pid, grandchild}
+        alone, together = probe.read().process, probe.read(found).process
+        assert alone is not None and together is not None
+        assert together > alone + 4_000_000, "a Python takes more"
     finally:
+        os.kill(grandchild, signal.SIGKILL)
         child.communicate(b"\n")
-    assert child.pid not in HostProbe().processes()
+    assert child.pid not in probe.processes()
+    assert probe.read([child.pid]).process is not None, "it has ended"
