@@ -60,7 +60,7 @@ def load_advice(*, without_draft: bool, without_servers: bool) -> str:
     """Advice after loading failed. `LoadFailed` explains both flags."""
     draft = "{without-draft} goes on without the draft. " if without_draft else ""
     again = "loads the models on this machine alone" if without_servers else "tries again"
-    return f"{draft}{{load}} {again}, {{models}} chooses other models."
+    return f"{draft}{{load}} {again}, {{placement}} with other flags, {{models}} chooses other models."
 
 
 def stop_note(stop: str | None, n_ctx: int | None) -> str:

@@ -10,14 +10,15 @@ from spectui.chat.sentences import load_advice
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ({}, "{load} tries again, {models} chooses other models."),
+        ({}, "{load} tries again, {placement} with other flags, {models} chooses other models."),
         (
             {"without_draft": True},
-            "{without-draft} goes on without the draft. {load} tries again, {models} chooses other models.",
+            "{without-draft} goes on without the draft. {load} tries again, {placement} with other flags, {models} chooses "
+            "other models.",
         ),
         (
             {"without_servers": True},
-            "{load} loads the models on this machine alone, {models} chooses other models.",
+            "{load} loads the models on this machine alone, {placement} with other flags, {models} chooses other models.",
         ),
     ],
 )

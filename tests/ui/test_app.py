@@ -172,7 +172,10 @@ async def test_a_draft_that_does_not_fit_can_be_left_out(make_app: Make, engine:
         await ask(pilot, "kept")
         engine.fail_loading("The vocabularies differ at token 7: 'a' is not 'b'.", without_draft=True)
         await wait_until(pilot, lambda: "differ at token 7" in one_line(app))
-        assert "Ctrl+D goes on without the draft. Ctrl+L tries again, Alt+M chooses other models." in one_line(app)
+        assert (
+            "Ctrl+D goes on without the draft. Ctrl+L tries again, Alt+D with other flags, Alt+M chooses other models."
+            in one_line(app)
+        )
         assert app.screen.query_one(PromptInput).text == "kept", "the waiting prompt is given back"
         await pilot.press("ctrl+d")
         await wait_until(pilot, lambda: len(engine.loads) == 2)

@@ -28,7 +28,7 @@ class PlacementScreen(LineScreen):
         """`setup`: the loaded one; `plan` and `loaded` as in `ModelsScreen`."""
         now = flags_of(setup)
         super().__init__(
-            f"The models are loaded {f'with {now}' if now else 'as usual'}. Load them with other flags:",
+            f"Flags of the models: {now or 'none'}. Load them with:",
             placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0", max_length=400,
         )  # fmt: skip
         self._setup = setup

@@ -251,7 +251,10 @@ def test_a_model_that_cannot_be_loaded_ends_a_pipe_and_is_told_to_a_person():
     with pytest.raises(SpectuiError, match=r"There is no such model\."):
         Chat("hello", setup=Setup(model="missing.gguf"))
     chat = Chat("hello", "/load a.gguf", "hello", interactive=True, setup=Setup(model="missing.gguf"))
-    assert "There is no such model. /load tries again, /load TARGET DRAFT chooses other models.\n" in chat.aside
+    assert (
+        "There is no such model. /load tries again, /placement with other flags, /load TARGET DRAFT chooses other models.\n"
+        in chat.aside
+    )
     assert "No model can answer yet" in chat.aside
     assert chat.asked == ["hello"]
 

@@ -206,7 +206,7 @@ def test_devices_are_told_and_chosen():
 def test_models_are_loaded_with_other_flags():
     chat = Chat("/placement -ngl 20 -ctk q8_0", "/placement", "/placement -ngl 20", "/placement -c few", "hello")
     assert chat.engine.loads[1:] == [replace(PAIR, gpu_layers=20, cache_type_k="q8_0")]
-    assert "The models are loaded with -ngl 20 -ctk q8_0.\n" in chat.out
+    assert "Flags of the models: -ngl 20 -ctk q8_0.\n" in chat.out
     assert chat.aside == "flag -c: ctx-size must be a whole number, not 'few'.\n"
     assert chat.asked == ["hello"]
 

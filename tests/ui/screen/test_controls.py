@@ -232,7 +232,7 @@ async def test_models_are_loaded_with_other_flags(window: Window, engine: FakeEn
         await ask(pilot, "go")
         await answer(pilot, engine)
         await pilot.press("alt+d")
-        await wait_until(pilot, lambda: "loaded with -ngl 12." in one_line(app))
+        await wait_until(pilot, lambda: "Flags of the models: -ngl 12." in one_line(app))
         await pilot.press(*"-ngl many", "enter")
         await wait_until(pilot, lambda: "must be a whole number" in one_line(app))
         assert isinstance(app.screen, PlacementScreen) and len(engine.loads) == 1

@@ -100,7 +100,7 @@ def _placement(chat: PlainChat, rest: str) -> None:
     if rest:
         chat.load(lambda: models.place(rest))
     else:
-        chat.output(f"The models are loaded with {flags_of(models.setup) or 'the defaults'}.")
+        chat.output(f"Flags of the models: {flags_of(models.setup) or 'none'}.")
 
 
 def _devices(chat: PlainChat, rest: str) -> None:
