@@ -236,7 +236,10 @@ def _sentence(path: str, role: str, error: str) -> str:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
     if "allocate" in error or "memory" in error:
         layers = "-ngld" if role == "draft" else "-ngl"
-        return f"The {role} model {path!r} does not fit into memory: lower {layers}, or choose a smaller quantisation."
+        return (
+            f"The {role} model {path!r} does not fit into memory ({error}): lower {layers}, or choose a smaller "
+            "quantisation."
+        )
     if "split buffers" in error or "SPLIT_MODE" in error:
         mode = "-smd" if role == "draft" else "-sm"
         return f"The {role} model {path!r} cannot be divided so ({error}): choose {mode} layer."

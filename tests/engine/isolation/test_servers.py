@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from spectui.engine.events import (
@@ -219,6 +221,22 @@ def test_connections_end_with_a_reset(server: Server, engine: ChatEngine, setup:
         assert engine.process.call(linger).result(PATIENCE) == [(1, 0)] * 2
     finally:
         other.kill()
+
+
+@needs_server
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit for another process")
+def test_a_server_without_memory(server: Server, engine: ChatEngine):
+    """It is named, and the models load without it."""
+    import resource
+
+    events, pid = events_of(engine), server.process.pid
+    resource.prlimit(pid, resource.RLIMIT_AS, (psutil.Process(pid).memory_info().vms + 2**20, resource.RLIM_INFINITY))
+    engine.load(replace(alone(), rpc=server.address))
+    message = events.wait(LoadFailed).message
+    assert f"does not fit into memory (failed to allocate RPC0[{server.address}] buffer" in message
+    assert server.process.poll() is None
+    engine.load(alone())
+    events.wait(Loaded)
 
 
 @needs_server
