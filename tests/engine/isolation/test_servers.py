@@ -90,6 +90,27 @@ def test_a_draft_on_a_server_of_its_own_goes_ahead(server: Server, engine: ChatE
     assert [event.message for event in events.of(Notice)].count(NOT_AHEAD) == 2
 
 
+def draft_threads(session: Session) -> int:
+    from spectui.llama.library import llama
+
+    assert session.draft_context is not None
+    return int(llama.llama_n_threads(session.draft_context.handle))
+
+
+@needs_server
+def test_a_draft_ahead_has_one_thread(server: Server, engine: ChatEngine, setup: Setup):
+    """Two threads that compute with OpenMP would slow each other down."""
+    events, found = events_of(engine), []
+    for number, ahead in enumerate(("on", "off"), 1):
+        engine.load(
+            replace(setup, rpc=server.address, device="none", device_draft="RPC0", threads_draft=2, async_draft=ahead)
+        )
+        events.wait(Loaded, number)
+        assert engine.process is not None
+        found.append(engine.process.call(draft_threads).result(PATIENCE))
+    assert found == [1, 2]
+
+
 @needs_server
 def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engine: ChatEngine, setup: Setup):
     """The draft's device is a choice of the plan, and so are the layers."""
