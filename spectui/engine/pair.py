@@ -61,6 +61,7 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._flash_attn = ""  # the target's context uses this
+        self._refused = ""  # the target's context could not be made with this
         self._other_terms = 0.0, 0.0  # per_row and per_pass of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found, in words."""
@@ -82,6 +83,7 @@ class Pair:
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
         extra_buffers = self._verdict().extra_buffers and setup.no_repack == "off"
+        self._refused = ""
         setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
         self._make_room(setup, extra_buffers)
         self._load_target(setup, extra_buffers)
@@ -215,11 +217,18 @@ class Pair:
         scores = scores_bytes(self.target, self.context.n_ctx, placement.chunk_of(self._setup, "off"))
         long = placement.is_long(messages) and scores <= _MOST_SCORES
         flash_attn = placement.target_flash(self._setup, long)
-        if flash_attn != self._flash_attn:
+        before = self._flash_attn
+        if flash_attn in (before, self._refused):
+            return
+        try:
             self._make_context(flash_attn)
-            if self._threads is not None:
-                self._use_threads(self._threads)
             self._exchange_terms(self.strategy.costs.verify)
+        except SpectuiError as error:  # of too little memory
+            self._refused = flash_attn
+            self._make_context(before)
+            self._emit(Notice(f"{error} Attention stays as it was, which may be slower."))
+        if self._threads is not None:
+            self._use_threads(self._threads)
 
     def _exchange_terms(self, verify: VerifyCost) -> None:
         """Take the context terms of the other kind of attention, and keep those of this one."""

@@ -11,13 +11,17 @@ import pytest
 from spectui.engine import cost_files, costs
 from spectui.engine import pair as pair_module
 from spectui.engine.cost_files import TargetCosts
-from spectui.engine.events import Event, Message, Prompt
+from spectui.engine.events import Event, Message, Notice, Prompt
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library
+from spectui.llama.context import Context
 from spectui.llama.cpu import reference_path
 from spectui.llama.devices.records import Device
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
 from tests.helpers.smollm2 import SNAKE, alone, opened
 
 PAGE = " ".join(f"Line {n}: the quick brown fox jumps over the lazy dog." for n in range(6))
@@ -161,6 +165,33 @@ def test_where_its_scores_would_fill_the_memory_flash_attention_stays(
 ):
     monkeypatch.setattr(pair_module, "_MOST_SCORES", 2**20)
     assert attention(session, LONG) == ""
+
+
+def test_where_there_is_too_little_memory_for_the_other_kind_the_chat_goes_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing is tried again before the models are loaded again: each attempt would empty the context."""
+    made: list[str] = []
+    make = pair_module.models.target_context
+
+    def refuse(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
+        made.append(flash_attn)
+        if flash_attn == "off":
+            raise SpectuiError("A context of 512 tokens could not be made.")
+        return make(setup, model, interrupt, flash_attn)
+
+    events: list[Event] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(pair_module.models, "target_context", refuse)
+        patched.setattr(session.pair, "_emit", events.append)
+        for messages in (LONG, LONG, SHORT):
+            session.generate(messages)
+    assert made == ["off", "auto"]
+    assert [event.message for event in events if isinstance(event, Notice)] == [
+        "A context of 512 tokens could not be made. Attention stays as it was, which may be slower."
+    ]
+    session.load(alone())
+    assert attention(session, LONG) == "disabled"
 
 
 def test_what_is_loaded_anew_begins_for_short_texts(session: Session):
