@@ -18,6 +18,7 @@ from typing import IO, Any, TypeVar
 
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
+from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -241,6 +242,8 @@ class EngineProcess:
         self.on_end(reason, pending)
 
     def _advised(self, reason: str) -> str:
+        if "GGML_ASSERT" in reason:  # trying again ends it again
+            return f"{reason}: {way_out(self._setup)}."
         return f"{reason}: try again, {'or leave out --rpc' if self._servers else 'or with -ngl 0 -ngld 0 on the CPU'}."
 
     def _fail(self, reason: str, pending: Sequence[str]) -> None:

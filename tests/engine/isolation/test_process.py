@@ -94,6 +94,29 @@ def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
         process.close(PATIENCE)
 
 
+def abort(_: Session) -> None:
+    import ctypes
+
+    from spectui.llama.library import symbol
+
+    symbol("ggml_abort", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(
+        b"ggml.c", 1, b"GGML_ASSERT(axis) failed"
+    )
+
+
+def test_where_an_assertion_ended_the_process_trying_again_is_no_advice(setup: Setup):
+    process = EngineProcess(KNOBS, replace(setup, split_mode="tensor"))
+    try:
+        with pytest.raises(SpectuiError) as caught:
+            process.call(abort).result(PATIENCE)
+    finally:
+        process.close(PATIENCE)
+    assert str(caught.value) == (
+        "The engine's process ended by signal SIGABRT (GGML_ASSERT(axis) failed): choose -sm layer, which divides models among "
+        "all kinds of devices."
+    )
+
+
 def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setup, monkeypatch: pytest.MonkeyPatch):
     """As when the connection to a server hangs."""
     monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
