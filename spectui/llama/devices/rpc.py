@@ -167,9 +167,11 @@ def add_servers(text: str) -> None:
     from spectui.llama.library import symbol
 
     add, register = _functions()
-    for server, problem in problems(new).items():
+    if found := problems(new):
+        (server, problem), *others = found.items()
+        also = "".join(f", nor can {other} ({why})" for other, why in others)
         raise ServerError(
-            f"The RPC server {server} cannot be used ({problem}): start ggml-rpc-server there, or leave out --rpc."
+            f"The RPC server {server} cannot be used ({problem}){also}: start ggml-rpc-server there, or leave out --rpc."
         )
     for server in new:
         added = add(server.encode())

@@ -190,6 +190,9 @@ def test_servers_that_cannot_be_used(remote: None, engine: ChatEngine, setup: Se
     with fake_server(hello(99, 0)) as other:
         engine.load(replace(setup, rpc=other))
         assert f"The RPC server {other} cannot be used (it speaks version 99.0" in events.wait(LoadFailed, 2).message
+        engine.load(replace(setup, rpc=f"{nobody},{other}"))
+        both = events.wait(LoadFailed, 3).message
+    assert f"{nobody} cannot be used (Connection refused), nor can {other} (it speaks" in both
     engine.load(setup)
     events.wait(Loaded)
 
