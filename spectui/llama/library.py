@@ -79,7 +79,7 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
     try:
         function = getattr(llama._lib, name)
     except AttributeError:
-        function = next((found for each in _others() if (found := getattr(each, name, None)) is not None), None)
+        function = next((found for each in ggml_libraries() if (found := getattr(each, name, None)) is not None), None)
         if function is None:
             raise
     function.restype = result
@@ -88,7 +88,7 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
 
 
 @cache
-def _others() -> tuple[ctypes.CDLL, ...]:
+def ggml_libraries() -> tuple[ctypes.CDLL, ...]:
     """ggml's libraries beside libllama. They are loaded already, so that this only gets their handles."""
     found = []
     for path in sorted(directory().glob("*ggml*")):

@@ -108,13 +108,13 @@ def test_functions_are_found_in_libraries_as_windows_has_them(monkeypatch: pytes
     (tmp_path / "ggml.lib").write_text("an import library")
     (tmp_path / "ggml-broken.dll").write_text("none")
     monkeypatch.setattr(library.llama, "_lib", SimpleNamespace(_name=str(tmp_path / "llama.dll")))
-    library._others.cache_clear()
+    library.ggml_libraries.cache_clear()
     try:
         assert (tmp_path / "ggml-base.dll").exists()
         assert library.symbol("ggml_backend_dev_count", ctypes.c_size_t)() == len(list_devices())
         assert callable(library.symbol("ggml_backend_dev_get_props", None))
     finally:
-        library._others.cache_clear()
+        library.ggml_libraries.cache_clear()
 
 
 class Cards:
