@@ -170,7 +170,7 @@ def measure(
 
             report(0.0)
             own = [token % context.n_vocab for token in tokens]
-            complete = _measure(context, own, cell, repetitions, perf_counter() + left * share, report)
+            complete = measure_cell(context, own, cell, repetitions, perf_counter() + left * share, report)
             found.stopped |= not complete
     except Interrupted:
         found.stopped = True
@@ -192,7 +192,7 @@ def _prepared(session: Session, length: int) -> tuple[Context, list[int]]:
         text += "\n" + text
 
 
-def _measure(
+def measure_cell(
     context: Context,
     tokens: Sequence[int],
     cell: Passes,

@@ -27,6 +27,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from spectui.cli import main as spectui
 from spectui.measure.quiet import Stolen
@@ -117,16 +118,17 @@ def wrote(terminal: Terminal, start: int, letter: str) -> bool:
 
 def chat_with_nice(nice: int, arguments: list[str]) -> None:
     """Be the program spectui, whose threads that compute have this added to their nice value."""
-    from spectui.engine.worker import Worker
+    from spectui.engine import session
     from tests.benchmarks.neighbours import give_way
 
-    run = Worker._run
+    class Nicer(session.Session):
+        """The thread that computes makes it."""
 
-    def run_with_nice(worker: Worker) -> None:
-        give_way(nice)
-        run(worker)
+        def __init__(self, *arguments: Any) -> None:
+            give_way(nice)
+            super().__init__(*arguments)
 
-    Worker._run = run_with_nice  # type: ignore[assignment, method-assign]
+    session.Session = Nicer  # type: ignore[misc]
     sys.argv[1:] = arguments
     spectui()
 

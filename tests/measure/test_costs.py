@@ -164,7 +164,7 @@ class Compiling(ToyModel):
 def test_compiling_kernels_is_no_cost_of_a_pass(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Passes(role, 4)
     toy: Any = Compiling(monkeypatch)
-    assert costs._measure(toy, list(range(1, 12)) * 4, cell, 1, float("inf"), lambda _: None)
+    assert costs.measure_cell(toy, list(range(1, 12)) * 4, cell, 1, float("inf"), lambda _: None)
     assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
 
 

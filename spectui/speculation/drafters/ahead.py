@@ -20,8 +20,8 @@ from spectui.speculation.records import Candidate
 
 
 @dataclass
-class _Job:
-    """Draft at most `most` tokens behind `base`."""
+class Job:
+    """Draft at most `most` tokens behind `base`, or fewer once `enough` is set. `done`: the thread has ended it."""
 
     base: list[int]
     knobs: Knobs
@@ -40,8 +40,9 @@ class AheadDrafter:
 
     def __init__(self, drafter: DraftModel) -> None:
         self._drafter = drafter
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._job: _Job | None = None  # the last one
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.job: Job | None = None
+        """What the thread drafts, or drafted last."""
         self._next: int | None = None  # index in what it found of the next candidate; None if the guess was wrong
         self._error: Exception | None = None
         threading.Thread(target=self._work, name="spectui-draft", daemon=True).start()
@@ -49,7 +50,7 @@ class AheadDrafter:
     @property
     def upcoming(self) -> str:
         """ "ready": the next candidate has been drafted."""
-        job = self._job
+        job = self.job
         ready = job is not None and self._next is not None and self._next < len(job.found)
         return "ready" if ready else self._drafter.upcoming
 
@@ -64,11 +65,11 @@ class AheadDrafter:
 
         The thread begins when the pass that it is in has ended.
         """
-        if self._job is not None:
-            self._job.enough.set()
+        if self.job is not None:
+            self.job.enough.set()
         self._next = None
-        self._job = _Job(list(tokens), knobs, most)
-        self._jobs.put(self._job)
+        self.job = Job(list(tokens), knobs, most)
+        self._jobs.put(self.job)
 
     def take(self, tokens: Sequence[int], knobs: Knobs) -> bool | None:
         """Stop, and keep the tokens drafted behind these. Returns whether the draft was accepted and the next token guessed.
@@ -76,7 +77,7 @@ class AheadDrafter:
         None: there was no guess.
         """
         self._next = None
-        if (job := self._job) is None:
+        if (job := self.job) is None:
             return None
         job.enough.set()
         found, length = job.found[:], len(tokens) - len(job.base)
@@ -92,11 +93,11 @@ class AheadDrafter:
     def drop(self) -> None:
         """Stop, and keep nothing: another reply begins."""
         self.settle()
-        self._job = self._next = self._error = None
+        self.job = self._next = self._error = None
 
     def settle(self) -> None:
         """Return when the thread has ended its pass."""
-        if (job := self._job) is not None:
+        if (job := self.job) is not None:
             job.enough.set()
             job.done.wait()
 
@@ -106,7 +107,7 @@ class AheadDrafter:
         self._jobs.put(None)
 
     def lag(self, tokens: Sequence[int]) -> int:
-        job = self._job
+        job = self.job
         if job is not None and not job.done.is_set():  # the thread reads what it drafts behind
             return len(tokens) - common_prefix(job.base, tokens)
         return self._drafter.lag(tokens)
@@ -132,8 +133,8 @@ class AheadDrafter:
 
     def _found(self, index: int) -> Candidate | None:
         """What the thread has found, or finds in the pass that it is in."""
-        assert self._job is not None
-        found, waited = self._job.found, 0.0
+        assert self.job is not None
+        found, waited = self.job.found, 0.0
         if index >= len(found):
             began = perf_counter()
             self.settle()

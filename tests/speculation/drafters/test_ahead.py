@@ -70,15 +70,15 @@ def until_it_has(drafter: AheadDrafter, length: int) -> Callable[[], None]:
 
     def wait() -> None:
         deadline = time.monotonic() + PATIENCE
-        while (job := drafter._job) is not None and len(job.found) < length and not job.done.wait(0.001):
+        while (job := drafter.job) is not None and len(job.found) < length and not job.done.wait(0.001):
             assert time.monotonic() < deadline
 
     return wait
 
 
 def guess_of(drafter: AheadDrafter) -> int:
-    assert drafter._job is not None
-    return drafter._job.found[0].id
+    assert drafter.job is not None
+    return drafter.job.found[0].id
 
 
 @pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
@@ -171,11 +171,11 @@ def test_nothing_is_drafted_when_the_reply_has_ended(ahead):
 
     def last_until_it_is_enough() -> None:
         if threading.current_thread().name == "spectui-draft":
-            assert drafter._job is not None and drafter._job.enough.wait(PATIENCE)
+            assert drafter.job is not None and drafter.job.enough.wait(PATIENCE)
 
     draft.before = last_until_it_is_enough
     decode(target, PROMPT, FIXED, drafter)
-    assert drafter._job is not None and drafter._job.done.is_set() and not draft.used
+    assert drafter.job is not None and drafter.job.done.is_set() and not draft.used
 
 
 def propose(model: ToyModel, rounds: Sequence[Round], before: Round):
@@ -253,7 +253,7 @@ def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(ahead):
     drafter = ahead(draft)
 
     def second_until_it_is_enough() -> None:
-        assert drafter._job is not None and (not drafter._job.found or drafter._job.enough.wait(PATIENCE))
+        assert drafter.job is not None and (not drafter.job.found or drafter.job.enough.wait(PATIENCE))
 
     draft.before = second_until_it_is_enough
     drafter.go_on(PROMPT, FIXED, 100)
