@@ -128,7 +128,7 @@ def chat_with_nice(nice: int, arguments: list[str]) -> None:
             give_way(nice)
             super().__init__(*arguments)
 
-    session.Session = Nicer  # type: ignore[misc]
+    session.Session = Nicer  # type: ignore[assignment, misc]
     sys.argv[1:] = arguments
     spectui()
 
