@@ -35,6 +35,8 @@ _LARGEST_CONTEXT = 2**23
 _LEAST_CONTEXT = 512
 """Tokens of the smallest context that is suggested."""
 
+_SMALLER_CELLS = "-ctk q8_0 -ctv q8_0"
+
 
 class Simulation:
     """Asks llama.cpp what set-ups would take on the devices. One question takes 0.1 to 0.3 s."""
@@ -44,7 +46,8 @@ class Simulation:
         self._interrupt = Interrupt()
         found = {use.device: use.total for use in freed}
         self._freed = found
-        self._n_ctx = 0  # of the target asked about last
+        self.n_ctx = 0
+        """Tokens of the context of the target asked about last."""
         self.devices: tuple[Device, ...] = ()
         self.layers = self.layers_draft = 0
 
@@ -59,7 +62,7 @@ class Simulation:
         )
         self.layers = model.layers
         context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
-        self._n_ctx = context.n_ctx
+        self.n_ctx = context.n_ctx
         return self._ask(model, context)
 
     def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
@@ -72,7 +75,7 @@ class Simulation:
             path = str(copy) if copy.exists() else path
         model = models.draft_model(setup, path, self._extra_buffers, simulated=True, metadata=vocabulary_of(path))
         self.layers_draft = model.layers
-        return self._ask(model, models.draft_context(setup, model, self._interrupt, self._n_ctx))
+        return self._ask(model, models.draft_context(setup, model, self._interrupt, self.n_ctx))
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
@@ -163,9 +166,19 @@ def _free_shares(setup: Setup, draft: Iterable[MemoryUse], devices: Iterable[Dev
     return ",".join(str(max(1, free[name] // 2**20)) for name in names) if len(names) > 1 else ""
 
 
-def suggestions(setup: Setup, made: Plan, simulation: Simulation) -> tuple[str, ...]:
-    """Flags with which a set-up that does not fit would fit."""
-    placed, found = made.setup, []
+def suggestions(made: Plan, simulation: Simulation) -> tuple[str, ...]:
+    """Flags with which a set-up that does not fit would fit. Where none suffices alone, each is beside cells of q8_0."""
+    n_ctx = simulation.n_ctx
+    found = _sufficient(made.setup, made, n_ctx, simulation)
+    if not found and (made.setup.cache_type_k, made.setup.cache_type_v) == ("f16", "f16"):
+        smaller = replace(made.setup, cache_type_k="q8_0", cache_type_v="q8_0")
+        found = [f"{_SMALLER_CELLS} {flags}" for flags in _sufficient(smaller, made, n_ctx, simulation)]
+    return tuple(found)
+
+
+def _sufficient(placed: Setup, made: Plan, n_ctx: int, simulation: Simulation) -> list[str]:
+    """Flags each of which makes this set-up fit. `made`: what lacks memory."""
+    found = []
 
     def try_with(flags: str, **changes: object) -> bool:
         changed = replace(placed, **changes)  # type: ignore[arg-type]
@@ -182,17 +195,18 @@ def suggestions(setup: Setup, made: Plan, simulation: Simulation) -> tuple[str, 
         for name in [*others, "none"]:
             if name != placed.device_draft and try_with(f"-devd {name}", device_draft=name):
                 break
-    if any(device.name in lacking for device in simulation.devices if device.kind != "cpu") and made.layers[0]:
-        fewer = _most(made.layers[0], lambda n: not shortage(
-            [*simulation.target(replace(placed, gpu_layers=n)), *made.draft], simulation.devices))  # fmt: skip
-        if fewer or try_with("-ngl 0", gpu_layers=0):
-            found.append(f"-ngl {fewer}") if fewer else None
+    gpus = {device.name for device in simulation.devices if device.kind != "cpu"}
+    if gpus & lacking and made.layers[0]:
+        # The most layers that the GPUs hold leave the least to the host, which may lack memory too.
+        fewer = _most(made.layers[0], lambda n: not gpus & shortage(
+            [*simulation.target(replace(placed, gpu_layers=n)), *made.draft], simulation.devices).keys())  # fmt: skip
+        try_with(f"-ngl {fewer}", gpu_layers=fewer)
     if (placed.cache_type_k, placed.cache_type_v) == ("f16", "f16"):
-        try_with("-ctk q8_0 -ctv q8_0", cache_type_k="q8_0", cache_type_v="q8_0")
-    size = simulation._n_ctx // 2
+        try_with(_SMALLER_CELLS, cache_type_k="q8_0", cache_type_v="q8_0")
+    size = n_ctx // 2
     while size >= _LEAST_CONTEXT and not try_with(f"-c {size}", ctx_size=size):
         size //= 2
-    return tuple(found)
+    return found
 
 
 def answer(question: str) -> object:
@@ -208,7 +222,7 @@ def answer(question: str) -> object:
     except SpectuiError as error:
         return {"usage" if isinstance(error, UsageError) else "error": str(error)}
     if suggest and made.missing:
-        made = made._replace(suggestions=suggestions(setup, made, simulation))
+        made = made._replace(suggestions=suggestions(made, simulation))
     return made._replace(setup=asdict(made.setup))  # type: ignore[arg-type]
 
 

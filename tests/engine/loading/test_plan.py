@@ -175,7 +175,7 @@ class Toy(simulation.Simulation):
         super().__init__(True, ())
         self.devices, self.cells = devices, cells
         self.layers, self.layers_draft = 33, 17
-        self._n_ctx = 4096
+        self.n_ctx = 4096
 
     def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
         names = [gpu.name for gpu in placement.target_devices(setup)]
@@ -242,15 +242,29 @@ def test_what_would_fit_is_suggested(cards):
     asked = Setup(model="m", draft="d", device="CUDA0", device_draft="CUDA0", gpu_layers=24)
     made = simulation.plan(asked, toy)
     assert made.missing == {"CUDA0": 2 * GIB + GIB // 8}
-    found = simulation.suggestions(asked, made, toy)
+    found = simulation.suggestions(made, toy)
     assert found == ("-devd CUDA1", "-ngl 15")
     for flags in ({"device_draft": "CUDA1"}, {"gpu_layers": 15}):
         assert not simulation.plan(replace(asked, **flags), toy).missing
     small = Toy(cards(FIRST, CPU), cells=2 * GIB)
     lacking = Setup(model="m", gpu_layers=28)
-    assert simulation.suggestions(lacking, simulation.plan(lacking, small), small) == (
+    assert simulation.suggestions(simulation.plan(lacking, small), small) == (
         "-ngl 24", "-ctk q8_0 -ctv q8_0", "-c 2048",
     )  # fmt: skip
+
+
+def test_where_nothing_suffices_alone_it_is_looked_for_beside_smaller_cells(cards):
+    """The card holds too few layers beside 4 GiB of cells for a host of 4 GiB, and all layers beside no context at all."""
+    toy = Toy(cards(FIRST, CPU._replace(free=4 * GIB)), cells=4 * GIB)
+    asked = Setup(model="m", gpu_layers=33)
+    assert simulation.suggestions(simulation.plan(asked, toy), toy) == ("-ctk q8_0 -ctv q8_0 -ngl 24",)
+    assert not simulation.plan(replace(asked, cache_type_k="q8_0", cache_type_v="q8_0", gpu_layers=24), toy).missing
+
+
+def test_the_most_layers_that_fit_are_suggested_where_the_host_lacks_memory_for_fewer(cards):
+    """A card of 8 GiB and a host of 3: half of the layers, 4.25 GiB, are too many for the host."""
+    toy = Toy(cards(FIRST, CPU._replace(free=3 * GIB)))
+    assert simulation.suggestions(simulation.plan(Setup(model="m", gpu_layers=33), toy), toy) == ("-ngl 32",)
 
 
 def test_unified_memory_is_counted_once():
