@@ -67,7 +67,8 @@ def test_a_placement_on_a_server_that_fails_is_put_back(server: Server, engine: 
             os.kill(engine.process.pid, signal.SIGKILL)
 
     events.hook = end if ends else events.hook
-    engine.load(replace(there, ctx_size=128 if ends else 100_000_000))
+    refused = replace(there, cache_type_v="q8_0", flash_attn="off")
+    engine.load(replace(there, ctx_size=128) if ends else refused)
     loaded = events.wait(Loaded, 2)
     assert loaded.setup == there
     assert "RPC0" in {use.device for use in loaded.target.memory}, "the server is not to blame, and is used again"
