@@ -17,7 +17,7 @@ from tests.engine.isolation.helpers import events_of
 from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import setup as smollm2
 
-REPLIES = 14
+REPLIES = 8
 
 
 def asked(numbers: Random) -> Iterator[tuple[Knobs, str]]:
