@@ -46,8 +46,9 @@ class DraftPrefill:
         self._written, self.unread_s = 0, None
         costs = self._costs
         if read >= _FEW and not self._pace and costs.verify.known:
-            # Until its reading was timed, assume that the draft reads as many times faster than the target as it writes.
-            self._pace = seconds / read * costs.drafting(2) / 2 / costs.verify(1, 0)
+            # Until its reading was timed, assume that the draft reads as many times faster than the target as it writes, and
+            # that reading a token takes no longer than writing one: if it seems to, the machine was busy with something else.
+            self._pace = min(seconds / read / costs.verify(1, 0), 1.0) * costs.drafting(2) / 2
 
     def observe_reading(self, tokens: int, seconds: float) -> None:
         """Learn from the draft model's reading of `tokens` tokens before the reply."""

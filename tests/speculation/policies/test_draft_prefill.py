@@ -77,6 +77,13 @@ def test_where_repetitions_are_drafted_as_fast_nothing_is_read():
         assert not waiting.pays(300, 0, -1)
 
 
+def test_a_prompt_that_was_read_while_the_machine_stood_still_does_not_keep_the_draft_from_reading():
+    """No token takes longer to be read than to be drafted, so 60 tokens take 6 s at most."""
+    waiting = DraftPrefill(priced(), Acceptance())
+    waiting.begin_reply(60, 60_000.0)
+    assert waiting.pays(60, 0, -1)
+
+
 def test_a_new_reply_is_another_matter():
     waiting = prefill(replies=100)
     assert not waiting.pays(300, 0, -1)
@@ -89,8 +96,8 @@ def test_a_new_reply_is_another_matter():
 
 def test_a_draft_that_was_never_seen_to_read_is_taken_to_be_as_much_faster_as_in_writing():
     waiting = DraftPrefill(priced(0.2), Acceptance())
-    waiting.begin_reply(100, 300.0)
-    assert not waiting.pays(1000, 0, -1)
+    waiting.begin_reply(100, 50.0)
+    assert not waiting.pays(6000, 0, -1)
     assert waiting.unread_s == pytest.approx(600.0)
 
 
