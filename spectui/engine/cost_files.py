@@ -15,7 +15,7 @@ from typing import Any
 
 from spectui import paths
 from spectui.atomic import write_atomic
-from spectui.speculation.policies.cost_model import DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 
 EQUAL_SIZES = (2, 3, 4, 6, 8, 16)
 """Pass sizes whose logits are compared with those of passes over one token. ggml's repacked Q4_K has another kernel from 4 rows
@@ -98,15 +98,18 @@ class DraftCosts:
     drift: float | None = 1.0
     """As the target's."""
 
-    def model(self, target_drift: float | None) -> DraftCost:
-        """The cost model's start; the model multiplies it by the target's drift."""
-        scale = (self.drift or 1.0) / (target_drift or 1.0)
-        return DraftCost(self.first * scale, self.next * scale)
-
     @property
     def sound(self) -> bool:
         """Whether these numbers are plausible measurements."""
         return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
+
+
+def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool) -> CostModel:
+    """For the policies to start from. `one_device`: see `CostModel`."""
+    verify = target.model()
+    # The cost model multiplies the draft's costs by this drift. It is bounded, so it may differ from `target.drift`.
+    scale = (draft.drift or 1.0) / (verify.drift if one_device else 1.0)
+    return CostModel(verify, DraftCost(draft.first * scale, draft.next * scale), one_device)
 
 
 def path(what: str, key: Key) -> Path:

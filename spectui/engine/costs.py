@@ -66,7 +66,7 @@ def target_costs(
     file = cost_files.path("target-costs", key)
     found = cost_files.read_target(file)
     if found is not None and (found.behind is not None or not strict):
-        return replace(found, drift=_drift(target, found.verify[1], cancelled))
+        return replace(found, drift=_drift(target, min(found.verify.values()), cancelled))
     if target.tokens and not strict:
         return TargetCosts()  # to measure would discard the conversation's cells; the rounds measure instead
     try:

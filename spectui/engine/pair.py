@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model
 from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.loading import draft_copy, models, placement, remarks
@@ -32,7 +32,7 @@ from spectui.llama.tokens.vocabulary import VocabularyError
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import CostModel, VerifyCost
+from spectui.speculation.policies.cost_model import VerifyCost
 from spectui.speculation.strategy import Strategy
 
 _MOST_SCORES = 256 * 2**20
@@ -147,14 +147,13 @@ class Pair:
             if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
                 self._emit(Notice(sentence))
         self.remarks["target"] = "; ".join(filter(None, found_out))
-        one_device = models.slow_down_together(setup)
-        verify, draft = found.model(), drafting.model(found.drift if one_device else 1.0)
+        costs = cost_model(found, drafting, models.slow_down_together(setup))
         self._other_terms = 0.0, 0.0
         if self._flash_attn != short:
-            self._exchange_terms(verify)
+            self._exchange_terms(costs.verify)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
-        self.strategy = Strategy(self.drafter, CostModel(verify, draft, one_device), past)
+        self.strategy = Strategy(self.drafter, costs, past)
         self.strategy.fills = not self.target.recurrent
         if strict:
             self.strategy.longest = found.strict_up_to - 1

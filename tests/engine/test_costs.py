@@ -15,7 +15,7 @@ import pytest
 
 from spectui.engine import cost_files
 from spectui.engine import costs as room
-from spectui.engine.cost_files import DraftCosts, TargetCosts, stored_targets
+from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model, stored_targets
 from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.candidates import Candidates, candidates
@@ -333,6 +333,14 @@ def test_the_drift_is_measured_at_each_load(monkeypatch: pytest.MonkeyPatch, slo
     assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
 
 
+def test_the_drift_is_against_the_pass_that_was_not_disturbed(monkeypatch: pytest.MonkeyPatch):
+    """Of a pass over two rows that was measured as cheaper than one over one, the cost model takes the time for one row too."""
+    costs = TargetCosts(verify={1: 0.1, 2: 0.06})
+    cost_files.write(cost_files.path("target-costs", ("build",)), costs)
+    again = measured(Clocked(repeat(0.06), monkeypatch), ("build",))
+    assert again.model()(1, 0) == pytest.approx(0.06)
+
+
 class Stopped(Target):
     """Is stopped in its eighth pass."""
 
@@ -381,13 +389,16 @@ def test_a_draft_begins_its_rounds_with_one_token_or_two(monkeypatch: pytest.Mon
     assert (found.first, found.next) == pytest.approx((0.0025, 0.002))
 
 
-@pytest.mark.parametrize("target_drift", [1.0, 2.0, None])
-def test_a_drafts_costs_are_at_the_speed_of_the_targets(monkeypatch: pytest.MonkeyPatch, target_drift: float | None):
-    """The caller multiplies them by the target's drift, so a machine that slows both down must not count twice."""
+@pytest.mark.parametrize("target_drift", [1.0, 2.0, 0.1, 10.0, None])
+@pytest.mark.parametrize("one_device", [True, False])
+def test_a_draft_costs_what_it_costs_now_however_the_targets_speed_has_changed(
+    monkeypatch: pytest.MonkeyPatch, target_drift: float | None, one_device: bool
+):
     measured_draft(TimedDraft(0.002, monkeypatch))
     today = measured_draft(TimedDraft(0.004, monkeypatch))
     assert today.drift == pytest.approx(2.0)
-    assert today.model(target_drift).next * (target_drift or 1.0) == pytest.approx(0.004)
+    costs = cost_model(TargetCosts(verify={1: 0.1}, drift=target_drift), today, one_device)
+    assert costs.drafting(2) - costs.drafting(1) == pytest.approx(0.004)
 
 
 @pytest.mark.usefixtures("quiet")
