@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from spectui.engine.events import Device, ModelInfo
@@ -22,6 +22,13 @@ ROLES: dict[str, Role] = {"target": "device", "draft": "device_draft"}
 def selectable(device: Device) -> bool:
     """Whether a model can be placed there. Accelerators of the CPU (BLAS, AMX) are used automatically."""
     return device.kind in ("cpu", "gpu", "igpu")
+
+
+def used_memory(device: Device, models: Iterable[ModelInfo]) -> int | None:
+    """Bytes that are used of a device's memory, by ggml, or those that the models take there where that is more: some drivers,
+    and RPC servers on a CPU, report all memory as free whatever is taken. None for a device without memory of its own."""
+    taken = sum(use.total for model in models for use in model.memory if use.device == device.name)
+    return max(device.total - device.free, taken) if device.total else None
 
 
 def chosen(setup: Setup, role: Role, devices: Sequence[Device], model: ModelInfo | None = None) -> frozenset[str]:

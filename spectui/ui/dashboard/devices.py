@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from spectui.chat.device_choice import Role, chosen, selectable
+from spectui.chat.device_choice import Role, chosen, selectable, used_memory
 from spectui.chat.figures.format import UNKNOWN, decimal, percent
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
@@ -174,7 +174,7 @@ it alone.
 
     def _memory(self, device: Device) -> tuple[int | None, int | None, float | None]:
         """(bytes used, total bytes, share busy) from the monitor, else from ggml at load."""
-        used: int | None = device.total - device.free if device.total else None
+        used = used_memory(device, self._models.values())
         total: int | None = device.total or None
         busy: float | None = None
         if self._telemetry is None:

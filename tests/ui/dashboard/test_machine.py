@@ -98,6 +98,21 @@ async def test_every_device_has_its_kind_and_a_dash_for_what_its_driver_does_not
         assert any(line.startswith("host CPU, AMD EPYC") for line in page)
 
 
+async def test_a_device_that_says_all_is_free_has_used_what_the_models_take(make_app: Make, engine: FakeEngine) -> None:
+    """As an RPC server on a CPU does, and a Vulkan driver without a memory budget."""
+    server = Device("RPC0", "127.0.0.1:50052", "gpu", 24_000_000_000, 24_000_000_000)
+    engine.devices = (CPU, server)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        panel = await streaming(pilot, engine)
+        panel.show_page("machine")
+        uses = (MemoryUse("CPU", 1), MemoryUse("RPC0", 3 * 10**9, 10**9)), (MemoryUse("RPC0", 2 * 10**9),)
+        panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=use) for use in uses])
+        panel.update_telemetry(Telemetry(Host(), ()))
+        await wait_until(pilot, lambda: "6.0 GB of 24.0 GB" in screen_text(app))
+        assert "6/24" in screen_text(app)
+
+
 def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:
     card = Gpu(0, power=200.0)
     assert joules_per_token([card, Gpu(1, power=100.0)], 50.0) == 6.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from spectui.chat.device_choice import used_memory
 from spectui.chat.figures.format import UNKNOWN, count, percent
 from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
@@ -127,7 +128,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
         name = _title(device)
         if now is not None and now.lost:
             return [[(name[: width - 8], "value"), ("  lost", "rejected")]]
-        used = now.memory_used if now and now.memory_used is not None else device.total - device.free
+        used = now.memory_used if now and now.memory_used is not None else used_memory(device, self._models)
         total = now.memory_total if now and now.memory_total else device.total
         if rows == BRIEF:
             (memory,) = _measured(printable(device.name)[: LABEL - 1], used, total, [], width - 6, 0)
