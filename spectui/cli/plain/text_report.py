@@ -18,7 +18,9 @@ from spectui.text import printable
 
 
 def summary_line(statistics: Statistics) -> str:
-    """How fast it was, and the share of drafted tokens that was accepted."""
+    """How fast it was, and the share that was accepted of the drafted tokens that the target checked."""
+    checked = statistics.accepted + statistics.rejected
+    ignored = f", {count(statistics.ignored)} others ignored" if statistics.ignored else ""
     ahead = ""
     if statistics.guesses:
         ahead = (
@@ -27,7 +29,7 @@ def summary_line(statistics: Statistics) -> str:
     return (
         f"{count(statistics.emitted)} tokens at {decimal(statistics.tokens_per_s)} a second, "
         f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
-        f"{count(statistics.drafted)} drafted tokens accepted{ahead}"
+        f"{count(checked)} drafted tokens accepted{ignored}{ahead}"
     )
 
 

@@ -93,7 +93,7 @@ def _range(key: str, part: str, origin: str) -> list[Any]:
     first, last, step = (*ends, 1.0)[:3]
     if last < first or step <= 0 or (len(ends) == 2 and kind is float):
         raise UsageError(
-            f"{origin}: the range {part!r} has no values: the last is not below the first, the step above 0."
+            f"{origin}: the range {part!r} has no values: the last must not be below the first, and the step must be above 0."
         )
     count = (last - first) / step + 1e-9
     if count >= MOST_VALUES:

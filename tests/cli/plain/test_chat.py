@@ -17,6 +17,7 @@ import pytest
 
 from spectui.chat.session import ChatSession
 from spectui.cli.plain.chat import PlainChat
+from spectui.cli.plain.text_report import summary_line
 from spectui.engine import demo
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
@@ -24,6 +25,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs, Setup
+from spectui.speculation.statistics import Statistics
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.library import last
@@ -233,6 +235,13 @@ def test_the_figures_in_words():
     assert lines[1] == "target drafted by draft; context 10 of 4 096 tokens."
     assert lines[2].startswith("Last reply: 5 tokens at 12.5 a second, 2.5 a pass, 75 % of 4 drafted tokens accepted")
     assert lines[3].startswith("This chat: 5 tokens")
+    assert len(Chat("/stats").out.splitlines()) == 1, "nothing was said yet"
+
+
+def test_the_share_that_was_accepted_is_that_of_the_tokens_that_were_checked():
+    """Ignored tokens were never sent to the target: 3 of 4 are not 75 % of 24."""
+    line = summary_line(Statistics(emitted=5, rounds=2, accepted=3, rejected=1, ignored=20))
+    assert line.endswith(", 75 % of 4 drafted tokens accepted, 20 others ignored")
 
 
 def test_models_are_listed_and_loaded_by_number_or_file():

@@ -24,8 +24,10 @@ class Command(NamedTuple):
 
 def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> Listed:
     """One of a list that was shown, by its number from 1. Raises UsageError."""
+    if not word:
+        raise UsageError(f"Give the number of a {what}: /{where} shows the list.")
     if not word.isdecimal() or not 1 <= int(word) <= len(listed):
-        raise UsageError(f"There is no {what} {word or 'without a number'} in the list: /{where} shows it.")
+        raise UsageError(f"There is no {what} {word} in the list: /{where} shows it.")
     return listed[int(word) - 1]
 
 

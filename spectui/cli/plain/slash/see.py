@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 def _stats(chat: PlainChat, rest: str) -> None:
     figures = chat.session.figures()
     chat.output(f"{chat.pair}; context {count(figures.n_context)} of {count(figures.n_ctx)} tokens.")
-    chat.output(f"Last reply: {summary_line(figures.reply)}; first token after {duration(figures.first_token_s)}.")
-    chat.output(f"This chat: {summary_line(figures.chat)}.")
+    if figures.reply.emitted:
+        chat.output(f"Last reply: {summary_line(figures.reply)}; first token after {duration(figures.first_token_s)}.")
+    if figures.chat.emitted:
+        chat.output(f"This chat: {summary_line(figures.chat)}.")
     for line in payoff_lines(figures):
         chat.output(line)
 
