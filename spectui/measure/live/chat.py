@@ -121,7 +121,8 @@ def drafts_to_compare(models: LoadedModels, catalogue: ModelCatalogue, cancelled
     path = str(Path(setup.model or "").expanduser().absolute())
     target = next((header for header in headers if header.path == path), None)
     found = [] if target is None else [header.path for header in smaller_drafts(target, headers)]
-    drafts: Sequence[str] = list(dict.fromkeys([*filter(None, (setup.draft,)), *found]))[:DRAFTS]
+    loaded = [str(path.absolute()) for path in beside[1:]]  # as the catalogue names it, so that it is not listed twice
+    drafts: Sequence[str] = list(dict.fromkeys([*loaded, *found]))[:DRAFTS]
     return compared(drafts) if drafts else ""
 
 

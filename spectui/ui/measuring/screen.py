@@ -276,7 +276,7 @@ class MeasureScreen(ModalScreen[str | None]):
             self.notify(f"{winner.label} drafts as soon as you are back in the chat.", markup=False)
         else:
             self._use(replace(self._knobs(), **winner.knobs))
-            self.notify(f"The chat drafts with {winner.label} now.", markup=False)
+            self.notify(f"The chat goes on with this: {winner.label}.", markup=False)
 
     @work(exclusive=True)
     async def action_save(self) -> None:

@@ -65,7 +65,9 @@ def test_drafts_are_proposed_unless_a_person_has_changed_the_options(session: Ch
     assert measurements.options[last.name] == "b.gguf"
 
 
-def test_the_loaded_draft_and_smaller_ones_are_compared(tmp_path: Path, engine: FakeEngine) -> None:
+def test_the_loaded_draft_and_smaller_ones_are_compared(
+    tmp_path: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target, small = (write_model(tmp_path / f"{name}.gguf") for name in ("target", "small"))
     with target.open("ab") as file:
         file.write(b"\0" * 100)
@@ -73,5 +75,8 @@ def test_the_loaded_draft_and_smaller_ones_are_compared(tmp_path: Path, engine: 
     assert drafts_to_compare(session.models, ModelCatalogue(), lambda: False) == compared(
         ["/models/draft.gguf", str(small)]
     )
+    monkeypatch.chdir(tmp_path)
+    relative = ChatSession(engine, Setup(model=str(target), draft="small.gguf"))
+    assert drafts_to_compare(relative.models, ModelCatalogue(), lambda: False) == compared([str(small)]), "once"
     alone = ChatSession(engine, Setup(model=str(small)))
     assert drafts_to_compare(alone.models, ModelCatalogue(), lambda: False) == ""
