@@ -38,8 +38,10 @@ class Advice(NamedTuple):
 
 
 def payoff(rounds: Sequence[Round]) -> Payoff | None:
-    """The average cost and yield of these rounds; None before plain passes were measured."""
+    """The average cost and yield of these rounds; None before plain passes were measured, or if nothing was drafted."""
     known = [round for round in rounds if round.plain_s]
+    if not any(round.drafted for round in known):
+        return None
     plain_s = sum(round.plain_s or 0.0 for round in known)
     if not plain_s:
         return None

@@ -183,6 +183,7 @@ def test_the_break_even_is_told_in_passes() -> None:
     assert text_of(break_even(paid, "F5"))[0] == "a round costs 1.7 passes; it yields 3.0 tokens"
     assert "pays 1.8x" in text_of(break_even(paid, "F5"))[1]
     assert payoff([]) is None
+    assert payoff(rounds_of(plain, plain)) is None, "rounds without a draft pay and lose nothing: they differ by noise"
 
 
 def test_the_suggested_draft_max_ends_where_acceptance_does() -> None:
