@@ -71,7 +71,9 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
         yield STEP_RULE
     yield from remarks(found)
     yield ""
-    if loaded.draft is None or costs.draft.next:
+    if len(target.medians) < 2:
+        yield "Of the target only passes over one token were measured, so it is not known what pays: --minutes gives more time."
+    elif loaded.draft is None or costs.draft.next:
         yield from payoff_lines(loaded, costs, target.context)
         yield f"As a fixed length: {advise(costs, target.steps).sentence}"
     else:
@@ -227,7 +229,7 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "left_out": [each._asdict() for each in found.left_out],
             "draft_cost": {"first_s": costs.draft.first or None, "next_s": costs.draft.next or None},
             "batch_speeds": batch_speeds(target) if target is not None else None,
-            "advice": advise(costs, target.steps)._asdict() if target is not None else None,
+            "advice": advise(costs, target.steps)._asdict() if target is not None and len(target.medians) > 1 else None,
         }
     )
     return whole

@@ -86,7 +86,7 @@ def _costs_sentences(loaded: Loaded, found: Measurement) -> Iterable[str]:
         yield from costed.remarks(found)
         return
     yield from costed.model_lines(loaded, costs)
-    if loaded.draft is None or costs.draft.next:
+    if len(target.medians) > 1 and (loaded.draft is None or costs.draft.next):
         yield f"As a fixed length: {advise(costs, target.steps).sentence}"
     yield from costed.remarks(found)
 

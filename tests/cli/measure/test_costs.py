@@ -92,6 +92,12 @@ def test_a_draft_that_was_not_reached_has_its_costs_from_loading() -> None:
     assert "it is not known what pays" in unknown and "pays from" not in unknown
 
 
+def test_nothing_is_concluded_where_only_passes_over_one_token_were_measured() -> None:
+    found = Measurement([Passes("target", 0, {1: [0.1]}), Passes("draft", 0, {1: [0.02]})], stopped=True)
+    assert "it is not known what pays: --minutes gives more time." in text(found)
+    assert "pays from" not in text(found) and "As a fixed length" not in text(found)
+
+
 def test_the_time_left_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(StringIO):
         def isatty(self) -> bool:
