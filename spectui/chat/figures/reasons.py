@@ -29,13 +29,13 @@ def cause(reason: Reason, knobs: Knobs) -> str:
     if reason.kind == "unread":
         return f"the draft needs {_number(reason.seconds, 1)} s to read this text, more than it would save"
     if reason.kind == "uncertain":
-        return f"the next token is too uncertain, {_number(reason.expected_acceptance)} likely to be accepted"
+        return f"sending the draft would lose, its first token is {_number(reason.expected_acceptance)} likely"
     if reason.kind == "p-min":
         return f"the next token is at {_number(reason.confidence)}, under p-min {knobs.p_min:.2f}"
     if reason.kind == "draft-min":
         return f"{reason.drafted} drafted, under draft-min {knobs.draft_min}"
     return {
-        "budget": "drafts lost time against plain decoding, and the loss budget is used up for now",
+        "budget": "drafts lost time, and the loss budget is used up for now",
         "strict": "--strict allows no pass over two tokens here: it is not known that they round as single ones do",
         "no room": "there is no room for a draft",
         "drafter off": "the drafter is off",

@@ -94,7 +94,7 @@ class AutoPolicy:
         value = self._value
         if kept:
             return Reason("draft", kept, self._limit, tokens / value.time(kept))
-        if len(drafted) > most:
+        if len(drafted) > most and value.stop(len(drafted), self._least).length:
             return Reason("budget")
         return Reason("uncertain", expected_acceptance=self.acceptance.expected(drafted[0]))
 

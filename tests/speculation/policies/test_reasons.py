@@ -125,6 +125,17 @@ def test_budget_is_named_for_a_first_token_that_it_does_not_bear_and_for_no_shor
     assert (auto.reason().kind == "draft") == (left > 0.4)
 
 
+@pytest.mark.parametrize(("row", "kind"), [(0.3, "budget"), (1.5, "uncertain")])
+def test_budget_is_not_named_for_a_draft_that_would_not_pay_with_any_budget(row: float, kind: str):
+    """A repetition costs nothing to draft. With rows of 1.5 passes it cannot pay, however likely it is."""
+    auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 17: 1.0 + 16 * row}, 1.0)))
+    auto.budget.left = lambda plain_s: 0.2  # type: ignore[method-assign]
+    drafted = [Candidate(1, 0.95, "suffix")] * 4
+    assert auto.begin(KNOBS, 0, 4, auto.value(0, 4))
+    assert auto.keep(drafted) == 0
+    assert auto.reason().kind == kind
+
+
 @pytest.mark.parametrize("rate", [1.0, 1.3, 2.0, 4.0])
 @pytest.mark.parametrize("limit", [1, 4, 16])
 def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_even(rate: float, limit: int):
@@ -188,7 +199,7 @@ def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_n
     assert reason is not None
     assert (
         cause(reason, KNOBS)
-        == f"the next token is too uncertain, {reason.expected_acceptance:.2f} likely to be accepted"
+        == f"sending the draft would lose, its first token is {reason.expected_acceptance:.2f} likely"
     )
 
 
