@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import zip_longest
 from textwrap import wrap
@@ -23,6 +24,9 @@ Line = list[tuple[str, str]]
 
 LABEL = 12
 """Width of a line's name, in cells."""
+
+_WITHIN = re.compile(r"(?<=\d) (?=\d{3}\b|[MG]B\b)")
+"""The spaces in 4 096 and in 0.1 GB."""
 
 STYLES = (
     "label", "value", "big", "bar", "track", "accepted", "correction", "bonus", "plain", "rejected", "chosen",
@@ -112,9 +116,10 @@ def labelled(name: str, *pieces: tuple[str, str], column: int = LABEL) -> Line:
 
 
 def wrapped(name: str, text: str, width: int, style: str = "value", column: int = LABEL) -> list[Line]:
-    """A text wrapped between words. The first line begins with the name."""
-    parts = wrap(printable(text), max(8, width - column))
-    return [labelled("" if at else name, (part, style), column=column) for at, part in enumerate(parts)]
+    """A text wrapped between words, but not within a number or before its unit. The first line begins with the name."""
+    parts = wrap(_WITHIN.sub("\N{NO-BREAK SPACE}", printable(text)), max(8, width - column))
+    lines = [part.replace("\N{NO-BREAK SPACE}", " ") for part in parts]
+    return [labelled("" if at else name, (part, style), column=column) for at, part in enumerate(lines)]
 
 
 def flowed(items: Iterable[Line], width: int, gap: int = 2) -> list[Line]:
