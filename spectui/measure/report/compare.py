@@ -147,7 +147,8 @@ def verdict(found: Comparison) -> str:
         return f"None is measurably faster than the target alone; the best is {best.name} with {best.speed_up:.2f}x."
     ties = [row.name for row in found.ranked()[1:] if row.speed_up is not None and found.ties(row)]
     tied = f"; not to be told from it: {', '.join(ties)}" if ties else ""
-    return f"Best: {best.name}, {best.speed_up:.2f} times as fast as the target alone{tied}."
+    once = "; measured once, so it is not known how much of that is noise" if found.scatter is None else ""
+    return f"Best: {best.name}, {best.speed_up:.2f} times as fast as the target alone{tied}{once}."
 
 
 def json_object(found: Comparison, setup: Setup, busy: str) -> dict[str, Any]:

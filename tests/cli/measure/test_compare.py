@@ -117,6 +117,10 @@ def test_the_verdict_names_ties_and_a_target_that_is_as_fast_alone() -> None:
     assert report.verdict(compared(1.2, 1.5, 1.1)) == "Best: draft 1, 1.50 times as fast as the target alone."
     close = report.verdict(compared(1.48, 1.5, plain=(1.0, 1.04)))
     assert close.endswith("; not to be told from it: draft 0.")
+    once = report.verdict(compared(1.02))
+    assert once.endswith(
+        "1.02 times as fast as the target alone; measured once, so it is not known how much of that is noise."
+    )
     slow = report.verdict(compared(0.8, 0.9))
     assert slow == "None is measurably faster than the target alone; the best is draft 1 with 0.90x."
 
