@@ -31,7 +31,8 @@ class ChatEngine:
         """The process that the engine runs in; None for this one."""
         self._loaded_here = False  # the worker has models
         self._setup = Setup()
-        self._switching = threading.Lock()
+        # Reentrant, because a command to a process that has just ended ends it here, in the same thread.
+        self._switching = threading.RLock()
 
     @property
     def _engine(self) -> Worker | EngineProcess:
@@ -109,8 +110,9 @@ class ChatEngine:
     def close(self, timeout: float = 2.0) -> None:
         """Stop everything, and end process and thread; waits at most `timeout` seconds for each. May be called twice."""
         with self._switching:
-            if self.process is not None:
-                self.process.close(timeout)
+            process, self.process = self.process, None
+            if process is not None:
+                process.close(timeout)
             self._worker.close(timeout)
 
     def _emit(self, event: Event) -> None:

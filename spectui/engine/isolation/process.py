@@ -29,6 +29,8 @@ from spectui.llama.environment import environment
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
 
+REPLACED = "The reply was stopped, because other models are loaded: what was written is kept."
+
 HANGS = "The engine has not stopped yet, as when a device does not answer: stop it once more to end its process."
 
 Value = TypeVar("Value")
@@ -74,6 +76,8 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._state = threading.Lock()
         self._closed = False
+        self._replaced = False
+        self._why = ""  # the process ended by itself
         self._ended = threading.Event()
         self._post("knobs", self._knobs)
         threading.Thread(target=self._run, args=(after,), name="spectui-engine-process", daemon=True).start()
@@ -142,8 +146,8 @@ class EngineProcess:
         self._ended.wait()
 
     def kill(self) -> None:
-        """End the process at once."""
-        self._closed = True
+        """End the process at once, for another one. The commands that it had not ended are stopped, before `wait` returns."""
+        self._closed = self._replaced = True
         self._commands.put(None)
         self._kill()
 
@@ -153,10 +157,11 @@ class EngineProcess:
                 self._process.kill()
 
     def _begin(self, name: str, *arguments: Any) -> None:
-        self._pending.append(name)
+        with self._state:
+            self._pending.append(name)
         self._post(name, *arguments)
         if self._ended.is_set():
-            self._fail_pending("The engine has ended")
+            self._fail_pending(self._why or "The engine has ended")
 
     def _post(self, name: str, *arguments: Any) -> None:
         self._commands.put((name, arguments))
@@ -165,19 +170,23 @@ class EngineProcess:
         """Start the process, and take its messages until it ends."""
         if after is not None:
             after.wait()
-        with self._state:
-            process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "spectui.engine.isolation.child"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment(self._setup),
-            )
+        try:
+            with self._state:
+                process = self._process = subprocess.Popen(
+                    [sys.executable, "-m", "spectui.engine.isolation.child"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=environment(self._setup),
+                )
+        except OSError as error:
+            self._end(f"The engine's process could not be started ({error.strerror})")
+            return
         assert process.stdin is not None and process.stdout is not None
         if self._closed:
             process.kill()
         threading.Thread(target=self._write, args=(process.stdin,), name="spectui-commands", daemon=True).start()
         words, last = "", self._knobs
-        with suppress(EOFError, OSError, pickle.UnpicklingError):
+        with process.stdout, suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
                 message = pickle.load(process.stdout)
                 if isinstance(message, LastWords):
@@ -191,10 +200,17 @@ class EngineProcess:
                     self._take(message)
         code = process.wait()
         self._commands.put(None)
-        reason = "" if self._closed else self._reason(code, words)
+        self._end("" if self._closed else self._reason(code, words))
+
+    def _end(self, why: str) -> None:
+        """The process has ended; `why` says why it did by itself."""
+        self._why = "" if self._closed else why
+        if self._replaced:
+            for name in self._take_pending(REPLACED):
+                self._emit(Failed(REPLACED) if name == "generate" else LoadFailed("Loading was stopped."))
         self._ended.set()
-        if reason:
-            self._fail_pending(reason)
+        if self._why:
+            self._fail_pending(self._why)
 
     def _write(self, stdin: IO[bytes]) -> None:
         with suppress(OSError), stdin:
@@ -235,11 +251,16 @@ class EngineProcess:
         return f"The engine's process ended {end}{f' ({words})' if words else ''}"
 
     def _fail_pending(self, reason: str) -> None:
-        pending = [name for name in self._pending if name != "call"]
-        self._pending.clear()
+        self.on_end(reason, self._take_pending(self._advised(reason)))
+
+    def _take_pending(self, sentence: str) -> list[str]:
+        """The commands that have not ended, and end no more; calls raise this."""
+        with self._state:
+            pending = [name for name in self._pending if name != "call"]
+            self._pending.clear()
         for number in list(self._futures):
-            self._futures.pop(number).set_exception(SpectuiError(self._advised(reason)))
-        self.on_end(reason, pending)
+            self._futures.pop(number).set_exception(SpectuiError(sentence))
+        return pending
 
     def _advised(self, reason: str) -> str:
         if "GGML_ASSERT" in reason:  # trying again ends it again
