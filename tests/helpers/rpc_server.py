@@ -50,13 +50,15 @@ class Server:
 
 
 @contextmanager
-def fake_server(answer: bytes | None, before: Callable[[], object] = lambda: None) -> Iterator[str]:
+def fake_server(
+    answer: bytes | None, before: Callable[[], object] = lambda: None, kept: list[socket.socket] | None = None
+) -> Iterator[str]:
     """The address of a server that answers HELLO with these bytes; None: with nothing, while it keeps the connection.
 
-    It calls `before` ahead of its answer.
+    It calls `before` ahead of its answer. `kept`: gets its connections, and then it answers nothing else and keeps them.
     """
     listening = socket.create_server(("127.0.0.1", 0))
-    kept: list[socket.socket] = []
+    hangs, kept = kept is not None, [] if kept is None else kept
 
     def serve() -> None:
         with suppress(OSError):
@@ -68,7 +70,8 @@ def fake_server(answer: bytes | None, before: Callable[[], object] = lambda: Non
                         connection.recv(64)
                         before()
                         connection.sendall(answer)
-                        connection.shutdown(socket.SHUT_WR)
+                        if not hangs:
+                            connection.shutdown(socket.SHUT_WR)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()

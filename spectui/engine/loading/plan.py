@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -145,11 +146,8 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
     """
     asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
     try:
-        done = subprocess.run(
-            _COMMAND, input=asked, capture_output=True, text=True, timeout=_BOUND_S, env=environment(setup)
-        )
-        answer = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        answer = json.loads(_ask(asked, environment(setup)))
+    except (OSError, ValueError):
         raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
     if isinstance(answer, dict):
         if "usage" in answer:
@@ -171,6 +169,27 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
         tuple(layers_draft),
         tuple(suggestions),
     )
+
+
+def _ask(question: str, variables: dict[str, str]) -> str:
+    """The simulation's answer; "" if it gives none in time.
+
+    Its standard input stays open: where this process ends, it closes, and so the simulation ends too, also if it waits for a
+    server that hangs.
+    """
+    with subprocess.Popen(
+        _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables
+    ) as process:
+        bound = threading.Timer(_BOUND_S, process.kill)
+        bound.daemon = True
+        bound.start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(f"{question}\n")
+            process.stdin.flush()
+            return process.stdout.read()
+        finally:
+            bound.cancel()
 
 
 def plan_in_words(setup: Setup, freed: Iterable[MemoryUse] = ()) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
@@ -226,6 +227,14 @@ def answer(question: str) -> object:
     return made._replace(setup=asdict(made.setup))  # type: ignore[arg-type]
 
 
+def _end_with_parent() -> None:
+    """End this process when standard input ends: who asked has the answer, or has ended."""
+    while os.read(0, 4096):
+        pass
+    rpc.reset_when_closed()
+    os._exit(0)
+
+
 def main() -> None:
     """Answer the question on standard input; where ggml ends the process, {"aborted": what it said}."""
     # Drivers may write to standard output.
@@ -238,7 +247,9 @@ def main() -> None:
             out.flush()
 
     on_abort(report_abort)
-    found = answer(sys.stdin.read())
+    question = sys.stdin.readline()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    found = answer(question)
     with out:
         json.dump(found, out)
 

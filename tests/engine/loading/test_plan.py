@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +20,10 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
+from spectui.llama.devices.rpc import PROTOCOL
 from spectui.llama.interrupt import Interrupt
-from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
+from tests.engine.waiting import PATIENCE
+from tests.helpers.rpc_server import LIBRARIES, Server, fake_server, hello, needs_server
 from tests.helpers.smollm2 import whole, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
@@ -108,6 +114,30 @@ def test_an_assertion_refuses_a_placement_and_a_driver_that_fails_does_not(
         make_plan(replace(whole_alone(), split_mode="tensor"), True)
     assert type(caught.value) is kind
     assert sentence in str(caught.value)
+
+
+@needs_server
+def test_a_plan_ends_with_the_process_that_asked_for_it(monkeypatch: pytest.MonkeyPatch):
+    """Also where it waits for a server that hangs, which would find it in use ever after."""
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
+    connections: list[socket.socket] = []
+    both = threading.Event()  # the one that asks whether it can be used, and ggml's
+
+    def asked() -> None:
+        if len(connections) == 2:
+            both.set()
+
+    with fake_server(hello(*PROTOCOL), asked, connections) as address:
+        ask = f"from spectui.engine.loading.plan import *\nmake_plan(Setup(model='none', rpc={address!r}), True)"
+        asker = subprocess.Popen([sys.executable, "-c", ask])
+        assert both.wait(PATIENCE)
+        asker.kill()
+        asker.wait()
+        connections[1].settimeout(PATIENCE)
+        with suppress(ConnectionResetError):
+            while connections[1].recv(64):
+                pass
 
 
 @needs_server
