@@ -54,7 +54,8 @@ class Session:
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Load the changed parts. If only the placement changes and loading fails, the old placement is restored. Returns
-        what is loaded. Raises SpectuiError; then possibly nothing is loaded.
+        what is loaded. Raises SpectuiError; then possibly nothing is loaded. Raises ServerError also if the old one cannot be
+        restored on its servers.
 
         `before`: the set-up that another process had loaded, if this one takes its place.
         """
@@ -74,8 +75,11 @@ class Session:
                 raise
             try:
                 self.pair.load(before)
-            except SpectuiError:
+            except LoadCancelled:
                 raise error from None
+            except SpectuiError:
+                # Memory that the servers had for `before` is taken, or one of them has gone meanwhile.
+                raise (ServerError(str(error)) if before.rpc else error) from None
             self._emit(Notice(f"{error} The models are loaded as before."))
             setup = before
         self._loaded = setup

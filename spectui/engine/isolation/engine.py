@@ -1,7 +1,7 @@
 """The engine of the chat: in this process, or in one of its own where a device can end it: a GPU's driver, or an RPC server.
 
 When such a process ends, the reply ends with a sentence, and the models are loaded again, without the servers. When it ends
-while it loads another placement of the models, they are loaded as before.
+while it loads another placement of the models, they are loaded as before; without the servers, if these are to blame.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class ChatEngine:
             process = self.process = EngineProcess(self.knobs, setup, after=before)
             process.events, process.listen = self.events, self.listen
             process.on_end = partial(self._end, process)
+            process.on_refused = partial(self._refused, process)
         elif not isolated:
             if before is not None:
                 self._worker.call(lambda session: before.wait())
@@ -142,11 +143,26 @@ class ChatEngine:
                 self._emit(Notice(f"{reason}: {after}."))
             self._load(without_servers(setup) if servers else setup)
 
+    def _refused(self, process: EngineProcess, failed: LoadFailed, before: Setup) -> bool:
+        """The process could not load a set-up because of its servers, nor load `before` again."""
+        with self._switching:
+            return process is self.process and self._load_here(failed, before)
+
+    def _load_here(self, failed: LoadFailed, before: Setup) -> bool:
+        """Load `before` without its servers, if another placement of its models failed. Returns whether it was one."""
+        if not self._setup.same_models(before):
+            return False
+        self._emit(Notice(f"{failed.message} The models are loaded on this machine alone."))
+        self._load(without_servers(before))
+        return True
+
     def _end_loading(self, process: EngineProcess, reason: str, loads: int) -> None:
         """The process ended during a load. If only the placement differs, load the previous set-up again."""
         failed, before = self._setup, process.loaded
         if failed.rpc and reason.startswith("The RPC server"):
-            self._emit(LoadFailed(f"{reason}.", without_servers=True))
+            gone = LoadFailed(f"{reason}.", without_servers=True)
+            if before is None or not self._load_here(gone, before):
+                self._emit(gone)
             return
         sentence = f"{reason}: {way_out(failed)}."
         for _ in range(loads - 1):  # each command ends with an event

@@ -64,6 +64,8 @@ class EngineProcess:
         self.listen: Callable[[Event], None] = lambda event: None
         self.on_end: Callable[[str, Sequence[str]], None] = self._fail
         """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
+        self.on_refused: Callable[[LoadFailed, Setup], bool] = lambda failed, before: False
+        """Called in another thread if a load fails because of its servers, with the set-up before it. True: do not tell it."""
         self._setup = setup or Setup()
         self._servers = self._setup.rpc
         self.loaded: Setup | None = after.loaded if after is not None else None
@@ -231,8 +233,12 @@ class EngineProcess:
         if self._pending and isinstance(message, _ENDS.get(self._pending[0], ())):
             self._stopped_s = None
             self._pending.popleft()
+        before = self.loaded
         if isinstance(message, Loaded | LoadFailed | Unloaded):
             self.loaded = message.setup if isinstance(message, Loaded) else None
+        refused = message if isinstance(message, LoadFailed) and message.without_servers else None
+        if refused is not None and before is not None and self.on_refused(refused, before):
+            return
         self._emit(message)
 
     def _emit(self, event: Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from spectui.engine.isolation.engine import ChatEngine
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import QUESTION, events_of
 from tests.helpers.rpc_server import Server, needs_server
+from tests.helpers.smollm2 import alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.ggufs import write_model
 
@@ -75,6 +77,44 @@ def test_a_placement_on_a_server_that_fails_is_put_back(server: Server, engine: 
     (told,) = (event.message for event in events.of(Notice) if "as before" in event.message)
     assert ("SIGKILL" in told) is ends
     assert not events.of(LoadFailed)
+
+
+@needs_server
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_server_that_is_gone_when_a_placement_changes(server: Server, engine: ChatEngine, setup: Setup, when: str):
+    """The chat had models, so it gets them on this machine, as if the server had gone in the middle of a reply."""
+    events, there = events_of(engine), replace(setup, rpc=server.address)
+    engine.load(there)
+    events.wait(Loaded)
+    if when == "before":
+        server.kill()
+    else:
+        events.hook = lambda event: server.kill() if getattr(event, "what", "") == "target" else None
+    engine.load(replace(there, ctx_size=128))
+    local = events.wait(Loaded, 2)
+    assert (local.setup.rpc, local.setup.ctx_size) == ("", setup.ctx_size)
+    (told,) = (event.message for event in events.of(Notice) if server.address in event.message)
+    assert told.endswith(". The models are loaded on this machine alone.")
+    assert not events.of(LoadFailed)
+    engine.generate(QUESTION)
+    assert events.wait(Finished).statistics.emitted > 20
+
+
+@needs_server
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit for another process")
+def test_a_server_whose_memory_is_taken_when_a_placement_fails(server: Server, engine: ChatEngine):
+    """It cannot have the models as before either."""
+    import resource
+
+    events, there = events_of(engine), replace(alone(), rpc=server.address)
+    engine.load(there)
+    events.wait(Loaded)
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (2**20, resource.RLIM_INFINITY))
+    engine.load(replace(there, ctx_size=2048))
+    assert events.wait(Loaded, 2).setup == alone()
+    (told,) = (event.message for event in events.of(Notice) if server.address in event.message)
+    assert "failed to allocate" in told and told.endswith(". The models are loaded on this machine alone.")
+    assert server.process.poll() is None
 
 
 def test_what_is_put_back_and_ends_the_process_too_is_not_tried_again(
