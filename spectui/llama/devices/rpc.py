@@ -70,15 +70,12 @@ def without_servers(setup: Setup) -> Setup:
     # Without its server the draft may have no device of its own, which nobody needs to be told.
     ahead = "auto" if setup.async_draft == "on" else setup.async_draft
     target, draft = here(setup.device), here(setup.device_draft)
-    return replace(
-        setup,
-        rpc="",
-        device=target,
-        device_draft=draft,
-        async_draft=ahead,
-        tensor_split=setup.tensor_split if setup.device and target == setup.device else "",
-        tensor_split_draft=setup.tensor_split_draft if draft == setup.device_draft else "",
-    )
+    changes: dict[str, Any] = {"rpc": "", "device": target, "device_draft": draft, "async_draft": ahead}
+    for suffix, before, now in (("", setup.device, target), ("_draft", setup.device_draft, draft)):
+        if not before or now != before:  # what was said of GPUs that are gone; no layers on GPUs stay none
+            layers = -1 if getattr(setup, f"gpu_layers{suffix}") else 0
+            changes |= {f"tensor_split{suffix}": "", f"main_gpu{suffix}": 0, f"gpu_layers{suffix}": layers}
+    return replace(setup, **changes)
 
 
 def problems(servers: Sequence[str]) -> dict[str, str]:

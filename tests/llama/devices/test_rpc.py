@@ -174,6 +174,15 @@ def test_a_set_up_without_the_servers():
     assert without_servers(replace(both, device_draft="CUDA0,RPC0")).tensor_split_draft == ""
 
 
+def test_what_was_asked_of_servers_is_not_asked_of_the_gpus_that_are_left():
+    """The number of a GPU that is gone would be refused, and layers that were divided may not fit on one."""
+    there = Setup(rpc="a:1", split_mode="none", main_gpu=1, gpu_layers=-2, main_gpu_draft=1, gpu_layers_draft=20)
+    assert without_servers(there) == Setup(split_mode="none")
+    named = replace(there, device="CUDA0,CUDA1", device_draft="CUDA0,CUDA1")
+    assert without_servers(named) == replace(named, rpc="")
+    assert without_servers(replace(there, gpu_layers=0, gpu_layers_draft=0)).gpu_layers == 0
+
+
 @pytest.mark.parametrize(
     ("address", "here"),
     [("127.0.0.1:1", True), ("localhost:1", True), ("192.0.2.1:1", False), ("no.such.invalid:1", False)],
