@@ -159,7 +159,7 @@ class ChatEngine:
     def _end_loading(self, process: EngineProcess, reason: str, loads: int) -> None:
         """The process ended during a load. If only the placement differs, load the previous set-up again."""
         failed, before = self._setup, process.loaded
-        if failed.rpc and reason.startswith("The RPC server"):
+        if failed.rpc and (process.hung or reason.startswith("The RPC server")):
             gone = LoadFailed(f"{reason}.", without_servers=True)
             if before is None or not self._load_here(gone, before):
                 self._emit(gone)

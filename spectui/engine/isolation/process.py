@@ -75,6 +75,8 @@ class EngineProcess:
         self._futures: dict[int, Future[Any]] = {}
         self._numbers = itertools.count()
         self._stopped_s: float | None = None
+        self.hung = False
+        """It was ended because it did not stop."""
         self._process: subprocess.Popen[bytes] | None = None
         self._state = threading.Lock()
         self._closed = False
@@ -127,6 +129,7 @@ class EngineProcess:
             timer.daemon = True
             timer.start()
         elif self._stopped_s is not None and now - self._stopped_s > STOP_S:
+            self.hung = True
             self._kill()
         self._post("stop")
 
@@ -253,6 +256,8 @@ class EngineProcess:
             return f"The RPC server {' and '.join(gone)} is gone"
         if "RPC server" in words:
             return f"The RPC server {' or '.join(servers)} broke off the connection, as it does when its memory is full"
+        if self.hung:
+            return "The engine did not stop, so its process was ended"
         end = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         return f"The engine's process ended {end}{f' ({words})' if words else ''}"
 

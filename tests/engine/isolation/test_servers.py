@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +30,7 @@ from spectui.engine.loading.models import NOT_AHEAD
 from spectui.engine.loading.simulation import ALL
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
+from spectui.llama.devices.rpc import PROTOCOL
 from spectui.speculation.records import StopReason
 from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, events_of, text_of
 from tests.engine.waiting import PATIENCE
@@ -272,6 +274,23 @@ def test_the_server_goes_away_while_models_load(server: Server, engine: ChatEngi
     assert failed == LoadFailed(f"The RPC server {server.address} is gone.", without_servers=True)
     engine.load(setup)
     events.wait(Loaded)
+
+
+@needs_server
+def test_a_server_that_says_no_more_than_hello(
+    remote: None, engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch
+):
+    """ggml waits for ever. A person can end that, and then load the models on this machine alone."""
+    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    events, connections, waits = events_of(engine), list[socket.socket](), threading.Event()
+    with fake_server(hello(*PROTOCOL), lambda: len(connections) == 2 and waits.set(), connections) as address:
+        engine.load(replace(setup, rpc=address))
+        assert waits.wait(PATIENCE)
+        engine.stop()
+        events.wait(Notice)
+        engine.stop()
+        failed = events.wait(LoadFailed)
+    assert failed == LoadFailed("The engine did not stop, so its process was ended.", without_servers=True)
 
 
 @needs_server
