@@ -74,8 +74,7 @@ class Model:
             params.kv_overrides = overrides
         if tensor_split:
             most = llama.llama_max_devices()
-            largest = max(tensor_split)  # a number or a sum beyond a C float's would be infinite
-            shares = (ctypes.c_float * most)(*(share / largest for share in tensor_split[:most]))
+            shares = (ctypes.c_float * most)(*tensor_split[:most])
             params.tensor_split = shares
         cancelled = False
 

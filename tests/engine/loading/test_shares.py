@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.engine.loading.shares import percentages, with_share
+from spectui.engine.loading.shares import percentages, shares, with_share
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,12 @@ from spectui.engine.loading.shares import percentages, with_share
 )
 def test_percentages_add_up(numbers: list[float], found: list[int]) -> None:
     assert percentages(numbers) == found
+
+
+def test_numbers_of_any_size_are_shares() -> None:
+    """Also those whose sum is infinite."""
+    assert shares("1e308/1e308, 5e307") == [1.0, 1.0, 0.5]
+    assert percentages(shares("1e308,1e308")) == [50, 50]
 
 
 @pytest.mark.parametrize(
