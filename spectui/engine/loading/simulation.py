@@ -19,7 +19,7 @@ from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import rpc
 from spectui.llama.devices.listing import list_devices
-from spectui.llama.devices.records import Device, MemoryUse
+from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import on_abort
 from spectui.llama.model import Model
@@ -45,7 +45,7 @@ class Simulation:
     def __init__(self, extra_buffers: bool, freed: Iterable[MemoryUse]) -> None:
         self._extra_buffers = extra_buffers
         self._interrupt = Interrupt()
-        found = {use.device: use.total for use in freed}
+        found = {use.device: use.total for use in added(freed)}  # target and draft may be on one device
         self._freed = found
         self.n_ctx = 0
         """Tokens of the context of the target asked about last."""

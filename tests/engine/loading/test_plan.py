@@ -313,6 +313,13 @@ def test_a_gpu_with_unified_memory_takes_no_more_than_its_driver_allows(cards):
     assert simulation.plan(Setup(model="m", gpu_layers=-2), toy).missing == {"Vulkan0": 9 * GIB // 4}
 
 
+def test_what_target_and_draft_take_of_one_card_is_freed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(simulation, "list_devices", lambda: (FIRST._replace(free=GIB), CPU))
+    toy = simulation.Simulation(True, [MemoryUse("CUDA0", 3 * GIB), MemoryUse("CUDA0", 2 * GIB)])
+    toy.look()
+    assert toy.devices[0].free == 6 * GIB
+
+
 def test_freed_unified_memory_is_the_hosts_too(monkeypatch: pytest.MonkeyPatch):
     devices = (Device("Vulkan0", "an integrated GPU", "igpu", GIB, 6 * GIB), CPU._replace(free=2 * GIB))
     monkeypatch.setattr(simulation, "list_devices", lambda: devices)
