@@ -77,7 +77,7 @@ def main(files: list[str]) -> None:
     worst = 0.0
     for file, name, made in plans:
         for planned, logged in load(made, extra_buffers and made.setup.no_repack == "off"):
-            pairs = [*zip(planned[1:], logged[1:], strict=True), (planned.total, logged.total)]
+            pairs = [*zip(planned[1:4], logged[1:4], strict=True), (planned.total, logged.total)]
             cells = [f"{one / MIB:.0f}/{other / MIB:.0f}" for one, other in pairs]
             off = planned.total / logged.total - 1 if logged.total else 1.0
             worst = max(worst, abs(off))

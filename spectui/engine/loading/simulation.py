@@ -45,8 +45,7 @@ class Simulation:
     def __init__(self, extra_buffers: bool, freed: Iterable[MemoryUse]) -> None:
         self._extra_buffers = extra_buffers
         self._interrupt = Interrupt()
-        found = {use.device: use.total for use in added(freed)}  # target and draft may be on one device
-        self._freed = found
+        self._freed = {use.device: use for use in added(freed)}  # target and draft may be on one device
         self.n_ctx = 0
         """Tokens of the context of the target asked about last."""
         self.devices: tuple[Device, ...] = ()
@@ -82,10 +81,13 @@ class Simulation:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
         if not self.devices:
             devices = list_devices()
-            shared = sum(self._freed.get(device.name, 0) for device in devices if device.unified)
+            uses = {device.name: self._freed.get(device.name, MemoryUse(device.name)) for device in devices}
+            of_host = [uses[device.name] for device in devices if device.unified or device.kind == "cpu"]
+            # The system has a mapped file's pages among its free memory already.
+            freed_of_host = sum(use.total - use.mapped for use in of_host)
 
             def free(device: Device) -> int:
-                freed = self._freed.get(device.name, 0) + (shared if device.kind == "cpu" else 0)
+                freed = freed_of_host if device.kind == "cpu" else uses[device.name].total
                 # Some drivers report all memory as free whatever is taken.
                 return min(device.free + freed, device.total)
 

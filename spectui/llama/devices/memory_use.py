@@ -39,7 +39,10 @@ def logged(lines: Iterable[str]) -> tuple[MemoryUse, ...]:
         found = _LINE.search(line)
         if found is None:
             continue
-        use = MemoryUse(_device_of(found[1]), **{_PART[found[2]]: round(float(found[3]) * 2**20)})
+        size = round(float(found[3]) * 2**20)
+        use = MemoryUse(_device_of(found[1]), **{_PART[found[2]]: size})
+        if found[1].endswith("_Mapped"):
+            use = use._replace(mapped=size)
         if found[2] == "compute":
             compute[found[1]] = use  # a buffer that was made again replaces the one before
         else:
@@ -77,7 +80,12 @@ def logged_weights(
     found = divided(logged(lines), shares)
     on_gpus = sum(use.weights for use in found if use.device != HOST)
     rest = n_bytes - on_gpus + (tied if on_gpus else 0)
-    return tuple(use._replace(weights=min(use.weights, max(0, rest))) if use.device == HOST else use for use in found)
+
+    def on_host(use: MemoryUse) -> MemoryUse:
+        weights = min(use.weights, max(0, rest))
+        return use._replace(weights=weights, mapped=max(0, weights - (use.weights - use.mapped)))
+
+    return tuple(on_host(use) if use.device == HOST else use for use in found)
 
 
 def logged_output(lines: Iterable[str], rows: int) -> MemoryUse:

@@ -33,12 +33,16 @@ class Device(NamedTuple):
 
 
 class MemoryUse(NamedTuple):
-    """Bytes that a model takes on a device: its weights, the cells of its context, and the buffers for computing."""
+    """Bytes that a model takes on a device: its weights, the cells of its context, and the buffers for computing.
+
+    `mapped`: those of the weights that are a mapped file's, which count as free memory of the host meanwhile.
+    """
 
     device: str
     weights: int = 0
     cells: int = 0
     compute: int = 0
+    mapped: int = 0
 
     @property
     def total(self) -> int:
