@@ -147,7 +147,7 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
     asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
     try:
         answer = json.loads(_ask(asked, environment(setup)))
-    except (OSError, ValueError):
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: there is no memory for a thread
         raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
     if isinstance(answer, dict):
         if "usage" in answer:

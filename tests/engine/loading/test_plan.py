@@ -116,6 +116,17 @@ def test_an_assertion_refuses_a_placement_and_a_driver_that_fails_does_not(
     assert sentence in str(caught.value)
 
 
+def test_without_memory_for_a_thread_there_is_no_plan(monkeypatch: pytest.MonkeyPatch):
+    """Loading then says what there is too little memory for."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(SpectuiError, match="cannot be told"):
+        make_plan(whole_alone(), True)
+
+
 @needs_server
 def test_a_plan_ends_with_the_process_that_asked_for_it(monkeypatch: pytest.MonkeyPatch):
     """Also where it waits for a server that hangs, which would find it in use ever after."""
