@@ -48,9 +48,7 @@ class _Sending(deque[Event]):
 
 def main() -> None:
     """Run commands until standard input ends, because the parent closed it or died."""
-    for name in ("SIGINT", "SIGHUP"):  # of the terminal, which the parent has to answer
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers the terminal; only Windows has not blocked it
     commands, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # Text printed by libraries must not mix with the messages.
     os.dup2(2 if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY), 1)

@@ -173,6 +173,9 @@ class EngineProcess:
 
     def _run(self, after: EngineProcess | None) -> None:
         """Start the process, and take its messages until it ends."""
+        if hasattr(signal, "pthread_sigmask"):
+            # The process inherits this: the terminal's signals are for this one to answer, also while that one starts.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         if after is not None:
             after.wait()
         try:

@@ -94,6 +94,19 @@ def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
         process.close(PATIENCE)
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no such signal")
+def test_control_c_while_the_process_starts_is_the_parents(setup: Setup):
+    """The terminal sends it to both, and Python would end at it."""
+    process = EngineProcess(KNOBS)
+    try:
+        while process.pid is None:
+            pass
+        os.kill(process.pid, signal.SIGINT)
+        process.call(Session.load, setup).result(PATIENCE)
+    finally:
+        process.close(PATIENCE)
+
+
 def abort(_: Session) -> None:
     import ctypes
 
