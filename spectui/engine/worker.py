@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +25,16 @@ Watch = Callable[[str, Setup], None]
 Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
+
+
+def leave_terminal_to_main_thread() -> None:
+    """Block the terminal's signals in this thread, and so in the processes that it starts.
+
+    A terminal sends Ctrl+C to all processes of a program. The main thread answers it; the self-test, for one, would be ended,
+    and be taken for kernels that crash. Windows has no such mask.
+    """
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
 
 
 class Worker:
@@ -116,6 +127,7 @@ class Worker:
         self._commands.put((self._posted, command))
 
     def _run(self) -> None:
+        leave_terminal_to_main_thread()
         # llama.cpp is imported here and at the first command: the window appears before that, and this thread must load it.
         posted = self._commands.get()
         if posted is None:

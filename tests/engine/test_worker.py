@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -227,3 +229,15 @@ def test_the_engine_has_the_priority_of_the_program(worker: Worker):
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     engines = worker.call(lambda session: threading.get_native_id()).result(PATIENCE)
     assert os.getpriority(os.PRIO_PROCESS, engines) == own
+
+
+def end_by_control_c(_: Session) -> int:
+    """What a process that the engine has started returns if Ctrl+C is pressed meanwhile."""
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('goes on')"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no such mask")
+def test_control_c_does_not_end_what_the_engine_has_started(worker: Worker):
+    """The self-test would be taken for kernels that crash, and they would stay off."""
+    assert worker.call(end_by_control_c).result(PATIENCE) == 0

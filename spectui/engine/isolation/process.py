@@ -19,7 +19,7 @@ from typing import IO, Any, TypeVar
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.loading.plan import way_out
-from spectui.engine.worker import Worker
+from spectui.engine.worker import Worker, leave_terminal_to_main_thread
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
@@ -173,9 +173,7 @@ class EngineProcess:
 
     def _run(self, after: EngineProcess | None) -> None:
         """Start the process, and take its messages until it ends."""
-        if hasattr(signal, "pthread_sigmask"):
-            # The process inherits this: the terminal's signals are for this one to answer, also while that one starts.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+        leave_terminal_to_main_thread()  # also while the process starts
         if after is not None:
             after.wait()
         try:
