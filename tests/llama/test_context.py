@@ -6,9 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import gguf
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,6 +211,13 @@ def test_a_context_larger_than_all_memory_is_a_sentence_before_it_is_allocated(
         SpectuiError, match=r"A context of 2000000000 tokens needs \d+\.\d GiB and .* choose -c \d+ or less"
     ):
         opened(tiny, n_ctx=2_000_000_000)
+
+
+def test_without_memory_for_any_context_none_is_advised(tiny: Model, monkeypatch: pytest.MonkeyPatch):
+    """-c 0 would be the largest that the model was trained with."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    with pytest.raises(SpectuiError, match=r"free: choose a smaller model, or a smaller -ctk and -ctv\."):
+        opened(tiny)
 
 
 def test_a_context_that_llama_cpp_refuses_is_a_sentence(tiny: Model, monkeypatch: pytest.MonkeyPatch):

@@ -131,7 +131,7 @@ def _any_here(devices: Iterable[Device]) -> bool:
 
 
 def slow_down_together(setup: Setup) -> bool:
-    """Whether the target's and the draft's devices slow down together: if they share one, or one is the CPU."""
+    """Whether the target's and the draft's devices slow down together: if they share one, or both compute on the CPU."""
     target = _target_devices(setup)
     draft = placement.draft_devices(setup) if setup.draft is not None and setup.gpu_layers_draft else []
     return not (has_own_devices(target, draft) or has_own_devices(draft, target))

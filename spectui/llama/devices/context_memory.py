@@ -78,9 +78,10 @@ def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
     )
     if needed > available:
         most = int(n_ctx * available / needed) // 256 * 256
+        smaller = f"-c {most} or less" if most else "a smaller model"
         raise SpectuiError(
             f"A context of {n_ctx} tokens needs {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are free: "
-            f"choose -c {most} or less, or a smaller -ctk and -ctv."
+            f"choose {smaller}, or a smaller -ctk and -ctv."
         )
 
 
