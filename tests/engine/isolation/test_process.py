@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from dataclasses import replace
 
 import psutil
@@ -72,6 +73,34 @@ def test_the_models_are_freed_and_loaded_again(
     engine.knobs = replace(KNOBS, predict=4)
     engine.generate(QUESTION)
     assert events.wait(Finished, 1 if own else 2).reason is StopReason.LIMIT
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not list mapped files")
+def test_models_are_freed_before_they_are_loaded_in_another_process(
+    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch
+):
+    """This one's before the other's process loads, and the other way round: both may not fit into memory."""
+
+    def mapped() -> bool:
+        return str(setup.model) in {each.path for each in psutil.Process().memory_maps()}
+
+    events, there, ended = events_of(engine), False, list[bool]()
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: there)
+    engine.load(setup)
+    events.wait(Loaded)
+    assert mapped()
+    there = True
+    engine.load(setup)
+    events.wait(Loaded, 2)
+    assert not mapped()
+    assert engine.process is not None
+    pid = engine.process.pid
+    assert pid is not None
+    events.hook = lambda event: ended.append(not psutil.pid_exists(pid))
+    there = False
+    engine.load(setup)
+    events.wait(Loaded, 3)
+    assert ended[0]
 
 
 def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):

@@ -85,6 +85,25 @@ def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
         make_plan(Setup(model=str(tmp_path / "none.gguf")), True)
 
 
+def test_a_context_that_llama_cpp_could_not_even_simulate():
+    """Simulating takes memory for each token too."""
+    with pytest.raises(UsageError, match="A context of 2000000000 tokens is too large: choose -c 8388608 or less"):
+        simulation.Simulation(True, []).target(replace(whole_alone(), ctx_size=2_000_000_000))
+
+
+def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatch):
+    def load(setup: Setup, path: str, *_: object, **__: object) -> None:
+        raise SpectuiError(path)
+
+    pair = whole()
+    monkeypatch.setattr(simulation.draft_copy, "copy_of", lambda draft: Path(pair.model or ""))  # any file that exists
+    monkeypatch.setattr(models, "draft_model", load)
+    for way, path in (("auto", pair.model), ("off", pair.draft)):
+        with pytest.raises(SpectuiError) as caught:
+            simulation.Simulation(True, []).draft(replace(pair, requantise_draft=way))
+        assert str(caught.value) == path
+
+
 ABORT = """
 import ctypes
 from spectui.engine.loading import simulation
