@@ -11,7 +11,7 @@ from spectui.llama.model import Model
 _LONGEST = 4096
 """Bytes of a token. The longest known are runs of 256 spaces."""
 
-_UNKNOWN, _CONTROL = 1 << 0, 1 << 3  # llama_token_attr (llama.h)
+_CONTROL = 1 << 3  # llama_token_attr (llama.h)
 
 
 class TokenBytes:

@@ -56,11 +56,6 @@ class Estimate:
     unseen: tuple[int, ...]
     """Sizes of pass, of one pass in fifty or more, whose times come from the table measured at load alone."""
 
-    @property
-    def tokens_per_s(self) -> float:
-        """Tokens per second."""
-        return self.tokens / self.seconds
-
 
 @dataclass(frozen=True)
 class WhatIf:

@@ -19,7 +19,6 @@ from spectui.speculation.drafters.cross_vocabulary.drafters import (
 )
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import (
     VocabularyMap,
-    shared_fraction,
     usable,
     whole_characters,
 )
@@ -190,9 +189,9 @@ def test_a_short_look_back_spells_nearly_what_the_whole_text_would(text, steps):
 
 
 def test_shared_tokens_are_matched_by_bytes_and_names():
-    assert shared_fraction(TARGET, TARGET) == 1.0
-    assert shared_fraction(TARGET, DRAFT) < 0.9 < shared_fraction(TARGET, LONGER)
     vocabularies = VocabularyMap(TARGET, DRAFT)
+    assert VocabularyMap(TARGET, TARGET).shared_fraction == 1.0
+    assert vocabularies.shared_fraction < 0.9 < VocabularyMap(TARGET, LONGER).shared_fraction
     assert vocabularies.to_draft[TARGET.pieces.index(b"abc")] == DRAFT.pieces.index(b"abc")
     assert vocabularies.to_draft[1] == 1
     assert END not in vocabularies.to_draft

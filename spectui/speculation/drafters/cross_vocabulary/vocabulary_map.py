@@ -114,11 +114,6 @@ class VocabularyMap:
         return tokens
 
 
-def shared_fraction(target: Vocabulary, draft: Vocabulary) -> float:
-    """Share of the target's tokens that the draft has too. 0..1"""
-    return VocabularyMap(target, draft).shared_fraction
-
-
 def whole_characters(data: bytes) -> int:
     """Number of bytes without an incomplete character at the end."""
     for back in range(1, min(4, len(data)) + 1):
