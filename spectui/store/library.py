@@ -24,7 +24,6 @@ from spectui.store.rounds.packing import PackedError, unpack
 from spectui.text import safe
 
 _LAST_TIME = 253_402_214_400  # the last day of the year 9999
-_COLUMNS = "id, title, created, updated, target"
 
 
 def summaries(file: Path, words: str = "") -> list[Summary]:
@@ -72,12 +71,6 @@ def ends(file: Path, name: str) -> list[StoredMessage]:
     return [_message(row) for row in rows]
 
 
-def prompts(file: Path, name: str) -> list[str]:
-    """A person's prompts in a conversation, in all of its branches. Call it from a worker thread."""
-    with reading(file) as connection:
-        return _prompts(connection, _identity(connection, name))
-
-
 def rename(file: Path, name: str, title: str) -> None:
     """Give a conversation another title. Call it from a worker thread."""
     with writing(file) as connection, transaction(connection):
@@ -123,16 +116,19 @@ def _identity(connection: sqlite3.Connection, name: str) -> str:
 def _summaries(connection: sqlite3.Connection, words: str) -> list[Summary]:
     pattern = "%" + words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     rows = connection.execute(
-        f"SELECT {_COLUMNS}, (SELECT count(*) FROM message WHERE conversation = conversation.id) FROM conversation"
+        "SELECT id, title, updated, target, (SELECT count(*) FROM message WHERE conversation = conversation.id)"
+        " FROM conversation"
         " WHERE title LIKE ?1 ESCAPE '\\' OR id IN"
         " (SELECT conversation FROM message WHERE text LIKE ?1 ESCAPE '\\') ORDER BY updated DESC, id",
         (pattern,),
     ).fetchall()
-    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _time(row[3]), _line(row[4]), row[5]) for row in rows]
+    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _line(row[3]), row[4]) for row in rows]
 
 
 def _conversation(connection: sqlite3.Connection, identity: str) -> Conversation:
-    row = connection.execute(f"SELECT {_COLUMNS}, system, head FROM conversation WHERE id = ?", (identity,)).fetchone()
+    row = connection.execute(
+        "SELECT id, title, created, updated, target, system, head FROM conversation WHERE id = ?", (identity,)
+    ).fetchone()
     # UNION, not UNION ALL: in a damaged file, parents may form a circle.
     path = connection.execute(
         "WITH RECURSIVE path (id) AS (SELECT ?1 UNION SELECT parent FROM message JOIN path USING (id))"

@@ -69,7 +69,6 @@ class Summary(NamedTuple):
 
     id: str
     title: str
-    created: float
     updated: float
     target: str
     messages: int

@@ -42,7 +42,7 @@ def test_what_was_said_goes_from_the_prompts_with_its_conversation() -> None:
     prompts = PromptHistory(prompts_file())
     prompts.clear()
     (summary,) = library.summaries(database_file())
-    for prompt in (*library.prompts(database_file(), summary.id), "of another"):
+    for prompt in ("first\nof all", "second", "of another"):
         prompts.add(prompt)
     said("delete", summary.id)
     assert prompts.load() == ["of another"]
