@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 
-MOST = 55
+MOST = 51
 """Uses at present. Who removes some lowers it; a new test needs a public property instead."""
 
 

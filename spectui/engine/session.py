@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Call every method but `stop` in one thread of the process, always the same (otherwise OpenMP halves the speed)."""
+    """Call every method in one thread of the process, always the same (otherwise OpenMP halves the speed)."""
 
     def __init__(self, on_event: Callable[[Event], None], interrupt: Interrupt | None = None) -> None:
-        """`on_event` is called in that thread, and should return in microseconds."""
+        """`on_event` is called in that thread, and should return in microseconds. `interrupt` stops a reply within one target
+        pass, and loading: any thread may set it."""
         self.knobs = Knobs()
         """Read once per round."""
         self.strict = False
@@ -47,10 +48,6 @@ class Session:
         """The loaded pair; None before the first load and after `close`."""
         self._loaded: Setup | None = None
         self._opening = ""  # the first prompt of the last answered conversation
-
-    def stop(self) -> None:
-        """Stop the reply within one target pass, or the loading. Any thread may call it."""
-        self._interrupt.set()
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Load the changed parts. If only the placement changes and loading fails, the old placement is restored. Returns

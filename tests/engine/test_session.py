@@ -18,6 +18,7 @@ from spectui.engine.loading.placement import is_long
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
+from spectui.llama.interrupt import Interrupt
 from spectui.speculation.records import StopReason
 from tests.helpers.smollm2 import SNAKE, alone, ask, opened, setup
 
@@ -165,9 +166,10 @@ def test_stop_takes_effect_within_a_pass(pair: Opened):
     def stop_at_third(event: Event) -> None:
         seen.append(event)
         if len(rounds(seen)) == 3:
-            session.stop()
+            interrupt.set()
 
-    session = Session(stop_at_third)
+    interrupt = Interrupt()
+    session = Session(stop_at_third, interrupt)
     session.load(alone())
     try:
         finished = ask(session, fixed(temperature=0), SNAKE)

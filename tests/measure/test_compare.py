@@ -14,6 +14,7 @@ from spectui.engine import pair as pair_module
 from spectui.engine.events import Loading
 from spectui.engine.session import Session
 from spectui.knobs import Knobs
+from spectui.llama.interrupt import Interrupt
 from spectui.measure.compare import SUFFIX, Comparison, Replies, Row, compare, expected_speed_ups
 from spectui.measure.divergence import kl
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
@@ -32,8 +33,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
-    session = Session(lambda event: None)
+def interrupt() -> Interrupt:
+    return Interrupt()
+
+
+@pytest.fixture
+def session(interrupt: Interrupt) -> Iterator[Session]:
+    session = Session(lambda event: None, interrupt)
     yield session
     session.close()
 
@@ -145,13 +151,13 @@ def test_other_vocabularies_are_mapped_or_drafted_by_text(models: Path, session:
     assert found.rows[1].vocabulary == "by text" and found.rows[1].divergence is None
 
 
-def test_what_was_measured_is_kept_when_it_is_stopped(models: Path, session: Session) -> None:
+def test_what_was_measured_is_kept_when_it_is_stopped(models: Path, session: Session, interrupt: Interrupt) -> None:
     setup = tiny_setup(models)
     assert setup.draft is not None
 
     def progress(done: float, what: str) -> None:
         if what.startswith("draft.gguf: python, acceptance"):
-            session.stop()
+            interrupt.set()
 
     found = compare(
         session, setup, [setup.draft, setup.draft], GREEDY, ["story", "python"], 8, progress=progress, positions=8

@@ -14,6 +14,7 @@ from spectui.engine.loading import models
 from spectui.engine.session import Session
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
+from spectui.llama.interrupt import Interrupt
 from spectui.measure import costs
 from spectui.measure.costs import SIZES, Measurement, Passes, Role, advise, measure, steps
 from spectui.speculation.candidates import Candidates
@@ -24,8 +25,13 @@ from tests.toys import ToyModel
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    session = Session(lambda event: None)
+def interrupt() -> Interrupt:
+    return Interrupt()
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory, interrupt: Interrupt) -> Iterator[Session]:
+    session = Session(lambda event: None, interrupt)
     session.load(tiny_setup(tmp_path_factory.mktemp("models")))
     yield session
     session.close()
@@ -168,13 +174,13 @@ def test_compiling_kernels_is_no_cost_of_a_pass(role: Role, monkeypatch: pytest.
     assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
 
 
-def test_what_was_measured_is_kept_when_it_is_stopped(session: Session) -> None:
+def test_what_was_measured_is_kept_when_it_is_stopped(session: Session, interrupt: Interrupt) -> None:
     def progress(done: float, what: str) -> None:
         if what.startswith("the draft"):
-            session.stop()
+            interrupt.set()
 
     found = measure(session, [0], repetitions=3, progress=progress)
-    session._interrupt.clear()
+    interrupt.clear()
     assert found.stopped
     target = found.of("target")
     assert target is not None and all(len(target.seconds[n]) == 3 for n in SIZES)
