@@ -26,7 +26,7 @@ from spectui.measure.traces.simulation import Recording, Simulator
 from spectui.speculation.drafters import copy_cursor, mixed, suffix
 from spectui.speculation.policies import acceptance, automatic, cost_model, draft_prefill, loss_budget, value
 from spectui.speculation.policies.cost_model import CostModel
-from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, recorded, replay
+from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
 
 _CHATS = 3
 
@@ -149,7 +149,7 @@ def _later(recordings: list[Recording], costs: Costs, load: Callable[[list[Recor
         chance = Random(seed)
         simulator = load(recordings)
         for number, each in enumerate(chance.sample(recordings, 6)):
-            begun = each.begun_at(chance.randrange(0, min(each.length - 48, 65)))
+            begun = begun_at(each, chance.randrange(0, min(each.length - 48, 65)))
             pays += [replay(begun, costs, KNOBS, simulator)] * (number > 0)
     return geometric_mean(pays)
 

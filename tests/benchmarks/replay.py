@@ -32,7 +32,7 @@ from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.sampling import CONFIDENCE_TOKENS, confidence
 from tests.benchmarks.prompts import PROMPTS
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
-from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, recorded, replay
+from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
 
 _LONGEST = 16
 """Tokens drafted at each position."""
@@ -103,7 +103,7 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
         chance = Random(seed)
         simulator = costs.simulator(recordings)
         begins = ((each, chance.randrange(0, min(each.length - 48, 65))) for each in chance.sample(recordings, 6))
-        pays = [replay(each.begun_at(place), costs, KNOBS, simulator) for each, place in begins]
+        pays = [replay(begun_at(each, place), costs, KNOBS, simulator) for each, place in begins]
         first.append(pays[0])
         later += pays[1:]
     return first, later

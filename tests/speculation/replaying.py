@@ -133,6 +133,12 @@ take are orders of magnitude.
 """
 
 
+def begun_at(recording: Recording, position: int) -> Recording:
+    """The reply from this position of it on; what stood before it counts as prompt."""
+    chains = None if recording.chains is None else recording.chains[position:]
+    return replace(recording, prompt=recording.prompt + position, sure=recording.sure[position:], chains=chains)
+
+
 def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulator | None = None) -> float:
     """How many times as fast as plain decoding the reply comes, up to `knobs.predict` tokens of it.
 
@@ -140,6 +146,8 @@ def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulato
     """
     simulator, truth = simulator or costs.simulator([recording]), costs.truth()
     length = min(knobs.predict, recording.length)
-    rounds = simulator.decode(recording.up_to(length), lambda position: knobs)
+    if length < recording.length:
+        recording = replace(recording, tokens=recording.tokens[: recording.prompt + length], ends=False)
+    rounds = simulator.decode(recording, lambda position: knobs)
     plain = sum(truth(1, recording.prompt + place) for place in range(length))
     return plain / sum(round.seconds for round in rounds)

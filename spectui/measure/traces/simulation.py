@@ -53,17 +53,6 @@ class Recording:
         """Tokens of the reply."""
         return len(self.tokens) - self.prompt
 
-    def up_to(self, length: int) -> Recording:
-        """The recording with only the first `length` tokens of the reply."""
-        if length >= self.length:
-            return self
-        return replace(self, tokens=self.tokens[: self.prompt + length], ends=False)
-
-    def begun_at(self, position: int) -> Recording:
-        """The reply from this position of it on; what stood before it counts as prompt."""
-        chains = None if self.chains is None else self.chains[position:]
-        return replace(self, prompt=self.prompt + position, sure=self.sure[position:], chains=chains)
-
 
 @dataclass(frozen=True)
 class Machine:
