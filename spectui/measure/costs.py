@@ -264,13 +264,14 @@ class Advice(NamedTuple):
     sentence: str
 
 
-def advise(costs: CostModel, found: Sequence[int], longest: int = SIZES[-1] - 1) -> Advice:
+def advise(costs: CostModel, found: Sequence[int]) -> Advice:
     """Which draft-max to set. `found`: the steps of the target's cost.
 
     For acceptances of 20 to 95 % the speed of each length is `expected_tokens / (L(m + 1) + time to draft m)`. A length is good
     if at some of them it reaches 98 % of the best one's speed; of neighbouring good lengths the longest is named, because it
     costs little more than the others and bounds them.
     """
+    longest = SIZES[-1] - 1
     lengths = range(longest + 1)
     times = [costs.verify.least(m + 1, 0) + costs.drafting(m) for m in lengths]
     good: set[int] = set()

@@ -34,8 +34,8 @@ class ResultPane(LineWidget):
     ResultPane { height: auto; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.view = View()
         self.sentences: tuple[str, ...] = ()
         self.room = 24

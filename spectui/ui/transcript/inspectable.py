@@ -73,8 +73,8 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
             """The transcript."""
             return self.transcript
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._cursor = TokenCursor(self.blocks)
         self._pressed: tuple[int, int] | None = None
 

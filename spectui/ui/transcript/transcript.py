@@ -81,8 +81,8 @@ class Transcript(GrowingScrollView, can_focus=True):
     show_thinking: reactive[bool] = reactive(False)
     """Keep sections of thinking unfolded when they end. A click on a heading folds or unfolds one."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._document = Document(80)
         self.blocks = self._document.blocks
         self._messages = self._document.messages

@@ -122,13 +122,13 @@ def wrapped(name: str, text: str, width: int, style: str = "value", column: int 
     return [labelled("" if at else name, (part, style), column=column) for at, part in enumerate(lines)]
 
 
-def flowed(items: Iterable[Line], width: int, gap: int = 2) -> list[Line]:
+def flowed(items: Iterable[Line], width: int) -> list[Line]:
     """Place items side by side, on as many lines as needed. An item wider than a line gets its own."""
     lines: list[Line] = [[]]
     for item in items:
-        if lines[-1] and cells(lines[-1]) + gap + cells(item) > width:
+        if lines[-1] and cells(lines[-1]) + 2 + cells(item) > width:
             lines.append([])
-        lines[-1] += [(" " * gap, "label"), *item] if lines[-1] else item
+        lines[-1] += [("  ", "label"), *item] if lines[-1] else item
     return lines
 
 
