@@ -11,11 +11,12 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
 from spectui.cli.hub import fetched, hub_options
+from spectui.cli.measure.common import json_option, prepare_stdout
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.cli.report import report, summary
 from spectui.cli.tracing import trace_option, tracing
@@ -23,8 +24,6 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.text_file import read_text
 
 if TYPE_CHECKING:
-    from io import TextIOWrapper
-
     from spectui.engine.events import Event
     from spectui.engine.isolation.process import EngineProcess
     from spectui.engine.worker import Worker
@@ -44,7 +43,7 @@ DRAIN_S = 0.02
 @click.option(
     "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here"
 )
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+@json_option
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @setting_options()
 @hub_options
@@ -72,10 +71,7 @@ def command(
     """
     settings = configuration(profile, config_path, values)
     question = prompt_text(prompt, prompt_file)
-    if sys.stdout is None:
-        raise SpectuiError("Standard output is closed, so there is nowhere to write the reply.")
-    # The terminal's encoding may lack characters of the reply; that must not end it.
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    prepare_stdout("the reply")
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message

@@ -1,4 +1,4 @@
-"""What several of the commands that measure have in common: options, prompts, and where the figures go."""
+"""What several of the commands that print results have in common: options, prompts, and where the results go."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def tell_if_busy(sentence: str) -> str:
     return other
 
 
-def prepare_stdout() -> None:
-    """Let standard output take every character. Raises SpectuiError where it is closed."""
+def prepare_stdout(what: str = "the figures") -> None:
+    """Let standard output take every character, since a terminal's encoding may lack some. Raises SpectuiError where it is
+    closed."""
     if sys.stdout is None:
-        raise SpectuiError("Standard output is closed, so there is nowhere to write the figures.")
+        raise SpectuiError(f"Standard output is closed, so there is nowhere to write {what}.")
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
 
 
