@@ -88,7 +88,7 @@ class Session:
             self._emit(Notice(demo.NOTICE))
         return loaded
 
-    def forget(self, setup: Setup) -> None:
+    def begin_cold(self, setup: Setup) -> None:
         """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading."""
         if self.pair is not None:
             self.pair.clear_caches()

@@ -24,7 +24,7 @@ MOST_ENTRIES = 100_000
 
 _VERSION = 4
 
-Known = dict[str, tuple[int, int, GgufHeader]]
+Headers = dict[str, tuple[int, int, GgufHeader]]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
 
 
@@ -51,7 +51,7 @@ class ModelCatalogue:
     def __init__(self, directories: Sequence[Path] = (), cache: Path | None = None) -> None:
         self.directories = tuple(directories)
         self._cache = cache
-        self._known: Known | None = None
+        self._known: Headers | None = None
 
     def scan(self, beside: Iterable[Path] = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
         """Each model once, as soon as it is found, with those in the same directories as `beside`. Blocks on the disk.
@@ -114,7 +114,7 @@ class ModelCatalogue:
                     if file.lower().endswith(".gguf") and not is_later_part(file):
                         yield Path(name, file)
 
-    def _read_cache(self) -> Known:
+    def _read_cache(self) -> Headers:
         """The stored headers; none if the file cannot be read."""
         if self._cache is None:
             return {}
@@ -126,7 +126,7 @@ class ModelCatalogue:
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}
 
-    def _write_cache(self, known: Known) -> None:
+    def _write_cache(self, known: Headers) -> None:
         if self._cache is None:
             return
         rows = [

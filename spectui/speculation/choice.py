@@ -88,7 +88,7 @@ def needed(knobs: Knobs) -> int | None:
     return (knobs.top_k if knobs.temperature > 0.0 else 1) + (PENALTY_WINDOW if knobs.repeat_penalty > 1.0 else 0)
 
 
-def kept(knobs: Knobs) -> int | None:
+def tokens_to_keep(knobs: Knobs) -> int | None:
     """How many of a row's likeliest tokens a device is to keep for these settings; None for whole rows.
 
     As many more than top-k as a repeat penalty could need, whether there is one or not: so changing it changes no graph, and
@@ -107,7 +107,7 @@ def submit_rows(
     """
     submit: Submit | None = getattr(model, "submit", None)
     if submit is not None:
-        return submit(tokens, rows, kept(knobs))
+        return submit(tokens, rows, tokens_to_keep(knobs))
     found = model.evaluate(tokens, rows)
     return lambda: found
 

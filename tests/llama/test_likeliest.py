@@ -22,7 +22,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import listening, llama
 from spectui.llama.model import Model
 from spectui.speculation.candidates import Candidates, candidates
-from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, kept
+from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, tokens_to_keep
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import alone, setup
 
@@ -39,7 +39,7 @@ def model() -> Iterator[Model]:
 @pytest.fixture
 def context(model: Model) -> Iterator[Context]:
     """Behind a prompt of 30 tokens."""
-    context = Context(model, Interrupt(), n_ctx=256, rows=9, ubatch=32, threads=1, keeps=kept(Knobs()) or 0)
+    context = Context(model, Interrupt(), n_ctx=256, rows=9, ubatch=32, threads=1, keeps=tokens_to_keep(Knobs()) or 0)
     context.evaluate(PROMPT, 0)
     yield context
     context.close()
@@ -150,8 +150,8 @@ kept = []
 read = LikeliestSampler.read
 LikeliestSampler.read = lambda self, context, first, rows, n: kept.append(rows) or read(self, context, first, rows, n)
 found = {}
-for name, keeps in (("kept", models._keeps), ("whole", lambda model: 0)):
-    models._keeps = keeps
+for name, keeps in (("kept", models.tokens_to_keep_on), ("whole", lambda model: 0)):
+    models.tokens_to_keep_on = keeps
     events = []
     session = Session(events.append)
     session.load(Setup(**json.loads(sys.argv[1])))

@@ -18,7 +18,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.measure import costs
 from spectui.measure.costs import SIZES, Measurement, Passes, Role, advise, measure, steps
 from spectui.speculation.candidates import Candidates
-from spectui.speculation.choice import kept
+from spectui.speculation.choice import tokens_to_keep
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from tests.measure.models import tiny_setup
 from tests.toys import ToyModel
@@ -124,7 +124,7 @@ def test_every_size_is_measured_at_every_context(session: Session, monkeypatch: 
 
 def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the device keeps the likeliest tokens, no whole rows are copied."""
-    monkeypatch.setattr(models, "_keeps", lambda model: kept(Knobs()))
+    monkeypatch.setattr(models, "tokens_to_keep_on", lambda model: tokens_to_keep(Knobs()))
     sizes: list[int] = []
     whole: list[int] = []
     evaluate, submit = Context.evaluate, Context.submit

@@ -16,7 +16,7 @@ from spectui.llama.devices.rpc import on_this_machine
 from spectui.llama.drafting import has_own_devices
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.speculation.choice import kept
+from spectui.speculation.choice import tokens_to_keep
 
 _ALIGNED = 64
 """Logits in 256 bytes, the largest alignment that Vulkan's specification lets a GPU ask for."""
@@ -49,13 +49,13 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
     )
 
 
-def _keeps(model: Model) -> int:
+def tokens_to_keep_on(model: Model) -> int:
     """How many of the likeliest tokens the device of the logits is to keep at first; 0: none.
 
     On CPUs, looking at whole rows takes less time: with 152k tokens, keeping them made a pass of a 0.5B longer by 0.8 ms, and
     by 1.6 ms for each row of several. Rows must begin where a GPU can address them, or Vulkan ends the process.
     """
-    return (kept(Knobs()) or 0) if model.output_on_gpu and model.n_vocab % _ALIGNED == 0 else 0
+    return (tokens_to_keep(Knobs()) or 0) if model.output_on_gpu and model.n_vocab % _ALIGNED == 0 else 0
 
 
 def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
@@ -72,7 +72,7 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
         type_k=setup.cache_type_k,
         type_v=placement.value_type(setup),
         equal_rows=True,
-        keeps=_keeps(model),
+        keeps=tokens_to_keep_on(model),
     )
 
 
@@ -158,5 +158,5 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
         flash_attn=placement.draft_flash(setup),
         type_k=setup.cache_type_k_draft,
         type_v=setup.cache_type_v_draft,
-        keeps=_keeps(model),
+        keeps=tokens_to_keep_on(model),
     )

@@ -140,7 +140,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     cells = (_draft_flash_wanted(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
     return (
         *_file(setup.draft),
-        *_draft_place(setup),
+        *_draft_placement(setup),
         *size,
         *cells,
         setup.requantise_draft,
@@ -149,7 +149,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     )
 
 
-def _draft_place(setup: Setup) -> tuple[Any, ...]:
+def _draft_placement(setup: Setup) -> tuple[Any, ...]:
     split = (setup.split_mode_draft, setup.main_gpu_draft, setup.tensor_split_draft)
     return (setup.device_draft, setup.gpu_layers_draft, *split)
 
@@ -166,7 +166,7 @@ def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, 
     """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded."""
     cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, threads(setup.threads_draft or setup.threads), *cells)
-    model = (*_file(setup.draft), copy, *_draft_place(setup), extra_buffers)
+    model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
     return (build_key(), gpu_key(), model, context, setup.op_offload_min_batch)
 
 

@@ -92,7 +92,7 @@ def _load(session: Session, setup: Setup) -> Loaded:
 
 
 def _answer(session: Session, setup: Setup, knobs: Knobs, messages: Sequence[Message]) -> Finished:
-    session.forget(setup)
+    session.begin_cold(setup)
     session.knobs = knobs
     return session.generate(messages)
 

@@ -68,7 +68,7 @@ class Document:
         self.blocks.append(block)
         return block
 
-    def place(self, index: int) -> tuple[int, int]:
+    def lay_out(self, index: int) -> tuple[int, int]:
         """Give the blocks from this index on their rows. Returns the first of them, and the number of rows in all."""
         first = self.blocks[index - 1].top + self.blocks[index - 1].flow.height if index else 0
         top = first

@@ -363,7 +363,7 @@ class Transcript(GrowingScrollView, can_focus=True):
     def _changed(self, index: int, row: int = 0) -> bool:
         """Update positions and drop cached rows from a row of a block on. Returns whether the view follows the end."""
         following = self._following
-        first, top = self._document.place(index)
+        first, top = self._document.lay_out(index)
         first += row
         changed = max(top, self._height)
         if changed - first < self._strips.maxsize:
