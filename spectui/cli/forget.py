@@ -1,4 +1,4 @@
-"""`spectui forget`: delete what is stored to draft better."""
+"""`spectui forget`: delete what is saved to draft better."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spectui.cli.options import Command
 
 @click.command("forget", cls=Command)
 def command() -> None:
-    """Delete what is stored for drafting: the past replies of --remember, and the draft copies.
+    """Delete what is saved for drafting: the past replies of --remember, and the draft copies.
 
     Conversations stay: spectui history deletes them.
     """

@@ -1,4 +1,4 @@
-"""What was measured of the passes of a pair, as it is kept on disk.
+"""What was measured of the passes of a pair, as it is saved on disk.
 
 A file for the target and another for the draft, each under a key of what it depends on (`placement.target_costs_key`,
 `placement.draft_costs_key`), so that another draft keeps the target's.

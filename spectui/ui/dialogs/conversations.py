@@ -44,7 +44,7 @@ class ConversationsScreen(ListWindow[Choice]):
         Binding("enter", "choose", "Open", id="conversations.open", priority=True, tooltip="Go on with this conversation"),
         Binding("f2", "rename", "Rename", id="conversations.rename", priority=True, tooltip="Give it another title"),
         Binding("ctrl+d", "delete", "Delete", id="conversations.delete", priority=True,
-                tooltip="Forget this conversation, on disk too"),
+                tooltip="Delete this conversation, on disk too"),
         Binding("ctrl+n", "new", "New", id="conversations.new", priority=True, tooltip="Begin a new chat"),
     ]  # fmt: skip
 

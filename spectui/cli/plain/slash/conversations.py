@@ -71,6 +71,6 @@ COMMANDS = {
     "chats": Command(_chats, "[WORDS]", "list the conversations, or those that have these words"),
     "open": Command(_open, "NUMBER", "go on with a conversation of the list"),
     "rename": Command(_rename, "NUMBER TITLE", "give a conversation of the list another title"),
-    "delete": Command(_delete, "NUMBER yes", "forget a conversation of the list, on disk too"),
+    "delete": Command(_delete, "NUMBER yes", "delete a conversation of the list, on disk too"),
     "export": Command(_export, "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
 }  # fmt: skip
