@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import count
 
 from spectui.engine.events import (
     Asked,
@@ -22,10 +23,11 @@ from spectui.engine.events import (
 )
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import MemoryUse
+from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
-from tests.toys import ToyModel, decode, toy_drafter
+from tests.toys import ToyModel, decode
 
 KNOBS = Knobs(policy="fixed", temperature=0.0, draft_max=4, p_min=0.1, predict=30, seed=3)
 
@@ -57,7 +59,10 @@ def reply(messages: list[Message], prompt: list[int], knobs: Knobs = KNOBS) -> I
     yield Asked(tuple(messages), tuple(prompt))
     yield Prompt(len(prompt) - 1, len(prompt), 0, 0.1)
     yield Prompt(len(prompt), len(prompt), 0, 0.2, thinking=True)
-    _, rounds, _ = decode(ToyModel(ends=False), prompt, knobs, toy_drafter(0, 0.5))
+    ticks = count()
+    clock = lambda: 0.003 * next(ticks)  # noqa: E731  # every look moves it on by the same, however busy the machine is
+    drafter = ModelDrafter(ToyModel(0, noise=0.5), 12, clock)
+    _, rounds, _ = decode(ToyModel(ends=False), prompt, knobs, drafter, clock=clock)
     for each in rounds:
         each = replace(each, guessed=(None, True, False)[each.index % 3], saved_s=0.25 * (each.index % 3 == 1))
         yield RoundDone(each, each.position + len(each.tokens))
