@@ -267,16 +267,15 @@ def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(ahead):
 def test_the_model_is_free_when_it_is_asked_for(ahead):
     """Such as to close it."""
     draft = Waiting(3, ends=False)
-    drafter, entered, go = ahead(draft), threading.Event(), threading.Event()
+    drafter, entered = ahead(draft), threading.Event()
 
-    def hold() -> None:
+    def until_it_is_enough() -> None:
         entered.set()
-        assert go.wait(PATIENCE)
+        assert drafter.job is not None and drafter.job.enough.wait(PATIENCE)
 
-    draft.before = hold
+    draft.before = until_it_is_enough
     drafter.go_on(PROMPT, FIXED, 100)
     assert entered.wait(PATIENCE)
-    threading.Timer(0.01, go.set).start()
     assert drafter.model is draft
     assert not draft.used
-    assert len(draft.passes) < 3, "it does not go on to the end"
+    assert draft.passes == [len(PROMPT)], "it does not go on to the end"
