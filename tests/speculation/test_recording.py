@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.records import Outcome, Round, StopReason
 from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, emitted, toy_drafter
@@ -47,16 +47,10 @@ class AsynchronousToy(ToyModel):
         return computed
 
 
-def untimed(rounds: Sequence[Round]) -> list[Round]:
-    """Without what depends on times: a pass may be filled with rows that nobody reads."""
-    times = dict.fromkeys(("draft_s", "verify_s", "choose_s", "seconds"), 0.0)
-    return [replace(round, plain_s=None, pass_size=1, **times) for round in rounds]
-
-
-def rounds_and_log(target: AsynchronousToy, knobs: Knobs = KNOBS) -> list[Round]:
+def rounds_and_log(target: AsynchronousToy) -> list[Round]:
     """The rounds of a reply; the log says when each was seen."""
     drafter = toy_drafter(1, 0.5, ends=False)
-    return decode(target, PROMPT, knobs, drafter, seen=lambda _: target.log.append("seen"))[1]
+    return decode(target, PROMPT, KNOBS, drafter, seen=lambda _: target.log.append("seen"))[1]
 
 
 def test_a_round_is_seen_while_the_device_computes_the_next_pass():
@@ -67,15 +61,20 @@ def test_a_round_is_seen_while_the_device_computes_the_next_pass():
     assert target.log == ["submitted", "computed", *middle, "seen"]
 
 
-def test_the_rounds_are_those_of_a_target_that_computes_at_once():
+@pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
+def test_the_rounds_are_those_of_a_target_that_computes_at_once(policy: str):
     """The policy learns from a round before the next one, although it is recorded later."""
-    for policy in ("fixed", "auto"):
-        knobs = replace(KNOBS, policy=policy)
-        rounds = rounds_and_log(AsynchronousToy(1), knobs)
-        _, others, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.5, ends=False))
-        assert emitted(rounds) == emitted(others)
-        if policy == "fixed":
-            assert untimed(rounds) == untimed(others)
+    knobs = replace(KNOBS, policy=policy)
+
+    def rounds(target: ToyModel) -> list[Round]:
+        costs = CostModel(VerifyCost({1: 1.0, 2: 1.1, 5: 1.4}, 1.0), DraftCost(0.2, 0.2))
+        costs.observe = lambda outcome: None  # type: ignore[method-assign]  # they stay as they are
+        strategy = Strategy(toy_drafter(1, 0.5, ends=False), costs)
+        return decode(target, PROMPT, knobs, strategy=strategy, clock=lambda: 0.0)[1]
+
+    drafted = rounds(AsynchronousToy(1))
+    assert len({len(each.drafted) for each in drafted}) > 1 or policy == "fixed"
+    assert drafted == rounds(ToyModel(1, ends=False))
 
 
 def test_a_target_that_computes_at_once_shows_each_round_before_the_next_pass():
