@@ -72,7 +72,7 @@ def test_the_table_of_a_bench_grows_and_its_winner_is_told(tmp_path, quick, prom
             lengths.append(len(process.view.rows))
             sleep(0.01)
     assert process.code == 0, process.notices
-    assert len(set(lengths)) > 1, "it grew"
+    assert 3 in lengths, "all rows but that of the draft alone, which comes last"
     view, runs = process.view, results.read(file)
     assert [row[0].rstrip(" *=") for row in view.rows] == [
         "target alone",
