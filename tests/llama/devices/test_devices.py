@@ -151,14 +151,14 @@ def test_listing_opens_no_card_but_those_in_use(monkeypatch: pytest.MonkeyPatch)
     assert cards.opened == ["CPU", "CUDA0", "CPU"]
 
 
-def test_cards_that_cannot_besurveyed_are_listed_without_memory(monkeypatch: pytest.MonkeyPatch):
+def test_cards_that_cannot_be_surveyed_are_listed_without_memory(monkeypatch: pytest.MonkeyPatch):
     cards = Cards(monkeypatch)
     monkeypatch.setattr(listing, "survey", lambda: ())
     assert list_devices()[:2] == (Device("CUDA0", "a card", "gpu", 0, 0), Device("CUDA1", "a card", "gpu", 0, 0))
     assert cards.opened == ["CPU"]
 
 
-def test_a_short_processsurveys_the_devices():
+def test_a_short_process_surveys_the_devices():
     assert [device.name for device in listing.survey()] == [device.name for device in list_devices()]
     assert listing.survey()[0].total > 0
 
