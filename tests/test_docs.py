@@ -18,7 +18,8 @@ from spectui.cli import root
 from spectui.cli.options import SettingOption
 from spectui.cli.report import report
 from spectui.config import convert
-from spectui.profiles import llama_flags
+from spectui.knobs import Knobs, Setup, specs, title
+from spectui.profiles import exported, llama_flags
 from spectui.speculation.records import StopReason
 from spectui.ui.dashboard.panel import PAGES as PAGES_OF_THE_PANEL
 from tests.cli.test_report import LOADED, a_round, finished
@@ -285,6 +286,13 @@ def test_every_field_of_the_json_is_in_scripting() -> None:
     names = {*made, *made["model"], *made["stats"], *made["tokens"][0]}
     assert names <= fields
     assert {reason.value for reason in StopReason} <= fields
+
+
+def test_every_setting_that_llama_server_lacks_is_on_the_page_about_serving() -> None:
+    flags = {*exported.FLAGS, *exported.DRAFT_FLAGS, *exported.SPECULATION_FLAGS}
+    lacking = {title(key) for owner in (Setup, Knobs) for key, _, _ in specs(owner) if key not in flags}
+    assert {"strict", "policy"} <= lacking
+    assert lacking <= set(re.findall(r"`([a-z-]+)`", read(ROOT / "docs" / "serving.md")))
 
 
 def test_the_window_page_knows_every_page_of_the_panel() -> None:
