@@ -52,10 +52,12 @@ class Candidates(NamedTuple):
     def ordered(cls, ids: NDArray[np.int32], logits: Row, p: Row) -> Candidates:
         """From the k likeliest tokens of each row in any order, and their probabilities. All [rows, k]."""
         order = np.lexsort((ids, -logits))
-        row = np.arange(len(ids))[:, None]
-        best = order[:, :1]
-        log_total = logits[row, best].astype(np.float64) - np.log(p[row, best])
-        return cls(ids[row, order].astype(np.intp), logits[row, order], log_total[:, 0])
+        rows, k = order.shape
+        # Indices into the flat arrays: `take` is faster than an index for each axis.
+        order += np.arange(0, rows * k, k)[:, None]
+        best = order[:, 0]
+        log_total = logits.take(best).astype(np.float64) - np.log(p.take(best))
+        return cls(ids.take(order).astype(np.intp), logits.take(order), log_total)
 
     @classmethod
     def joined(cls, looks: Sequence[Likely]) -> Candidates:
