@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from spectui.llama.rebuild import rebuild_command
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 BATCHES = (1, 2, 8)
+
+_BOUND_S = 120
+
+_KILLED, _TERMINATED = 9, 15
+"""Signals of a system that is short of memory, or shuts down."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,9 @@ def run(force: bool = False) -> Verdict:
             return _read(stored.read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError):
             pass  # there is none yet, or it is damaged
-    verdict = _find()
-    if not verdict.ok:
-        return verdict  # not stored: a full disk or missing memory looks the same, and may be temporary
+    verdict, lasts = _find()
+    if not lasts:
+        return verdict
     try:
         write_atomic(stored, json.dumps(verdict.__dict__).encode())
     except OSError as error:
@@ -75,33 +81,41 @@ def _read(text: str) -> Verdict:
     return verdict
 
 
-def _find() -> Verdict:
+def _find() -> tuple[Verdict, bool]:
+    """The verdict, and whether it will be the same the next time: a full disk or missing memory may be temporary."""
     lines: list[str] = []
     try:
-        fast = _survives(True, lines)
-        slow = fast or _survives(False, lines)
+        fast = _ends(True, lines)
+        slow = 0 if fast == 0 else _ends(False, lines)
     except OSError as error:
         raise SpectuiError(f"The self-test of llama.cpp cannot write temporary files: {error.strerror}.") from error
-    return Verdict(extra_buffers=fast, ok=slow, lines=lines)
+    return Verdict(extra_buffers=fast == 0, ok=slow == 0, lines=lines), slow == 0 and (fast == 0 or _crashed(fast))
 
 
-def _survives(extra_buffers: bool, lines: list[str]) -> bool:
-    """Run this module as a program, and return whether it ended well. Appends to `lines` what it tried."""
+def _crashed(code: int | None) -> bool:
+    """Whether a program ended by a fault of its own, not by an error it told, for lack of time, or because it was killed."""
+    return code is not None and (-code not in (_KILLED, _TERMINATED) if code < 0 else code > 255)  # large on Windows
+
+
+def _ends(extra_buffers: bool, lines: list[str]) -> int | None:
+    """Run this module as a program; how it ended: 0 is well, None not within the time. Appends to `lines` what it tried."""
     with tempfile.TemporaryDirectory(prefix="spectui-selftest-") as scratch:
         command = [sys.executable, "-m", __name__, scratch, "fast" if extra_buffers else "plain"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        code: int | None = None
+        out = ""
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_BOUND_S, stdin=subprocess.DEVNULL)
             code, out = done.returncode, done.stdout
-        except subprocess.TimeoutExpired:
-            code, out = 1, ""
     what = "with the fast kernels" if extra_buffers else "without the fast kernels"
     tried = ", ".join(out.split()) or "nothing"
     if code == 0:
-        lines.append(f"{what}: works ({tried})")
-        return True
-    end = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
-    lines.append(f"{what}: {end} after {tried}")
-    return False
+        end = f"works ({tried})"
+    elif code is None:
+        end = f"not ended after {_BOUND_S} s"
+    else:
+        end = f"{f'killed by signal {-code}' if code < 0 else f'ended with code {code}'} after {tried}"
+    lines.append(f"{what}: {end}")
+    return code
 
 
 def main(scratch: str, mode: str) -> None:

@@ -17,6 +17,7 @@ from spectui.llama.rebuild import rebuild_command
 from spectui.llama.selftest import QUANTISATIONS, Verdict
 
 DIES = "import os, signal; print('Q8_0', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
+KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 WORKS = "print('Q8_0')"
 FAILS = "raise SystemExit(3)"
 
@@ -99,6 +100,16 @@ def test_a_verdict_that_nothing_works_is_not_stored(monkeypatch: pytest.MonkeyPa
     assert not selftest.run().ok
     assert remembered() == []
     assert selftest.run().ok
+
+
+@pytest.mark.parametrize("program", [KILLED, FAILS])
+def test_an_end_that_is_no_crash_turns_the_fast_kernels_off_this_once(monkeypatch: pytest.MonkeyPatch, program: str):
+    """The system kills programs when memory is short."""
+    children(monkeypatch, program, WORKS, WORKS)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok) == (False, True)
+    assert remembered() == []
+    assert selftest.run().extra_buffers
 
 
 def test_fast_kernels_that_work_need_one_run(monkeypatch: pytest.MonkeyPatch):
