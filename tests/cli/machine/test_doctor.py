@@ -39,6 +39,12 @@ ARC = Gpu(0, "Intel GPU", "0000:04:00.0", maker="Intel")
 CUDA0 = Device("CUDA0", "RTX 3090", "gpu", 1, 1, RTX.pci)
 
 
+@pytest.fixture(autouse=True)
+def own_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doctor judges the models whose costs are saved: not those that other tests have loaded."""
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "state"))
+
+
 def rebuild(*backends: str) -> str:
     return " ".join(("rebuild", *backends))
 
