@@ -56,12 +56,14 @@ def target_costs(
     cancelled: Cancelled,
     strict: bool = False,
     model_file: str = "",
+    disturbed: Callable[[], bool] = lambda: False,
 ) -> TargetCosts:
     """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
 
     The key begins with llama.cpp's build. New costs are stored with it and with the path `model_file`.
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
-    which is then evaluated anew. Raises Interrupted.
+    which is then evaluated anew. `disturbed`: whether other processes took its cores meanwhile; then the costs are measured
+    again the next time. Raises Interrupted.
     """
     file = cost_files.path("target-costs", key)
     found = cost_files.read_target(file)
@@ -73,6 +75,7 @@ def target_costs(
         if found is None or found.tried < 2:
             found = _measure_target(target, progress, cancelled)
             found.build, found.model_file = str(key[0]), model_file
+            found.noisy |= disturbed()
         if strict:
             _compare_behind(target, found, cancelled)
     finally:
@@ -82,7 +85,9 @@ def target_costs(
     return found
 
 
-def draft_costs(draft: Context, key: Key, cancelled: Cancelled) -> DraftCosts:
+def draft_costs(
+    draft: Context, key: Key, cancelled: Cancelled, disturbed: Callable[[], bool] = lambda: False
+) -> DraftCosts:
     """The same for a draft. Raises Interrupted."""
     file = cost_files.path("draft-costs", key)
     if (found := cost_files.read_draft(file)) is not None:
@@ -91,6 +96,7 @@ def draft_costs(draft: Context, key: Key, cancelled: Cancelled) -> DraftCosts:
         return DraftCosts()
     try:
         found = _measure_draft(draft, cancelled)
+        found.noisy |= disturbed()
     finally:
         draft.truncate(0)
     if not cancelled() and not found.noisy:

@@ -135,9 +135,16 @@ class Pair:
             try:
                 stopped = self._interrupt.is_set
                 progress, path = self.progress("costs"), os.path.abspath(self.target.path)
-                found = target_costs(self.context, target_key, progress, stopped, strict, path)
-                if self.draft_context is not None:
-                    drafting = draft_costs(self.draft_context, draft_key, stopped)
+                others = ThreadCount(placement.threads(setup.threads), len(allowed_cpus()))
+
+                def disturbed(context: Context) -> bool:
+                    others.update()
+                    return others.reduced and not context.asynchronous
+
+                target, draft = self.context, self.draft_context
+                found = target_costs(target, target_key, progress, stopped, strict, path, lambda: disturbed(target))
+                if draft is not None:
+                    drafting = draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
             long = placement.target_flash(setup, long=True)

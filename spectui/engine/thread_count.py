@@ -65,6 +65,11 @@ class ThreadCount:
         self._before = read()
         self._calm = 0
 
+    @property
+    def reduced(self) -> bool:
+        """Whether others take cores that threads would have."""
+        return self.now < self.most
+
     def update(self) -> bool:
         """Call it between passes. Returns whether `now` has changed."""
         seconds = self._clock() - self._since

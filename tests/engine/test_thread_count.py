@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spectui.engine.events import Event, Message, ThreadsInUse
+from spectui.engine.events import Event, Loading, Message, ThreadsInUse
 from spectui.engine.loading import placement
 from spectui.engine.pair import Pair
 from spectui.engine.session import Session
@@ -205,3 +206,24 @@ def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: i
     session.close()
     changed = [event for event in events if isinstance(event, ThreadsInUse)]
     assert changed == ([] if threads else [ThreadsInUse(1, 2)])
+
+
+@pytest.mark.parametrize("others", [0.0, 1.0])
+def test_costs_that_were_measured_while_others_took_a_core_are_not_saved(
+    others: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They would be used for good: a large pass that seems dear is never tried."""
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr("spectui.engine.costs._is_noisy", lambda seconds: False)  # other tests run beside this one
+    machine = Machine()
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+
+    def measuring(event: Event) -> None:
+        if isinstance(event, Loading) and event.what == "costs":
+            machine.run(others, 1.0)
+
+    session = Session(measuring)
+    session.load(replace(smollm2.setup(), no_profile="off"))
+    session.close()
+    saved = sorted(file.name.rpartition("-")[0] for file in tmp_path.glob("*-costs-*.json"))
+    assert saved == ([] if others else ["draft-costs", "target-costs"])
