@@ -113,6 +113,26 @@ async def test_a_device_that_says_all_is_free_has_used_what_the_models_take(make
         assert "6/24" in screen_text(app)
 
 
+@pytest.mark.parametrize(("height", "told"), [(24, False), (50, True)])
+async def test_remarks_are_left_out_where_the_models_would_be_cut(
+    make_app: Make, engine: FakeEngine, height: int, told: bool
+) -> None:
+    engine.devices = (CPU, GPU)
+    app = make_app()
+    async with app.run_test(size=(80, height)) as pilot:
+        panel = await streaming(pilot, engine)
+        app.screen.pages.show("machine")
+        remark = "passes of up to 16 tokens round as single ones do, except behind a long text"
+        uses = (MemoryUse("CPU", 10**9, 10**9),), (MemoryUse("CUDA0", 2 * 10**9),)
+        panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=use, remark=remark) for use in uses])
+        panel.update_telemetry(looked(12, 1))
+        await wait_until(pilot, lambda: "12.0 GB of 24.0 GB" in screen_text(app))
+        machine = app.screen.query_one(MachinePage)
+        page = [machine.render_line(y).text for y in range(machine.size.height)]
+        assert any("CUDA0: weights 2.0 GB" in line for line in page)
+        assert any("passes of up to" in line for line in page) is told
+
+
 def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:
     card = Gpu(0, power=200.0)
     assert joules_per_token([card, Gpu(1, power=100.0)], 50.0) == 6.0

@@ -72,7 +72,9 @@ devices: **{devices}**, arrows and Space move a model to another one.
             self.rewrite()
 
     def build_lines(self) -> list[Line]:
-        """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each."""
+        """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each. The remarks about the
+        models are left out where the models would be cut.
+        """
         models, room = self._model_lines(self.size.width), self.size.height
         beside = room - len(models)
         for rows, owners, most in (
@@ -82,6 +84,8 @@ devices: **{devices}**, arrows and Space move a model to another one.
             lines = self._device_lines(self.size.width, rows, owners)
             if len(lines) <= most:
                 break
+        if len(lines) + len(models) > room:
+            models = self._model_lines(self.size.width, remarks=False)
         return [*lines, *models]
 
     def _device_lines(self, width: int, rows: int, owners: bool) -> list[Line]:
@@ -101,8 +105,8 @@ devices: **{devices}**, arrows and Space move a model to another one.
             ]
         return [*lines, *self._host(width, rows)]
 
-    def _model_lines(self, width: int) -> list[Line]:
-        """The models, with the remarks made at load."""
+    def _model_lines(self, width: int, remarks: bool = True) -> list[Line]:
+        """The models, with the remarks made at load, or without."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
             about = f"{model.description}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
@@ -111,7 +115,7 @@ devices: **{devices}**, arrows and Space move a model to another one.
                 parts = (("weights", use.weights), ("cells", use.cells), ("compute", use.compute))
                 sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)
                 lines += wrapped("", f"{use.device}: {sizes}", width, "label")
-            lines += wrapped("", model.remark, width, "label")
+            lines += wrapped("", model.remark, width, "label") if remarks else []
         return lines
 
     def _joules(self) -> float | None:
