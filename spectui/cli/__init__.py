@@ -124,5 +124,15 @@ def root(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """The program `spectui`."""
-    root.main(prog_name="spectui")
+    """The program `spectui`.
+
+    Everything is closed when its command returns, so it ends at once. Python's own end imports modules, and waits for ever if
+    a thread that it has ended was importing one, as the monitor's and the engine's do at their start.
+    """
+    try:
+        root.main(prog_name="spectui")
+    except SystemExit as end:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):  # it may be closed, or None
+                stream.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)
