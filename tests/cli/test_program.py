@@ -28,10 +28,12 @@ HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spect
 )
 def test_help_and_version_load_no_heavy_room_and_no_other_command(arguments: list[str], commands: set[str]) -> None:
     code = (
-        "import sys, atexit, json\n"
-        "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
-        f"sys.argv = ['spectui', *{arguments!r}]\n"
-        "from spectui.cli import main; main()"
+        "import sys, json\n"
+        "from spectui.cli import root\n"
+        "try:\n"
+        f"    root.main({arguments!r})\n"
+        "finally:\n"
+        "    print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True)
     loaded = json.loads(done.stderr)
