@@ -1,4 +1,4 @@
-"""The costs measured at load, and which of them are used later."""
+"""The costs of the target that are measured at load, and which of them are used later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from spectui.engine import cost_files
 from spectui.engine import costs as room
-from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model, stored_targets
+from spectui.engine.cost_files import DraftCosts, TargetCosts, stored_targets
 from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.candidates import Candidates, candidates
@@ -78,19 +78,6 @@ def test_it_is_measured_once_per_build_and_model():
     assert len(other.passes) > 4
 
 
-@pytest.mark.usefixtures("quiet")
-def test_a_draft_is_measured_once_too():
-    first = measured_draft(ToyModel(2))
-    assert 0 < first.next == pytest.approx(first.first)
-    again = ToyModel(2)
-    assert replace(measured_draft(again), drift=1.0) == first
-    assert again.passes == [1] * 4 and not again.tokens
-    other = ToyModel(2)
-    measured_draft(other, ("build", "another"))
-    assert 2 in other.passes
-
-
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     "damage",
     [
@@ -368,45 +355,6 @@ def test_a_conversation_in_the_context_is_not_discarded_to_measure():
     measured(Target())
     assert measured(target).drift is None
     assert target.tokens == [1, 2, 3]
-
-
-class TimedDraft(ToyModel):
-    """A draft whose passes take `seconds` and half of that more for a second token."""
-
-    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(2)
-        self.now = 0.0
-        self._seconds = seconds
-        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
-
-    def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += self._seconds * (0.5 + 0.5 * len(tokens))
-        return super().evaluate(tokens, rows)
-
-
-def test_a_draft_begins_its_rounds_with_one_token_or_two(monkeypatch: pytest.MonkeyPatch):
-    found = measured_draft(TimedDraft(0.002, monkeypatch))
-    assert (found.first, found.next) == pytest.approx((0.0025, 0.002))
-
-
-@pytest.mark.parametrize("target_drift", [1.0, 2.0, 0.1, 10.0, None])
-@pytest.mark.parametrize("one_device", [True, False])
-def test_a_draft_costs_what_it_costs_now_however_the_targets_speed_has_changed(
-    monkeypatch: pytest.MonkeyPatch, target_drift: float | None, one_device: bool
-):
-    measured_draft(TimedDraft(0.002, monkeypatch))
-    today = measured_draft(TimedDraft(0.004, monkeypatch))
-    assert today.drift == pytest.approx(2.0)
-    costs = cost_model(TargetCosts(verify={1: 0.1}, drift=target_drift), today, one_device)
-    assert costs.drafting(2) - costs.drafting(1) == pytest.approx(0.004)
-
-
-@pytest.mark.usefixtures("quiet")
-def test_a_draft_in_use_is_not_emptied_to_measure_it():
-    draft = ToyModel(2)
-    draft.evaluate([1, 2, 3], 1)
-    assert measured_draft(draft) == DraftCosts()
-    assert draft.tokens == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("quiet")

@@ -1,0 +1,67 @@
+"""The costs of the draft that are measured at load, and what they count for at the target's drift."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.engine import costs as room
+from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model
+from tests.engine.test_costs import measured_draft
+from tests.toys import ToyModel
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+
+
+class TimedDraft(ToyModel):
+    """A draft whose passes take `seconds` and half of that more for a second token."""
+
+    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(2)
+        self.now = 0.0
+        self._seconds = seconds
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += self._seconds * (0.5 + 0.5 * len(tokens))
+        return super().evaluate(tokens, rows)
+
+
+def test_it_is_measured_once_per_build_and_model(monkeypatch: pytest.MonkeyPatch):
+    first = measured_draft(TimedDraft(0.002, monkeypatch))
+    again = TimedDraft(0.002, monkeypatch)
+    assert replace(measured_draft(again), drift=1.0) == first
+    assert again.passes == [1] * 4 and not again.tokens
+    other = TimedDraft(0.002, monkeypatch)
+    measured_draft(other, ("build", "another"))
+    assert 2 in other.passes
+
+
+def test_a_draft_begins_its_rounds_with_one_token_or_two(monkeypatch: pytest.MonkeyPatch):
+    found = measured_draft(TimedDraft(0.002, monkeypatch))
+    assert (found.first, found.next) == pytest.approx((0.0025, 0.002))
+
+
+@pytest.mark.parametrize("target_drift", [1.0, 2.0, 0.1, 10.0, None])
+@pytest.mark.parametrize("one_device", [True, False])
+def test_a_draft_costs_what_it_costs_now_however_the_targets_speed_has_changed(
+    monkeypatch: pytest.MonkeyPatch, target_drift: float | None, one_device: bool
+):
+    measured_draft(TimedDraft(0.002, monkeypatch))
+    today = measured_draft(TimedDraft(0.004, monkeypatch))
+    assert today.drift == pytest.approx(2.0)
+    costs = cost_model(TargetCosts(verify={1: 0.1}, drift=target_drift), today, one_device)
+    assert costs.drafting(2) - costs.drafting(1) == pytest.approx(0.004)
+
+
+def test_a_draft_in_use_is_not_emptied_to_measure_it(monkeypatch: pytest.MonkeyPatch):
+    draft = TimedDraft(0.002, monkeypatch)
+    draft.evaluate([1, 2, 3], 1)
+    assert measured_draft(draft) == DraftCosts()
+    assert draft.tokens == [1, 2, 3]
