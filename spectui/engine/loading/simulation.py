@@ -180,7 +180,7 @@ def suggestions(made: Plan, simulation: Simulation) -> tuple[str, ...]:
 
 
 def _sufficient(placed: Setup, made: Plan, n_ctx: int, simulation: Simulation) -> list[str]:
-    """Flags each of which makes this set-up fit. `made`: what lacks memory."""
+    """Flags that each suffice alone to make this set-up fit. `made` says which devices lack memory."""
     found = []
 
     def try_with(flags: str, **changes: object) -> bool:
