@@ -57,6 +57,19 @@ def test_the_collector_is_off_while_the_window_starts_and_on_again_behind_it() -
     assert done.stdout.split() == [b"False", b"True"]
 
 
+def test_the_program_ends_when_its_command_has_returned_whatever_its_threads_do() -> None:
+    """Python would wait for the thread, or for a lock that it holds."""
+    code = (
+        "import sys, threading\n"
+        "from spectui.cli import main\n"
+        "threading.Thread(target=threading.Event().wait).start()\n"
+        "sys.argv = ['spectui', '--version']\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    assert done.stdout.startswith(b"spectui ")
+
+
 def test_the_version_is_the_packages() -> None:
     import spectui as package
 
