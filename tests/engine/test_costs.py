@@ -78,6 +78,7 @@ def test_it_is_measured_once_per_build_and_model():
     assert len(other.passes) > 4
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     "damage",
     [
