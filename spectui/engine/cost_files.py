@@ -63,8 +63,8 @@ class TargetCosts:
     """Time of a pass now / its measured time; None if the context held a conversation."""
     model_file: str = ""
     """The model's path, and..."""
-    build: str = ""
-    """... llama.cpp's build on this CPU (`library.build_key`), for `stored_targets`."""
+    measured_with: str = ""
+    """... what the costs depend on besides (`placement.measured_with`), for `stored_targets`."""
 
     def model(self) -> VerifyCost:
         """For the policy to start from."""
@@ -83,7 +83,7 @@ class TargetCosts:
         counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
         whole = all(type(count) is int for count in counts)
         equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
-        named = isinstance(self.model_file, str) and isinstance(self.build, str)
+        named = isinstance(self.model_file, str) and isinstance(self.measured_with, str)
         return times and terms and whole and equal and named and 0 <= (self.behind or 0) <= BEHIND
 
 
@@ -126,12 +126,13 @@ def read_target(file: Path) -> TargetCosts | None:
     return None
 
 
-def stored_targets(build: str) -> dict[str, TargetCosts]:
-    """Path of a model that exists -> its costs as they were measured last with this build of llama.cpp."""
+def stored_targets(measured_with: str) -> dict[str, TargetCosts]:
+    """Path of a model that exists -> its costs as they were measured last by this build of llama.cpp with this quota."""
     with suppress(OSError):
         files = sorted(paths.state_directory().glob("target-costs-*.json"), key=lambda file: file.stat().st_mtime)
-        found = [costs for file in files if (costs := read_target(file)) is not None and costs.build == build]
-        return {costs.model_file: costs for costs in found if costs.model_file and Path(costs.model_file).exists()}
+        found = [costs for file in files if (costs := read_target(file)) is not None]
+        believed = [costs for costs in found if costs.measured_with == measured_with]
+        return {costs.model_file: costs for costs in believed if costs.model_file and Path(costs.model_file).exists()}
     return {}
 
 

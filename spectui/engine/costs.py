@@ -60,7 +60,7 @@ def target_costs(
 ) -> TargetCosts:
     """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
 
-    The key begins with llama.cpp's build. New costs are stored with it and with the path `model_file`.
+    The key begins with `placement.measured_with`. New costs are stored with it and with the path `model_file`.
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
     which is then evaluated anew. `disturbed`: whether other processes took its cores meanwhile; then the costs are measured
     again the next time. Raises Interrupted.
@@ -74,7 +74,7 @@ def target_costs(
     try:
         if found is None or found.tried < 2:
             found = _measure_target(target, progress, cancelled)
-            found.build, found.model_file = str(key[0]), model_file
+            found.measured_with, found.model_file = str(key[0]), model_file
             found.noisy |= disturbed()
         if strict:
             _compare_behind(target, found, cancelled)

@@ -130,7 +130,8 @@ class Pair:
         short = placement.target_flash(setup, long=False)
         # Costs are measured with the context for short texts.
         target_key = placement.target_costs_key(setup, extra_buffers, short)
-        draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path) if self.draft is not None else ()
+        ahead = isinstance(self.drafter, AheadDrafter)
+        draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path, ahead) if self.draft else ()
         if strict or setup.no_profile == "off":
             try:
                 stopped = self._interrupt.is_set

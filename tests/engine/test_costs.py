@@ -366,7 +366,7 @@ def test_the_stored_costs_of_a_build_are_found_by_the_models_file_the_latest_las
 
     def store(number: int, build: str, path: str, single: float) -> None:
         file = cost_files.path("target-costs", (number,))
-        cost_files.write(file, TargetCosts({1: single}, model_file=path, build=build))
+        cost_files.write(file, TargetCosts({1: single}, model_file=path, measured_with=build))
         os.utime(file, (number, number))
 
     store(2, "now", str(model), 0.2)

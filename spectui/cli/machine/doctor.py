@@ -20,8 +20,11 @@ def command(ctx: click.Context) -> None:
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """
     from spectui.cli.machine.dear_passes import dear_passes
-    from spectui.cli.machine.findings import advice, cpu_flags, findings
+    from spectui.cli.machine.findings import advice, cpu_flags, findings, threads_in_words
     from spectui.engine.cost_files import stored_targets
+    from spectui.engine.loading import placement
+    from spectui.engine.loading.cores import allowed_cpus
+    from spectui.engine.loading.quota import cpu_quota
     from spectui.llama import library, selftest
     from spectui.llama.cpu.kernels import features_of
     from spectui.llama.devices.listing import list_devices
@@ -38,6 +41,7 @@ def command(ctx: click.Context) -> None:
         "spectui": f"{spectui.__version__} (Python {platform.python_version()})",
         "llama-cpp-python": importlib.metadata.version("llama-cpp-python"),
         "CPU": library.cpu_name(),
+        "threads": threads_in_words(placement.threads(0), len(allowed_cpus()), os.cpu_count(), cpu_quota()),
         "GPUs": ", ".join(gpu.name or "unknown" for gpu in gpus if gpu.maker) or "none found",
         "llama.cpp": system_info,
         "backends": ", ".join(backends),
@@ -62,6 +66,6 @@ def command(ctx: click.Context) -> None:
     for line in advice(found, known=bool(flags)):
         click.echo(line)
     # What the CPU's kernels cost is no fault of the build, so it does not change the exit code.
-    for line in dear_passes(stored_targets(library.build_key())):
+    for line in dear_passes(stored_targets(placement.measured_with())):
         click.echo(f"\n{line}")
     ctx.exit(1 if found else 0)

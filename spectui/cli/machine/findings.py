@@ -176,3 +176,9 @@ def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
         return frozenset()
     found = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
     return frozenset(found.group(1).split()) if found else frozenset()
+
+
+def threads_in_words(threads: int, allowed: int, cpus: int | None, quota: float | None) -> str:
+    """How many threads compute, and what bounds them: the CPUs that this process may use, and its quota of their time."""
+    bound = "no quota" if quota is None else f"a quota of {quota:.3g} cores' time"
+    return f"{threads}, because of {allowed} of {cpus or allowed} logical CPUs and {bound}"

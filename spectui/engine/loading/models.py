@@ -144,8 +144,7 @@ def _target_devices(setup: Setup) -> list[Device]:
 def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, ahead: bool = False) -> Context:
     """The context of the set-up's draft, beside a target's of `n_ctx` tokens. Raises SpectuiError.
 
-    `ahead`: it computes while the target does. Two threads that compute with OpenMP would slow each other down, and one thread
-    does without it.
+    `ahead`: as in `placement.draft_threads`.
     """
     return Context(
         model,
@@ -154,7 +153,7 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
         rows=1,
         batch=setup.batch,
         ubatch=placement.draft_chunk_of(setup),
-        threads=1 if ahead else placement.threads(setup.threads_draft or setup.threads),
+        threads=placement.draft_threads(setup, ahead),
         flash_attn=placement.draft_flash(setup),
         type_k=setup.cache_type_k_draft,
         type_v=setup.cache_type_v_draft,

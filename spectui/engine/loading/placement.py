@@ -9,6 +9,7 @@ from typing import Any
 from spectui.engine.cost_files import MEASURED
 from spectui.engine.events import Message
 from spectui.engine.loading.cores import allowed_cpus, performance_cores
+from spectui.engine.loading.quota import cpu_quota
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Setup
@@ -154,20 +155,25 @@ def _draft_placement(setup: Setup) -> tuple[Any, ...]:
     return (setup.device_draft, setup.gpu_layers_draft, *split)
 
 
+def measured_with() -> str:
+    """What costs on this CPU depend on whatever the set-up: llama.cpp's build, and how much of the cores' time there is."""
+    return f"{build_key()}, quota {cpu_quota()}"
+
+
 def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
     """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
     all that is measured."""
     size = min(setup.ctx_size or MEASURED, MEASURED)
     context = (size, setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
-    return (build_key(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
+    return (measured_with(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
 
 
-def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str) -> tuple[Any, ...]:
+def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str, ahead: bool) -> tuple[Any, ...]:
     """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded."""
     cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
-    context = (setup.ubatch, threads(setup.threads_draft or setup.threads), *cells)
+    context = (setup.ubatch, draft_threads(setup, ahead), *cells)
     model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
-    return (build_key(), gpu_key(), model, context, setup.op_offload_min_batch)
+    return (measured_with(), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
 def target_devices(setup: Setup) -> list[Device]:
@@ -212,11 +218,18 @@ def draft_candidates(devices: Iterable[Device]) -> list[Device]:
 
 
 def threads(wanted: int) -> int:
-    """The number of threads: `wanted`, or, if that is not positive, the fast cores that this process may use."""
+    """The number of threads: `wanted`, or, if that is not positive, the fast cores that this process may use all the time."""
     if wanted > 0:
         return wanted
     import psutil
 
     allowed = allowed_cpus()
     cores = performance_cores(allowed) or psutil.cpu_count(logical=False) or len(allowed)
-    return max(1, min(cores, len(allowed)))
+    quota = cpu_quota()
+    return max(1, min(cores, len(allowed), len(allowed) if quota is None else int(quota)))
+
+
+def draft_threads(setup: Setup, ahead: bool) -> int:
+    """The draft's number of threads. `ahead`: it computes while the target does. Two threads that compute with OpenMP would
+    slow each other down, and one thread does without it."""
+    return 1 if ahead else threads(setup.threads_draft or setup.threads)

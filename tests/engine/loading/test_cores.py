@@ -1,16 +1,22 @@
-"""Performance cores, in directories that look like those of Linux."""
+"""Performance cores, and the quota of CPU time, in directories that look like those of Linux."""
 
 from __future__ import annotations
 
 import os
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from spectui.cli.machine.findings import threads_in_words
+from spectui.engine.cost_files import TargetCosts, stored_targets
 from spectui.engine.loading import placement
 from spectui.engine.loading.cores import of_highest_class, performance_cores
+from spectui.engine.loading.quota import cpu_quota
+from spectui.paths import state_directory
+from tests.helpers import smollm2
 
 
 def make_cpus(root: Path, siblings: dict[int, str], capacities: dict[int, int] | None = None) -> Path:
@@ -83,3 +89,124 @@ def test_there_is_a_thread_for_each_fast_core(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(placement, "performance_cores", lambda allowed: 6 if len(allowed) == 16 else None)
     assert placement.threads(0) == 6
     assert placement.threads(3) == 3
+
+
+def process(place: Path, groups: str, *mounts: str) -> Path:
+    """A process in these groups; {} in a mount is `place`."""
+    lines = [f"{number} 1 0:{number} {mount.format(place)}\n" for number, mount in enumerate(mounts, 20)]
+    (place / "cgroup").write_text(groups)
+    (place / "mountinfo").write_text("19 1 0:19 / / rw - ext4 /dev/vda rw\n" + "".join(lines))
+    return place
+
+
+def group(place: Path, name: str, **files: str) -> None:
+    directory = place / name
+    directory.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        (directory / file.replace("_", ".", 1)).write_text(f"{text}\n")
+
+
+UNIFIED = "/ {}/fs rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+CPU = "/ {}/cpu rw - cgroup cgroup rw,cpu,cpuacct"
+
+
+@pytest.mark.parametrize(
+    ("limit", "quota"),
+    [
+        ("50000 100000", 0.5), ("150000 100000", 1.5), ("max 100000", None), ("25000 50000", 0.5), ("6400000 100000", 64),
+        ("", None), ("0 100000", None), ("50000 0", None), ("many 100000", None), ("1 2 3", None),
+    ],
+)  # fmt: skip
+def test_version_2(tmp_path: Path, limit: str, quota: float | None) -> None:
+    group(tmp_path, "fs/app.slice/chat.service", cpu_max=limit)
+    assert cpu_quota(process(tmp_path, "0::/app.slice/chat.service\n", UNIFIED)) == quota
+
+
+@pytest.mark.parametrize(("limit", "quota"), [("50000", 0.5), ("150000", 1.5), ("-1", None), ("", None)])
+def test_version_1(tmp_path: Path, limit: str, quota: float | None) -> None:
+    group(tmp_path, "cpu/docker/ab12", cpu_cfs_quota_us=limit, cpu_cfs_period_us="100000")
+    groups = "4:memory:/elsewhere\n3:cpuset:/\n2:cpu,cpuacct:/docker/ab12\n0::/\n"
+    assert cpu_quota(process(tmp_path, groups, "/ {}/set rw - cgroup cgroup rw,cpuset", CPU, UNIFIED)) == quota
+
+
+@pytest.mark.parametrize(
+    ("limits", "quota"),
+    [
+        (("max", "max", "50000"), 0.5),
+        (("200000", "max", "400000"), 2),
+        (("max", "150000", "max"), 1.5),
+        (("max",) * 3, None),
+    ],
+)
+def test_the_tightest_of_the_nested_groups_counts(tmp_path: Path, limits: tuple[str, ...], quota: float | None) -> None:
+    for name, limit in zip(("fs/user.slice", "fs/user.slice/a b", "fs/user.slice/a b/c"), limits, strict=True):
+        group(tmp_path, name, cpu_max=f"{limit} 100000")
+    assert cpu_quota(process(tmp_path, "0::/user.slice/a b/c\n", UNIFIED)) == quota
+
+
+def test_a_container_sees_its_own_group_at_the_mounts_top(tmp_path: Path) -> None:
+    """With a namespace for its groups, and without, where the process's group has the name that the host knows."""
+    group(tmp_path, "fs", cpu_max="50000 100000")
+    assert cpu_quota(process(tmp_path, "0::/\n", UNIFIED)) == 0.5
+    assert cpu_quota(process(tmp_path, "0::/../other\n", UNIFIED)) == 0.5
+    group(tmp_path, "cpu", cpu_cfs_quota_us="150000", cpu_cfs_period_us="100000")
+    group(tmp_path, "cpu/inner", cpu_cfs_quota_us="100000", cpu_cfs_period_us="100000")
+    shown = CPU.replace("/ ", "/docker/ab12 ", 1)
+    assert cpu_quota(process(tmp_path, "2:cpuacct,cpu:/docker/ab12\n", shown)) == 1.5
+    assert cpu_quota(process(tmp_path, "2:cpu:/docker/ab12/inner\n", shown)) == 1
+    assert cpu_quota(process(tmp_path, "2:cpu:/docker/of another\n", shown)) == 1.5
+
+
+def test_a_mount_with_blanks_in_its_name(tmp_path: Path) -> None:
+    group(tmp_path, "a mount/x", cpu_max="50000 100000")
+    assert cpu_quota(process(tmp_path, "0::/x\n", UNIFIED.replace("/fs", r"/a\040mount"))) == 0.5
+
+
+@pytest.mark.parametrize("text", ["", "\n", "0\n::\n", "0::relative\n", "\xff\0:\n", "1:name=systemd:/\n"])
+def test_other_texts_are_no_quota(tmp_path: Path, text: str) -> None:
+    assert cpu_quota(process(tmp_path, text, "/", "- - -", "/ / rw - cgroup2")) is None
+    assert cpu_quota(tmp_path / "no such process") is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "quota", "threads"),
+    [(16, None, 16), (16, 0.5, 1), (16, 1.5, 1), (16, 2.0, 2), (16, 3.99, 3), (2, 8.0, 2), (1, 1.5, 1)],
+)
+def test_affinity_and_quota_bound_the_threads(
+    cpus: int, quota: float | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "allowed_cpus", lambda: set(range(cpus)))
+    monkeypatch.setattr(placement, "performance_cores", lambda allowed: 16)
+    monkeypatch.setattr(placement, "cpu_quota", lambda: quota)
+    assert placement.threads(0) == threads
+    assert placement.threads(6) == 6, "a number that a person names stays"
+
+
+def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when a pair is loaded, whatever its number of threads, nor by doctor."""
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr("spectui.engine.costs._measure_target", lambda *_: TargetCosts({1: 0.05, 2: 0.14}))
+    monkeypatch.setattr("spectui.engine.costs._is_noisy", lambda seconds: False)
+    found = []
+    for quota in (None, 0.5, 1.5, 0.5):
+        monkeypatch.setattr(placement, "cpu_quota", lambda quota=quota: quota)
+        session, _ = smollm2.opened(replace(smollm2.setup(), no_profile="off"))
+        session.close()
+        files = [len(list(state_directory().glob(f"{of}-costs-*.json"))) for of in ("target", "draft")]
+        found.append((files, [*stored_targets(placement.measured_with())]))
+    model = os.path.abspath(smollm2.setup().model or "")
+    assert found == [([number] * 2, [model]) for number in (1, 2, 3, 3)]
+    monkeypatch.setattr(placement, "cpu_quota", lambda: 4.0)
+    assert stored_targets(placement.measured_with()) == {}
+
+
+def test_a_draft_that_computes_ahead_has_costs_of_its_one_thread() -> None:
+    pair = replace(smollm2.setup(), threads=2)
+    assert [placement.draft_threads(pair, ahead) for ahead in (False, True)] == [2, 1]
+    keys = [placement.draft_costs_key(pair, True, pair.draft or "", ahead) for ahead in (False, True)]
+    assert keys[0] != keys[1]
+
+
+def test_doctor_says_what_bounds_the_threads() -> None:
+    assert threads_in_words(1, 2, 8, 0.5) == "1, because of 2 of 8 logical CPUs and a quota of 0.5 cores' time"
+    assert threads_in_words(4, 8, 8, None) == "4, because of 8 of 8 logical CPUs and no quota"

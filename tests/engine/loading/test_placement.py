@@ -31,7 +31,9 @@ def models(tmp_path: Path) -> Setup:
 
 def keys(setup: Setup) -> tuple[object, object]:
     flash = placement.target_flash(setup, long=False)
-    return placement.target_costs_key(setup, True, flash), placement.draft_costs_key(setup, True, setup.draft or "")
+    return placement.target_costs_key(setup, True, flash), placement.draft_costs_key(
+        setup, True, setup.draft or "", False
+    )
 
 
 @pytest.mark.parametrize(
