@@ -12,22 +12,31 @@ import os
 import re
 import select
 import signal
+import termios
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import Empty
 from typing import Any, TextIO, cast
 
-from textual import events
+from textual import constants, events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES
-from textual.drivers.linux_driver import LinuxDriver
+from textual.drivers.linux_driver import (
+    KITTY_DISAMBIGUATE_ESCAPE_CODES,
+    KITTY_REPORT_ALL_KEYS,
+    KITTY_REPORT_ASSOCIATED_TEXT,
+    LinuxDriver,
+)
 from textual.message import Message
 
 from spectui.text import printable
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code when the terminal was closed."""
+
+KITTY_FLAGS = KITTY_DISAMBIGUATE_ESCAPE_CODES | KITTY_REPORT_ALL_KEYS | KITTY_REPORT_ASSOCIATED_TEXT
+"""What Textual asks of kitty's keyboard protocol."""
 
 PATIENCE_S = 1.0
 """How long `close` waits for the terminal to take the last output."""
@@ -41,12 +50,15 @@ class TerminalDriver(LinuxDriver):
         self._output = Output(cast(TextIO, self._file), self._taken)
         self._file = cast(Any, self._output)
         self._dropped = False
+        self._line_modes: list[Any] = []
 
     def start_application_mode(self) -> None:
         """Start application mode. The queue of output has no limit, since a full one blocks: `drops_frame` keeps it short."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if self._writer_thread is not None:
             self._writer_thread._queue.maxsize = 0
+        with suppress(termios.error):
+            self._line_modes = termios.tcgetattr(self.fileno)
 
     def drops_frame(self) -> bool:
         """Whether to drop this frame: when too many writes wait, until the terminal has taken them all.
@@ -103,6 +115,35 @@ class TerminalDriver(LinuxDriver):
             for message in parser.tick():
                 self.process_message(message)
 
+    def process_message(self, message: Message) -> None:
+        """Pass on what the terminal sent. While it had not the focus, others may have written over the window or reset it."""
+        super().process_message(message)
+        if isinstance(message, events.AppFocus):
+            self._loop.call_soon_threadsafe(self._take_again)
+
+    def _take_again(self) -> None:
+        """Set the terminal's modes and draw the whole window again.
+
+        Reports of the focus are still on, or this would not be called; tmux answers the request with another report.
+        """
+        if self._key_thread is None or not self._key_thread.is_alive() or not os.isatty(self.fileno):
+            return
+        with suppress(termios.error):
+            if self._line_modes and termios.tcgetattr(self.fileno) != self._line_modes:
+                termios.tcsetattr(self.fileno, termios.TCSANOW, self._line_modes)
+        self.write("\x1b[?1049h")
+        self._enable_mouse_support()
+        if self._mouse_pixels:
+            self._enable_mouse_pixels()
+        if self._in_band_window_resize:
+            self._enable_in_band_window_resize()
+        self._enable_bracketed_paste()
+        self._disable_line_wrap()
+        if not constants.DISABLE_KITTY_KEY:
+            self.write(f"\x1b[={KITTY_FLAGS}u")  # not `>`, which would put another set on the terminal's stack
+        self.write("\x1b[?25l")
+        self._app.refresh()
+
     def _sigcont_application(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._go_on)  # not here: this thread may hold any lock
 
@@ -112,6 +153,7 @@ class TerminalDriver(LinuxDriver):
             if self._key_thread.is_alive():  # a SIGSTOP cannot be caught, so the terminal was not restored
                 self.suspend_application_mode()
             self.resume_application_mode()
+            self._app.refresh()  # the alternate screen is empty now
 
 
 class Output:
