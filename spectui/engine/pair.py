@@ -28,7 +28,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.tokens.chat_template import ChatTemplate
-from spectui.llama.tokens.vocabulary import VocabularyError
+from spectui.llama.tokens.vocabulary import VocabularyError, padding
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
@@ -276,15 +276,18 @@ class Pair:
 
     def _draft_or_copy(self, setup: Setup, extra_buffers: bool) -> Model:
         assert self.target is not None and setup.draft is not None
+        target = self.target
 
         def load(path: str) -> Model:
             metadata = same_vocabulary(setup.model or "", path)
+            if metadata is not None and metadata.n_tokens < target.n_vocab - padding(target):
+                metadata = None  # it lacks tokens of the target, so the texts are needed
             return models.draft_model(setup, path, extra_buffers, self._loading("draft", path), metadata=metadata)
 
         if setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
             return load(setup.draft)
         return draft_copy.load_best(
-            setup.draft, self.target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
+            setup.draft, target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
         )
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:

@@ -141,8 +141,8 @@ class ModelCatalogue:
 def _restored(row: dict[str, Any]) -> GgufHeader:
     vocabulary = row.pop("vocabulary")
     if vocabulary is not None:
-        count, begins, ends = (int(vocabulary[name]) for name in ("count", "begins", "ends"))
-        vocabulary = VocabularyDigest(str(vocabulary["kind"]), count, begins, ends, str(vocabulary["digests"]))
+        count, begins, ends, padding = (int(vocabulary[name]) for name in ("count", "begins", "ends", "padding"))
+        vocabulary = VocabularyDigest(str(vocabulary["kind"]), count, begins, ends, padding, str(vocabulary["digests"]))
     header = GgufHeader(**row, vocabulary=vocabulary)
     for name, kind in get_type_hints(GgufHeader).items():
         value = getattr(header, name)

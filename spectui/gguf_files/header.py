@@ -12,7 +12,14 @@ from pathlib import Path
 
 from spectui.gguf_files import metadata
 from spectui.gguf_files.check import FIXED_BYTES, counts
-from spectui.gguf_files.vocabulary import WITHOUT_TEXT, VocabularyDigest, digests_of, kind_of, read_vocabulary
+from spectui.gguf_files.vocabulary import (
+    WITHOUT_TEXT,
+    VocabularyDigest,
+    digests_of,
+    kind_of,
+    padding_of,
+    read_vocabulary,
+)
 from spectui.text import safe
 
 LARGEST_HEADER = 1 << 26
@@ -113,12 +120,17 @@ def _with_pauses(read: metadata.Read, cancelled: Callable[[], bool]) -> metadata
 
 
 def _header(
-    path: Path, size: int, problem: str, entries: Iterable[tuple[str, metadata.Value | metadata.Strings]]
+    path: Path,
+    size: int,
+    problem: str,
+    entries: Iterable[tuple[str, metadata.Value | metadata.Strings | metadata.Numbers]],
 ) -> GgufHeader:
     values: dict[str, metadata.Value] = {}
-    count, digests = 0, ""
+    count, digests, padding = 0, "", 0
     for name, value in entries:
-        if not isinstance(value, metadata.Strings):
+        if isinstance(value, metadata.Numbers):
+            padding = padding_of(value) if name == "tokenizer.ggml.token_type" else padding
+        elif not isinstance(value, metadata.Strings):
             values[name] = value
         elif name == "tokenizer.ggml.tokens":
             count, digests = value.count, digests_of(value, value.count)
@@ -132,7 +144,7 @@ def _header(
         n_ctx_train=_whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
-        vocabulary=read_vocabulary(values, count, digests),
+        vocabulary=read_vocabulary(values, count, digests, padding),
         problem=problem or _problem(architecture, values),
     )
 

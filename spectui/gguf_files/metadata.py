@@ -48,8 +48,8 @@ def reader(file: BinaryIO, most: int) -> Read:
     return read
 
 
-def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings]]:
-    """(name, value) of each key, in the file's order, without arrays of numbers. Raises Damaged, and what `read` raises.
+def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings | Numbers]]:
+    """(name, value) of each key, in the file's order. Raises Damaged, and what `read` raises.
 
     `read` continues after the fixed header, `keys` is the count in it. Strings that the caller does not read are skipped.
     """
@@ -64,7 +64,7 @@ def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings]]:
                 for _ in strings:
                     pass
             elif inner in _FORMATS:
-                read(struct.calcsize(_FORMATS[inner]) * count)
+                yield name, Numbers(_FORMATS[inner], read(struct.calcsize(_FORMATS[inner]) * count))
             else:
                 raise Damaged(f"an array of type {inner}")
         elif kind == _STRING:
@@ -87,6 +87,13 @@ class Strings:
         while self._left:
             self._left -= 1
             yield _string(self._read)
+
+
+class Numbers(NamedTuple):
+    """An array of numbers: the sign of their type, as `struct` has it, and their bytes."""
+
+    form: str
+    content: bytes
 
 
 class Metadata(NamedTuple):
@@ -116,9 +123,9 @@ def read_metadata(file: BinaryIO, size: int, tensors: int, keys: int) -> Metadat
     n_tokens = start = end = 0
     read = reader(file, min(size, LARGEST))
     for name, value in entries(read, keys):
-        if not isinstance(value, Strings):
+        if not isinstance(value, Strings | Numbers):
             values[name] = value
-        elif name == "tokenizer.ggml.tokens":
+        elif name == "tokenizer.ggml.tokens" and isinstance(value, Strings):
             n_tokens, start = value.count, file.tell()
             if twice := _first_duplicate(value):
                 return Metadata(f"has the token {_shown(twice)} more than once in its vocabulary")

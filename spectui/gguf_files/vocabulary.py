@@ -6,14 +6,18 @@ The list of models asks with what a GGUF header says, and loading with what llam
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 from spectui.gguf_files import metadata
 from spectui.text import safe
 
 PADDING = 128
-"""Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently."""
+"""Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently.
+
+A target's that are in use may not: the draft would not know what they are."""
 
 FIRST_COMPARED = 5
 """First token id that counts, as in llama.cpp: the ids before are often placeholders."""
@@ -22,6 +26,7 @@ WITHOUT_TEXT = "none"
 """The kind of a vocabulary whose tokens have no texts."""
 
 _HEX = 8  # digits of a digest
+_UNUSED = 5  # llama_token_type (llama.h)
 
 # Kind by `tokenizer.ggml.model`, with BOS, EOS, and whether a text begins and ends with them unless the file says otherwise:
 # llama_vocab::impl::load (llama-vocab.cpp). -1 is no token.
@@ -47,12 +52,16 @@ _WITHOUT_BOS = frozenset(("chatglm-bpe", "glm4", "glm5"))
 
 @dataclass(frozen=True)
 class VocabularyFacts:
-    """A tokenizer's kind, its number of tokens, and the tokens that it begins and ends a text with; -1: with none."""
+    """A tokenizer's kind, its number of tokens, and the tokens that it begins and ends a text with; -1: with none.
+
+    `padding`: tokens at its end that no text has.
+    """
 
     kind: str
     count: int
     begins: int = -1
     ends: int = -1
+    padding: int = 0
 
     def named(self, token: int) -> str:
         """A token in words."""
@@ -91,14 +100,24 @@ def difference(target: VocabularyFacts, draft: VocabularyFacts, token: str, *, e
     return token
 
 
+def lacking(target: VocabularyFacts, draft: VocabularyFacts) -> str:
+    """The tokens that the target uses and the draft lacks at its end, in words without a full stop; "" if it has all."""
+    more = target.count - target.padding - draft.count
+    others = "" if more <= 1 else f" and {more - 1} more"
+    return f"it lacks the target's {target.named(draft.count)}{others}" if more > 0 else ""
+
+
 def digest_difference(target: VocabularyDigest, draft: VocabularyDigest) -> str:
-    """`difference` between two headers, which do not tell which token differs."""
+    """`difference` between two headers, which do not tell which token differs, or what the draft is `lacking`."""
     common = min(target.count, draft.count)
     same = target.digest(common) == draft.digest(common) != ""
-    return difference(target, draft, "" if same else "some of its tokens differ from the target's")
+    differs = difference(target, draft, "" if same else "some of its tokens differ from the target's")
+    return differs or lacking(target, draft)
 
 
-def read_vocabulary(values: Mapping[str, metadata.Value], count: int, digests: str) -> VocabularyDigest | None:
+def read_vocabulary(
+    values: Mapping[str, metadata.Value], count: int, digests: str, padding: int
+) -> VocabularyDigest | None:
     """The vocabulary of a file with these keys; None where its tokens have no texts."""
     name, pre = (_text(values.get(f"tokenizer.ggml.{key}")) for key in ("model", "pre"))
     if not count or not name or kind_of(name) == WITHOUT_TEXT:
@@ -111,7 +130,7 @@ def read_vocabulary(values: Mapping[str, metadata.Value], count: int, digests: s
     begins = _flag(values, "add_bos_token", begins) or (kind == "BPE" and pre in _ALWAYS_BEGINS_WITH_BOS)
     ends = _flag(values, "add_eos_token", ends)
     bos, eos = _id(values, "bos_token_id", bos, count), _id(values, "eos_token_id", eos, count)
-    return VocabularyDigest(kind, count, bos if begins else -1, eos if ends else -1, digests)
+    return VocabularyDigest(kind, count, bos if begins else -1, eos if ends else -1, padding, digests)
 
 
 def digests_of(tokens: Iterable[bytes], count: int) -> str:
@@ -124,6 +143,12 @@ def digests_of(tokens: Iterable[bytes], count: int) -> str:
         if number >= FIRST_COMPARED:
             digest.update(len(token).to_bytes(4, "little") + token)
     return "".join((*noted, digest.hexdigest()))
+
+
+def padding_of(types: metadata.Numbers) -> int:
+    """`VocabularyFacts.padding`, from the types of all tokens."""
+    kinds = [kind for (kind,) in struct.iter_unpack(f"<{types.form}", types.content)]
+    return sum(1 for _ in takewhile(lambda kind: kind == _UNUSED, reversed(kinds)))
 
 
 def _flag(values: Mapping[str, metadata.Value], name: str, usual: bool) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from spectui.llama.devices.records import Device
 from spectui.llama.model import Model
 from spectui.llama.tokens.token_bytes import TokenBytes
-from spectui.llama.tokens.vocabulary import VocabularyError, check_vocabularies
+from spectui.llama.tokens.vocabulary import LackingError, VocabularyError, check_vocabularies
 from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Evaluator
@@ -29,6 +29,10 @@ def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftM
             drafter, how = translating_drafter(context, TokenBytes(target), TokenBytes(draft))
             return drafter, f"{difference} {how}"
         except TranslationError as error:
+            if isinstance(difference, LackingError):
+                return ModelDrafter(
+                    context, target.n_vocab
+                ), f"{difference} It drafts until such a token is in the text."
             raise VocabularyError(f"{difference} {error}") from error
     return ModelDrafter(context, target.n_vocab), ""
 

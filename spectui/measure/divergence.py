@@ -60,13 +60,16 @@ def target_rows(session: Session, positions: int = POSITIONS) -> TargetRows:
 
 
 def divergence(session: Session, target: TargetRows, over: Callable[[], bool] = lambda: False) -> Divergence | None:
-    """Compare the loaded draft; None if it has no logits by the target's tokens (it drafts by text) or there was no time.
+    """Compare the loaded draft; None if it has no logits by the target's tokens (it drafts by text, or lacks some of these)
+    or there was no time.
 
     A pair with two vocabularies is compared over the shared tokens, both distributions scaled to a sum of 1 there.
     `over`: is the time over? Raises Interrupted.
     """
     drafter = session.strategy.model
     if not isinstance(drafter, ModelDrafter | IntersectionDrafter):
+        return None
+    if isinstance(drafter, ModelDrafter) and max(target.tokens) >= drafter.model.n_vocab:
         return None
     total, agreed, n = 0.0, 0, 0
     for row, position in zip(target.rows, target.positions, strict=True):

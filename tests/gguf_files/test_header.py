@@ -21,12 +21,12 @@ from tests.llama.ggufs import WORDS, byte_names, write_model
 NAMES = [*WORDS, *byte_names()]
 
 
-def words(count: int, *, other: Sequence[int] = ()) -> dict[str, Any]:
-    """A vocabulary of `count` tokens; those with ids in `other` have another text."""
+def words(count: int, *, other: Sequence[int] = (), used: int | None = None) -> dict[str, Any]:
+    """A vocabulary of `count` tokens; those with ids in `other` have another text, and those from `used` on are padding."""
     tokens = [*NAMES, *(f"word{number}" for number in range(count - len(NAMES)))]
     for token in other:
         tokens[token] = f"other{token}"
-    return {"tokens": tokens, "types": [1] * count}
+    return {"tokens": tokens, "types": [1 if used is None or number < used else 5 for number in range(count)]}
 
 
 def test_a_header_says_what_the_model_is(tmp_path: Path):
@@ -123,7 +123,7 @@ def test_the_parts_of_a_split_model_are_one(tmp_path: Path):
 
 
 def test_padding_and_the_first_tokens_make_no_other_vocabulary(tmp_path: Path):
-    target = read_header(write_model(tmp_path / "target.gguf", **words(700)))
+    target = read_header(write_model(tmp_path / "target.gguf", **words(700, used=650)))
     padded = read_header(write_model(tmp_path / "padded.gguf", **words(650, other=(0, 4))))
     assert match(target, padded).reason == "same vocabulary"
     assert match(padded, target) == match(padded, target).__class__("same", "same vocabulary, but no smaller")
@@ -135,6 +135,8 @@ def test_padding_and_the_first_tokens_make_no_other_vocabulary(tmp_path: Path):
         (words(700, other=(300,)), "some of its tokens differ"),
         (words(650, other=(300,)), "some of its tokens differ"),
         (words(500), "it has 500 tokens and the target 700"),
+        (words(699), "it lacks the target's token 699"),
+        (words(650, used=600), "it lacks the target's token 650 and 49 more"),
     ],
 )
 def test_another_vocabulary_is_translated(tmp_path: Path, draft: dict[str, Any], reason: str):
@@ -166,5 +168,7 @@ def test_a_model_that_cannot_draft_has_a_reason(tmp_path: Path):
 
 def test_the_best_drafts_come_first(tmp_path: Path):
     sizes = {"target": 700, "small": 600, "tiny": 580, "other": 300}
-    found = [read_header(write_model(tmp_path / f"{name}.gguf", **words(count))) for name, count in sizes.items()]
+    found = [
+        read_header(write_model(tmp_path / f"{name}.gguf", **words(count, used=580))) for name, count in sizes.items()
+    ]
     assert [draft.name for draft in drafts_for(found[0], found)] == ["tiny", "small", "other"]

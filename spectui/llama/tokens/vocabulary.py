@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.vocabulary import FIRST_COMPARED, WITHOUT_TEXT, VocabularyFacts, difference, kind_of
+from spectui.gguf_files.vocabulary import FIRST_COMPARED, WITHOUT_TEXT, VocabularyFacts, difference, kind_of, lacking
 from spectui.llama.library import llama
 from spectui.llama.model import Model
+
+_UNUSED = 1 << 1  # llama_token_attr (llama.h)
 
 
 class VocabularyError(SpectuiError):
     """The draft's vocabulary differs from the target's."""
+
+
+class LackingError(VocabularyError):
+    """The draft's vocabulary is the target's without its last tokens."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class LoadedVocabulary(VocabularyFacts):
         kind = WITHOUT_TEXT if model.textless else kind_of(model.metadata("tokenizer.ggml.model") or "")
         begins = llama.llama_vocab_bos(model.vocab) if llama.llama_vocab_get_add_bos(model.vocab) else -1
         ends = llama.llama_vocab_eos(model.vocab) if llama.llama_vocab_get_add_eos(model.vocab) else -1
-        return cls(kind, model.n_vocab, begins, ends, model)
+        return cls(kind, model.n_vocab, begins, ends, padding(model), model)
 
     def named(self, token: int) -> str:
         """A token with its text."""
@@ -34,14 +40,27 @@ class LoadedVocabulary(VocabularyFacts):
         return found if token < 0 or self.model is None else f"{found} ({self.model.token_text(token)!r})"
 
 
+def padding(model: Model) -> int:
+    """The number of tokens at the end of its vocabulary that no text has."""
+    used = model.n_vocab
+    if model.textless:  # to ask for a token would end the process
+        return 0
+    while used and llama.llama_vocab_get_attr(model.vocab, used - 1) == _UNUSED:
+        used -= 1
+    return model.n_vocab - used
+
+
 def check_vocabularies(target: Model, draft: Model) -> None:
-    """Raise VocabularyError, with a sentence that names the first difference, if the vocabularies differ."""
+    """Raise VocabularyError, with a sentence that names the first difference, if the vocabularies differ.
+
+    LackingError: they are the same but for tokens at the end of the target's.
+    """
     token = _first_token(target, draft)
-    found = difference(
-        LoadedVocabulary.of(target), LoadedVocabulary.of(draft), token, example=f"; {token}" if token else ""
-    )
-    if found:
+    ours, theirs = LoadedVocabulary.of(target), LoadedVocabulary.of(draft)
+    if found := difference(ours, theirs, token, example=f"; {token}" if token else ""):
         raise VocabularyError(f"The draft has another vocabulary than the target: {found}.")
+    if found := lacking(ours, theirs):
+        raise LackingError(f"The draft has another vocabulary than the target: {found}.")
 
 
 def _first_token(target: Model, draft: Model) -> str:

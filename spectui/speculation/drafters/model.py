@@ -47,17 +47,22 @@ class ModelDrafter:
     upcoming = "model"
 
     def __init__(self, model: Evaluator, n_vocab: int, clock: Callable[[], float] = perf_counter) -> None:
-        """`n_vocab`: the target's; a few padding tokens more in the draft are never proposed."""
+        """`n_vocab`: the target's. Tokens that the draft has alone are never proposed; behind one that it lacks nothing is."""
         self.model = model
         self._clock = clock
         self._n_vocab = min(n_vocab, model.n_vocab)
 
     def lag(self, tokens: Sequence[int]) -> int:
-        return len(tokens) - common_prefix(self.model.tokens, tokens)
+        return self._known(tokens) - common_prefix(self.model.tokens, tokens)
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         if len(tokens) <= self.model.n_ctx:
-            feed(self.model, tokens[:-1], cancelled)
+            feed(self.model, tokens[: min(self._known(tokens), len(tokens) - 1)], cancelled)
+
+    def _known(self, tokens: Sequence[int]) -> int:
+        """Number of tokens before the first one that the draft lacks: llama.cpp refuses a pass over that."""
+        read = common_prefix(self.model.tokens, tokens)
+        return next((at for at in range(read, len(tokens)) if tokens[at] >= self.model.n_vocab), len(tokens))
 
     def logits_after(self, tokens: Sequence[int]) -> Row:
         """The draft's logits after these tokens, by the target's ids: float32 [n_vocab], valid until the next evaluation."""
@@ -74,6 +79,8 @@ class ModelDrafter:
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         model = self.model
         history = list(tokens)
+        if self._known(history) < len(history):
+            return
         # The last token is evaluated again even if the KV cache has it: its logits are needed.
         model.truncate(min(common_prefix(model.tokens, history), len(history) - 1))
         pending = history[len(model.tokens) :]

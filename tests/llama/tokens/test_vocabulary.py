@@ -67,10 +67,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     model.close()
 
 
-def padded(more: int, **changes: str) -> dict[str, Any]:
-    """A vocabulary of 300 + `more` tokens; `changes` renames, as `t7="x"`."""
+def padded(more: int, unused: int = 0, **changes: str) -> dict[str, Any]:
+    """A vocabulary of 300 + `more` tokens, the last of them `unused`; `changes` renames, as `t7="x"`."""
     tokens = [changes.get(f"t{n}", f"t{n}") for n in range(300 + more)]
-    return {"tokens": tokens, "types": [1] * len(tokens)}
+    return {"tokens": tokens, "types": [1] * (len(tokens) - unused) + [5] * unused}
 
 
 def test_a_little_padding_may_differ_but_not_more(small: Model, tmp_path: Path):
@@ -79,6 +79,30 @@ def test_a_little_padding_may_differ_but_not_more(small: Model, tmp_path: Path):
     assert "it has 429 tokens and the target 300" in message
     message = refusal(small, write_model(tmp_path / "c.gguf", **padded(200, t9="other"))) or ""
     assert "it has 500 tokens and the target 300; token 9 is 'other' in the draft and 't9' in the target" in message
+
+
+@pytest.mark.parametrize(
+    ("more", "unused", "lacks"),
+    [
+        (2, 0, "token 300 ('t300') and 1 more"),
+        (1, 0, "token 300 ('t300')"),
+        (100, 1, "token 300 ('t300') and 98 more"),
+        (100, 100, ""),
+        (128, 200, ""),
+    ],
+)
+def test_the_draft_may_lack_padding_but_no_token_that_the_target_uses(
+    small: Model, tmp_path: Path, more: int, unused: int, lacks: str
+):
+    path = write_model(tmp_path / "target.gguf", **padded(more, unused))
+    target = Model(str(path), extra_buffers=False)
+    message = refusal(target, Path(small.path))
+    listed = match(read_header(path), read_header(Path(small.path)))
+    target.close()
+    assert message == (
+        f"The draft has another vocabulary than the target: it lacks the target's {lacks}." if lacks else None
+    )
+    assert listed.how == ("translated" if lacks else "same")
 
 
 def test_the_first_five_tokens_may_differ(small: Model, tmp_path: Path):
@@ -132,6 +156,7 @@ def set_to(**values: Any) -> Callable[[gguf.GGUFWriter], None]:
     return change
 
 
+FACTS = ("kind", "count", "begins", "ends", "padding")
 SPM = padded(0) | {"types": [2] + [1] * 299}
 
 
@@ -143,6 +168,8 @@ SPM = padded(0) | {"types": [2] + [1] * 299}
         padded(100, t299="other"),
         padded(100, t300="other"),
         padded(129),
+        padded(-1),
+        padded(50, 50),
         SPM | {"keys": set_to(model="llama")},
         padded(0) | {"keys": set_to(pre="llama-bpe")},
         padded(0) | {"keys": set_to(pre="glm4")},
@@ -153,7 +180,19 @@ SPM = padded(0) | {"types": [2] + [1] * 299}
         padded(0) | {"keys": lambda writer: writer.add_add_eos_token(True)},
     ],
     ids=[
-        *("same", "last", "last that both have", "padding", "too much padding", "spm", "llama-bpe", "glm4", "tekken"),
+        *(
+            "same",
+            "last",
+            "last that both have",
+            "more",
+            "too many more",
+            "fewer",
+            "padding",
+            "spm",
+            "llama-bpe",
+            "glm4",
+            "tekken",
+        ),
         *("no keys", "usual bos", "bos", "eos"),
     ],
 )
@@ -166,4 +205,4 @@ def test_the_list_of_models_and_loading_agree(small: Model, tmp_path: Path, draf
     facts = LoadedVocabulary.of(loaded)
     loaded.close()
     assert header.vocabulary is not None
-    assert all(getattr(header.vocabulary, name) == getattr(facts, name) for name in ("kind", "count", "begins", "ends"))
+    assert all(getattr(header.vocabulary, name) == getattr(facts, name) for name in FACTS)

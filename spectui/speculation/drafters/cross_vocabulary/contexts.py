@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spectui.errors import SpectuiError
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, whole_characters
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.sampling import PENALTY_WINDOW
@@ -183,7 +184,7 @@ class TargetRetokeniser:
                 return tokens[n:]
             # The target's tokens are not those of its tokenizer for this text.
             return self._target.tokenize(text[self._covered :].decode())
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, SpectuiError):  # the target may be unable to spell what the draft writes
             return []
 
     def _fix(self, n: int) -> list[tuple[int, float]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
 
+from spectui.errors import SpectuiError
 from spectui.speculation.candidates import Row
 
 _SAMPLE = 'The cat\'s 3 hats, on sale:\n    return hats[0] + "x"\n'
@@ -34,12 +36,14 @@ class Vocabulary(Protocol):
     """Tokens that end a reply, the usual one first."""
 
     def tokenize(self, text: str) -> list[int]:
-        """The text's tokens. Names of control tokens in it are only text."""
+        """The text's tokens. Names of control tokens in it are only text. Raises SpectuiError for a text that it lacks."""
 
 
 def usable(vocabulary: Vocabulary) -> bool:
     """Does its tokenizer keep the text unchanged? Some change it to lower case, or drop spaces."""
-    return b"".join(vocabulary.pieces[token] for token in vocabulary.tokenize(_SAMPLE)) == _SAMPLE.encode()
+    with suppress(SpectuiError):
+        return b"".join(vocabulary.pieces[token] for token in vocabulary.tokenize(_SAMPLE)) == _SAMPLE.encode()
+    return False
 
 
 def _keys(vocabulary: Vocabulary) -> dict[int, bytes]:
@@ -104,13 +108,17 @@ class VocabularyMap:
         return int(self._draft_id[joint_id])
 
     def spelled(self, data: bytes) -> list[int]:
-        """The draft's tokens for these bytes. Bytes that are not UTF-8, such as half a character, get byte tokens."""
+        """The draft's tokens for these bytes. Bytes that are not UTF-8, such as half a character, get byte tokens.
+
+        What the draft's tokenizer refuses is left out.
+        """
         tokens: list[int] = []
         for part in _BROKEN.split(data.decode("utf-8", "surrogateescape")):
             if _BROKEN.match(part):
                 tokens += self._bytes.get(ord(part) - 0xDC00, [])
             elif part:
-                tokens += self.draft.tokenize(part)
+                with suppress(SpectuiError):
+                    tokens += self.draft.tokenize(part)
         return tokens
 
 
