@@ -73,9 +73,13 @@ def stop_note(stop: str | None, n_ctx: int | None) -> str:
         case StopReason.LIMIT.value:
             return "the limit of -n/--predict is reached"
         case StopReason.CONTEXT.value:
-            full = f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"
-            return f"{full}: {{new-chat}} starts a new chat, -c/--ctx-size sets a larger one"
+            return f"{context_full(n_ctx)}: {{new-chat}} starts a new chat, -c/--ctx-size sets a larger one"
     return ""
+
+
+def context_full(n_ctx: int | None) -> str:
+    """Half a sentence on a context without room for more tokens. None: its size is not known."""
+    return f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"
 
 
 def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str:

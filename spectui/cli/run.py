@@ -73,6 +73,7 @@ def command(
     question = prompt_text(prompt, prompt_file)
     prepare_stdout("the reply")
 
+    from spectui.chat.sentences import context_full
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
     from spectui.engine.exactness.verify import verify
@@ -103,6 +104,9 @@ def command(
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
         raise
+    if finished.reason.value == "context":
+        full = context_full(loaded.target.n_ctx)
+        click.echo(f"spectui: The reply ends here, because {full}: -c/--ctx-size sets a larger one.", err=True)
     if as_json:
         click.echo(json.dumps(report(loaded, printer.rounds, finished), ensure_ascii=False, allow_nan=False))
     else:

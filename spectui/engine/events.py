@@ -86,7 +86,10 @@ class RoundDone(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A reply ended. Times in seconds. `knobs` has the seed that was used."""
+    """A reply ended. Times in seconds. `knobs` has the seed that was used.
+
+    `prompt_tokens`: those of the prompt that the context has, which are fewer than all if it was not read to its end.
+    """
 
     reason: StopReason
     text: str

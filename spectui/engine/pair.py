@@ -366,7 +366,7 @@ def _info(model: Model, context: Context, remark: str) -> ModelInfo:
         bytes=model.n_bytes,
         n_vocab=model.n_vocab,
         n_ctx=context.n_ctx,
-        trained_ctx=model.trained_ctx,
+        trained_ctx=model.scaled_ctx,
         remark=remark,
         memory=context.memory,
     )

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from spectui.engine import demo
 from spectui.engine.events import Asked, Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
+from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
+from spectui.engine.room import no_room
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
@@ -47,6 +49,7 @@ class Session:
         self.pair: Pair | None = None
         """The loaded pair; None before the first load and after `close`."""
         self._loaded: Setup | None = None
+        self._said: set[str] = set()  # about contexts that are too large for their models
         self._opening = ""  # the first prompt of the last answered conversation
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
@@ -84,6 +87,10 @@ class Session:
         costs = self.strategy.costs.snapshot()
         loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), costs)
         self._emit(loaded)
+        for sentence in filter(None, (beyond_training(loaded.target), beyond_training(loaded.draft, "draft"))):
+            if sentence not in self._said:
+                self._said.add(sentence)
+                self._emit(Notice(sentence))
         if demo.is_demo(setup):
             self._emit(Notice(demo.NOTICE))
         return loaded
@@ -115,6 +122,9 @@ class Session:
         drawn = secrets.randbits(32)
         prompt = pair.template.tokens([(message.role, message.content) for message in messages])
         self._emit(Asked(tuple(messages), tuple(prompt)))
+        continued = messages[-1].role == "assistant"  # then it ends at once, and stays as it is
+        if len(prompt) > pair.context.n_ctx and not continued:
+            raise no_room(messages, len(prompt), pair.context.n_ctx)
         pair.select_attention(messages)
         asked = [message.content for message in messages if message.role == "user"]
         if len(asked) == 1 or asked[:1] != [self._opening]:
@@ -151,9 +161,10 @@ class Session:
         text: list[str] = []
         try:
             decoder.prompt(prompt, knobs(), fed)
-            prompt_s = perf_counter() - started
-            if decoder.reason is None:
-                fed(len(prompt))
+            prompt_s, read = perf_counter() - started, len(pair.context.tokens)
+            if read == len(prompt) - 1 and decoder.reason is None:
+                read = len(prompt)  # the first round evaluates the last one
+                fed(read)
             for round in decoder.rounds(knobs):
                 first = first or perf_counter() - started
                 statistics.add(round)
@@ -171,7 +182,7 @@ class Session:
             text="".join(text),
             statistics=statistics,
             knobs=knobs(),
-            prompt_tokens=len(prompt),
+            prompt_tokens=read,
             prompt_s=prompt_s,
             time_to_first_token_s=first,
         )

@@ -136,6 +136,13 @@ class Model:
         return int(llama.llama_model_n_ctx_train(self.handle))
 
     @property
+    def scaled_ctx(self) -> int:
+        """The same, or what the file's RoPE scaling extends it to if that is more."""
+        prefix = f"{self.metadata('general.architecture')}.rope.scaling"
+        original, factor = (self.metadata(f"{prefix}.{key}") for key in ("original_context_length", "factor"))
+        return max(self.trained_ctx, int(float(original or 0) * float(factor or 0)))
+
+    @property
     def layers(self) -> int:
         """Layers that can be on GPUs: the model's, and the output."""
         return int(llama.llama_model_n_layer(self.handle)) + 1

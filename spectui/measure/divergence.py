@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.engine.events import Message
+from spectui.engine.room import NoRoomError
 from spectui.engine.session import Session
 from spectui.measure.prompts import PAGE
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter
@@ -44,10 +45,14 @@ class Divergence(NamedTuple):
 
 
 def target_rows(session: Session, positions: int = POSITIONS) -> TargetRows:
-    """Evaluate the text with the loaded target. Raises Interrupted."""
+    """Evaluate the text with the loaded target. Raises Interrupted, and NoRoomError in a context of a few tokens."""
     context, tokens = session.context_and_prompt([Message("user", PAGE)])
     first = min(_SKIPPED, max(1, len(tokens) // 4))
     last = min(first + positions, len(tokens), context.n_ctx)
+    if last <= first:
+        raise NoRoomError(
+            f"The context holds {context.n_ctx} tokens, too few to compare drafts in: set a larger one with -c/--ctx-size."
+        )
     context.truncate(0)
     if first > 1:
         context.evaluate(tokens[: first - 1], 0)

@@ -19,6 +19,7 @@ import spectui.engine.session
 from spectui.cli import root
 from spectui.cli.run import Printer, stopping
 from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Notice, RoundDone
+from spectui.engine.room import no_room
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
@@ -32,6 +33,7 @@ class ScriptedSession:
 
     interrupt_loading = False
     interrupt_reply = False
+    reason = StopReason.EOS
     messages: Sequence[Message] = ()
     knobs = Knobs()
     threads: set[str]
@@ -64,7 +66,7 @@ class ScriptedSession:
         self._emit(RoundDone(a_round(), 9))
         if self.interrupt_reply:
             self._interrupted()
-        reason = StopReason.CANCELLED if self._interrupt.is_set() else StopReason.EOS
+        reason = StopReason.CANCELLED if self._interrupt.is_set() else self.reason
         return finished(a_round())._replace(reason=reason)
 
     def close(self) -> None:
@@ -120,6 +122,30 @@ def test_json_is_one_object_and_no_text(session: type[ScriptedSession]) -> None:
     assert json.loads(result.stdout)["schema"] == "spectui.run/1"
     assert len(json.loads(result.stdout)["tokens"]) == 2
     assert "accept    =" not in result.stderr
+
+
+def test_a_reply_that_the_context_ends_says_so(session: type[ScriptedSession]) -> None:
+    session.reason = StopReason.CONTEXT
+    result = run("-p", "x")
+    full = "the context of 4096 tokens is full"
+    assert f"spectui: The reply ends here, because {full}: -c/--ctx-size sets a larger one.\n" in result.stderr
+    assert result.exit_code == 0
+
+
+def test_a_prompt_that_does_not_fit_is_a_sentence_and_has_no_figures(
+    session: type[ScriptedSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object, messages: Sequence[Message]) -> Finished:
+        raise no_room(messages, 2351, 512)
+
+    monkeypatch.setattr(session, "generate", refused)
+    result = run("-p", "x")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(
+        "spectui: The prompt has 2351 tokens and the context holds 512: shorten the prompt, or set a larger context with "
+        "-c/--ctx-size.\n"
+    )
+    assert "t/s" not in result.stderr
 
 
 def test_ctrl_c_ends_the_reply_and_still_gives_the_figures(session: type[ScriptedSession]) -> None:

@@ -126,12 +126,52 @@ def test_a_full_context_ends_the_reply_with_that_reason():
         assert rounds(events)[-1].n_context == 257
         # the next prompt works
         assert ask(session, fixed(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
-        # and one that does not fit says so at once
-        events.clear()
-        assert ask(session, fixed(), "word " * 400).reason is StopReason.CONTEXT
-        assert not [event for event in events if isinstance(event, Prompt)], "nothing of it was read"
     finally:
         session.close()
+
+
+def test_a_prompt_that_does_not_fit_says_so_and_nothing_of_it_is_read(plain: Opened):
+    session, events = plain
+    events.clear()
+    for before, what in ([], "The prompt has"), (["Hi.", "Hello."], "The conversation with this prompt has"):
+        with pytest.raises(SpectuiError, match=f"^{what} 12[0-9][0-9] tokens and the context holds 1024: shorten"):
+            ask(session, Knobs(), *before, "word " * 1200)
+    assert not [event for event in events if isinstance(event, Prompt)]
+
+
+def test_a_reply_that_is_continued_in_a_full_context_ends_at_once_and_stays(plain: Opened):
+    finished = ask(plain[0], Knobs(), "Hi.", "word " * 1200)
+    assert (finished.reason, finished.text, finished.statistics.rounds) == (StopReason.CONTEXT, "", 0)
+    assert finished.prompt_tokens < 1024
+
+
+def test_a_prompt_that_is_stopped_counts_only_what_was_read():
+    interrupt = Interrupt()
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Prompt) and event.done >= 64:
+            interrupt.set()
+
+    session = Session(stop, interrupt)
+    session.load(alone())
+    try:
+        finished = ask(session, Knobs(), "word " * 400)
+    finally:
+        session.close()
+    assert (finished.reason, finished.prompt_tokens) == (StopReason.CANCELLED, 64)
+
+
+def test_a_context_beyond_what_the_model_was_trained_with_is_said_once():
+    session, events = opened(replace(alone(), ctx_size=8200))
+    try:
+        session.load(replace(alone(), ctx_size=64))
+        session.load(replace(alone(), ctx_size=8200))
+    finally:
+        session.close()
+    assert [event.message for event in events if isinstance(event, Notice)] == [
+        "The target's context of 8200 tokens is larger than the 8192 that it was trained with: beyond those it may write "
+        "nonsense; -c 8192 ends before that."
+    ]
 
 
 class Turned(Session):

@@ -353,3 +353,17 @@ def test_an_interrupt_acts_between_chunks_if_a_pass_cannot_be_aborted(tiny: Mode
     calls.hook = lambda: None
     assert context.evaluate([4], 1).shape == (1, VOCABULARY)
     context.close()
+
+
+def test_rope_scaling_extends_the_context_that_a_model_was_trained_with(tmp_path: Path) -> None:
+    def yarn(writer: gguf.GGUFWriter) -> None:
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(4.0)
+        writer.add_rope_scaling_orig_ctx_len(512)
+
+    lengths = []
+    for name, keys in (("plain", lambda _: None), ("yarn", yarn)):
+        model = Model(str(write_model(tmp_path / f"{name}.gguf", keys=keys)), extra_buffers=False)
+        lengths.append((model.trained_ctx, model.scaled_ctx))
+        model.close()
+    assert lengths == [(512, 512), (512, 2048)]

@@ -13,10 +13,11 @@ from spectui.engine import costs
 from spectui.engine import pair as pair_module
 from spectui.engine.events import Loading
 from spectui.engine.session import Session
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.llama.interrupt import Interrupt
 from spectui.measure.compare import SUFFIX, Comparison, Replies, Row, compare, expected_speed_ups
-from spectui.measure.divergence import kl
+from spectui.measure.divergence import kl, target_rows
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.records import Outcome, Round
 from spectui.speculation.statistics import Statistics
@@ -55,6 +56,12 @@ def test_tokens_that_the_draft_lacks_are_left_out_of_the_divergence() -> None:
     p, q = np.log(np.array([0.2, 0.4, 0.4], np.float32)), np.array([-np.inf, 0.0, 0.0], np.float32)
     assert kl(p, q) == pytest.approx(0.0, abs=1e-6)
     assert kl(p, q[:2]) == 0.0
+
+
+def test_a_context_too_small_for_the_text_is_a_sentence(session: Session) -> None:
+    session.load(replace(smollm2.alone(), ctx_size=16))  # llama.cpp would end the process
+    with pytest.raises(SpectuiError, match=r"^The context holds 16 tokens, too few to compare drafts in: "):
+        target_rows(session)
 
 
 def test_the_expected_speed_up_is_that_of_the_best_length() -> None:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from spectui.engine.cost_files import TargetCosts
+from spectui.llama.devices.records import ModelInfo
 
 SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"
 
 _BEHIND = 1000
 """Context length, in tokens, of the reported attention cost."""
+
+
+def beyond_training(info: ModelInfo | None, role: str = "target") -> str:
+    """A sentence on a context that is larger than the one that the model was trained with; "" where it is not."""
+    if info is None or not 0 < info.trained_ctx < info.n_ctx:
+        return ""
+    then = "beyond those it may write nonsense; -c" if role == "target" else "its drafts may be poor beyond those; -cd"
+    return (
+        f"The {role}'s context of {info.n_ctx} tokens is larger than the {info.trained_ctx} that it was trained with: "
+        f"{then} {info.trained_ctx} ends before that."
+    )
 
 
 def rounds_differently(found: TargetCosts) -> str:

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Message
+from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.conditions import Conditions
@@ -132,7 +133,10 @@ def measure(
     """
     for cell in cells:
         others, stolen, began = watch(), Stolen(), perf_counter()
-        finished = models.answer(cell.setting, cell.setting.on(knobs), cell.prompt.messages)
+        try:
+            finished = models.answer(cell.setting, cell.setting.on(knobs), cell.prompt.messages)
+        except NoRoomError as error:
+            raise SpectuiError(f"{cell.prompt.name}: {error}") from error
         if finished.reason is StopReason.CANCELLED:
             return
         yield Run(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from spectui.engine.events import Finished, Message
+from spectui.engine.room import no_room
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.conditions import conditions
@@ -49,6 +53,15 @@ def test_a_failure_and_a_stop_keep_the_runs_before():
     runs = measure(ToyModels(fails=2), CELLS, KNOBS, SHARED)
     assert [next(runs).setting for _ in range(2)] == [TARGET, FAST]
     assert len(list(measure(ToyModels(stops=3), CELLS, KNOBS, SHARED))) == 3
+
+
+def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
+    def refused(self: ToyModels, setting: object, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+        raise no_room(messages, 90, 64)
+
+    monkeypatch.setattr(ToyModels, "answer", refused)
+    with pytest.raises(SpectuiError, match=r"^python: The prompt has 90 tokens and the context holds 64: "):
+        list(measure(ToyModels(), CELLS, KNOBS, SHARED))
 
 
 def test_the_time_is_expected_from_the_first_run_and_the_costs():
