@@ -12,6 +12,7 @@ from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.store.records import Conversation
 from spectui.store.rounds.packed import PackedRounds
+from spectui.thinking import OPEN
 
 
 @dataclass(slots=True, eq=False)
@@ -35,8 +36,14 @@ class ChatMessage:
     first_token_s: float | None = None
 
     def for_engine(self) -> Message:
-        """The message as the engine takes it."""
-        return Message(self.role, self.content)
+        """The message as the engine takes it. The mark that the prompt had is before what was thought."""
+        return Message(self.role, f"{OPEN}{self.content}" if self.thinking else self.content)
+
+    def begun(self) -> Message:
+        """The reply, to be continued: with the tokens that the target wrote, if they are its whole text. Reads all rounds."""
+        written = [token for round in self.rounds for token in round.tokens]
+        whole = not self.mixed and "".join(token.text for token in written) == self.content
+        return Message(self.role, self.content, tuple(token.id for token in written) if whole else ())
 
     @property
     def complete(self) -> bool:

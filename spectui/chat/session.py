@@ -210,9 +210,12 @@ class ChatSession:
 
         Round numbers continue from the stopped part.
         """
-        conversation = self._conversation()
         otherwise = self.setup_changed
         reply = self.messages.pop()
+        begun = (
+            reply.begun() if reply.setup is not None and reply.setup.model == self.setup.model else reply.for_engine()
+        )
+        conversation = (*self._conversation(), begun)
         reply.mixed = reply.mixed or otherwise
         self.journal.continue_reply(otherwise=otherwise)
         self._write(reply, conversation)

@@ -52,10 +52,15 @@ class Devices(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of a conversation. `role` is system, user or assistant."""
+    """One message of a conversation. `role` is system, user or assistant.
+
+    The content of a reply is its text, with what it thought. `tokens`: of a last reply that is to be continued, as the loaded
+    target wrote it; empty if they are not known.
+    """
 
     role: str
     content: str
+    tokens: tuple[int, ...] = ()
 
 
 class Asked(NamedTuple):

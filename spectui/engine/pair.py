@@ -28,6 +28,7 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.tokens.chat_template import ChatTemplate
+from spectui.llama.tokens.reply_text import ReplyMarks
 from spectui.llama.tokens.vocabulary import VocabularyError, padding
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
@@ -56,6 +57,7 @@ class Pair:
         self.draft_context: Context | None = None
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
+        self.marks: ReplyMarks | None = None
         self.strategy: Strategy | None = None
         self._translated = False  # True: the draft has another vocabulary
         self._setup = Setup()  # with its automatic choices made
@@ -194,6 +196,7 @@ class Pair:
                         f"The target model {target.path!r} has no vocabulary of text: choose a chat model."
                     )
                 self.template = ChatTemplate(target)
+                self.marks = ReplyMarks(target, self.template.with_thinking)
             except SpectuiError:
                 target.close()
                 raise
@@ -344,7 +347,7 @@ class Pair:
             self.context.close()
         if self.target is not None:
             self.target.close()
-        self.target = self.context = self.template = self.strategy = self.replies = None
+        self.target = self.context = self.template = self.marks = self.strategy = self.replies = None
         self._loaded.clear()
 
     def _close_draft(self) -> None:

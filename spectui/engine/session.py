@@ -23,9 +23,7 @@ from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
-
-_MARK_TOKENS = 12
-"""Tokens in which `<think>`, and what a template writes after it, fit in any vocabulary."""
+from spectui.thinking import split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,24 +102,23 @@ class Session:
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices.listing import list_devices
-        from spectui.text import TextStream, safe
+        from spectui.llama.tokens.reply_text import ReplyText
+        from spectui.text import safe
 
         pair = self.pair
-        if (
-            pair is None
-            or pair.target is None
-            or pair.context is None
-            or pair.template is None
-            or pair.strategy is None
-        ):
+        if pair is None or pair.target is None or pair.context is None or pair.marks is None or pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
         target = pair.target
         started = perf_counter()
-        stream = TextStream()
         # -1 is one random seed per reply; every other seed acts from the next round on, like any knob.
         drawn = secrets.randbits(32)
-        prompt = pair.template.tokens([(message.role, message.content) for message in messages])
-        self._emit(Asked(tuple(messages), tuple(prompt)))
+        prompt, begun = self._prompt(messages)
+        thinking = pair.marks.opened(prompt)
+        text_of = ReplyText(pair.marks, thinking=thinking)
+        for token in begun:
+            text_of.push(token)
+        prompt += begun
+        self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(prompt)))
         continued = messages[-1].role == "assistant"  # then it ends at once, and stays as it is
         if len(prompt) > pair.context.n_ctx and not continued:
             raise no_room(messages, len(prompt), pair.context.n_ctx)
@@ -135,15 +132,12 @@ class Session:
         decoder = Decoder(
             pair.context,
             pair.strategy,
-            text=lambda token: stream.push(target.piece(token)),
+            text=text_of.push,
             piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
             is_end=target.is_end,
             cancelled=self._interrupt.is_set,
             notice=lambda text: self._emit(Notice(text, draft_failed=True)),
         )
-
-        end = b"".join(target.piece(token) for token in prompt[-_MARK_TOKENS:]).rstrip()
-        thinking = end.endswith((b"<think>", b"<thinking>"))
 
         def fed(done: int) -> None:
             pair.adapt_threads()
@@ -224,10 +218,26 @@ class Session:
 
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
-        if self.pair is None or self.pair.context is None or self.pair.template is None:
+        if self.pair is None or self.pair.context is None:
             raise SpectuiError("No model is loaded: choose one first.")
         self.pair.select_attention(messages)
-        return self.pair.context, self.pair.template.tokens([(each.role, each.content) for each in messages])
+        prompt, begun = self._prompt(messages)
+        return self.pair.context, prompt + begun
+
+    def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], list[int]]:
+        """The prompt for the next reply, and the tokens of one that is continued, if they are known.
+
+        Earlier replies reach the template as what they thought and what they answered.
+        """
+        assert self.pair is not None and self.pair.template is not None and self.pair.target is not None
+        *before, last = messages
+        begun = [token for token in last.tokens if 0 <= token < self.pair.target.n_vocab]
+        if len(begun) < len(last.tokens):
+            begun = []
+        turns = [_turn(each) for each in before]
+        if not begun:
+            turns.append((last.role, last.content))
+        return self.pair.template.tokens(turns), begun
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
         """These tokens and their logits, as text."""
@@ -242,3 +252,11 @@ class Session:
         if self.pair is not None:
             self.pair.close()
             self.pair = self._loaded = None
+
+
+def _turn(message: Message) -> tuple[str, ...]:
+    """A message as the template takes it: a reply's thinking apart from its answer."""
+    if message.role != "assistant":
+        return message.role, message.content
+    thought, answer = split(message.content)
+    return message.role, answer, thought

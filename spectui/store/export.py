@@ -17,6 +17,7 @@ from spectui.errors import SpectuiError
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import Conversation, Reply, StoredMessage
 from spectui.text import safe
+from spectui.thinking import divided, split
 
 if TYPE_CHECKING:
     from spectui.engine.events import ModelInfo
@@ -47,7 +48,7 @@ def markdown(conversation: Conversation) -> str:
     if conversation.system:
         parts += ["## System", conversation.system.strip()]
     for message in conversation.messages:
-        parts += [f"## {_NAMES.get(message.role, message.role)}", message.text.strip("\n")]
+        parts += [f"## {_NAMES.get(message.role, message.role)}", *_texts(message)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -158,9 +159,25 @@ def _write_new(file: Path, data: bytes) -> None:
             raise
 
 
+def _texts(message: StoredMessage) -> list[str]:
+    """A message's paragraphs. What a reply thought is folded where the file is shown as a page."""
+    if message.role != "assistant":
+        return [message.text.strip("\n")]
+    opened = message.reply is not None and message.reply.thinking
+    parts = [(thought, text.strip("\n")) for thought, text in divided(message.text, opened=opened)]
+    return [
+        f"<details><summary>Thinking</summary>\n\n{text}\n\n</details>" if thought else text
+        for thought, text in parts
+        if text.strip() or len(parts) == 1
+    ]
+
+
 def _message(message: StoredMessage) -> dict[str, Any]:
     table = {"role": message.role, "text": message.text, "created": _time(message.created)}
-    return table if message.reply is None else {**table, **_reply(message.reply)}
+    if message.reply is None:
+        return table
+    thought, answer = split(message.text, opened=message.reply.thinking)
+    return {**table, "thinking": thought, "answer": answer, **_reply(message.reply)}
 
 
 def _reply(reply: Reply) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_mean
     session = with_stopped_reply(engine, file)
     assert session.can_continue
     session.continue_reply()
-    assert engine.generates[-1] == (Message("user", "one"), Message("assistant", "ab"))
+    written = tuple(token.id for round in session.writing.rounds for token in round.tokens)  # type: ignore[union-attr]
+    assert engine.generates[-1] == (Message("user", "one"), Message("assistant", "ab", written)) and len(written) == 2
     engine.emit_round(plain="c")
     (round,) = [event.round for event in session.drain() if isinstance(event, RoundDone)]
     assert session.writing is not None and session.writing.rounds is session.journal.rounds, "they are kept once"

@@ -2,39 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spectui.engine.events import Event, Message, Prompt
+from spectui.engine.events import Asked, Event, Message, Prompt
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from tests.llama.ggufs import write_model
+from tests.llama.ggufs import WORDS, byte_names, write_model
 
 TALK = (Message("user", "hi"), Message("assistant", "<think>\nwell\n</think>\n\nho"), Message("user", "and?"))
 WHOLE = "{% for each in messages %}{{ each.content }}\n{% endfor %}"
+WANTED = (
+    "{% for each in messages %}{% if each.reasoning_content %}<think>\n{{ each.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ each.content }}\n{% endfor %}"
+)
 SAID = "{% for each in messages %}{{ each.content.split('</think>\n\n')[-1] }}\n{% endfor %}"
+
+
+def asked(path: Path, messages: Sequence[Message], template: str, **vocabulary: Any) -> tuple[str, Prompt]:
+    """The prompt as text, and what was read."""
+    events: list[Event] = []
+    session = Session(events.append)
+    session.knobs = Knobs(predict=1, drafter="off")
+    model = write_model(path / "thinking.gguf", template=template, **vocabulary)
+    try:
+        session.load(Setup(model=str(model), ctx_size=512, threads=1, no_profile="on"))
+        session.generate(messages)
+        assert session.pair is not None and session.pair.target is not None
+        (tokens,) = (event.tokens for event in events if isinstance(event, Asked))
+        text = "".join(
+            session.pair.target.piece(token).decode() or session.pair.target.token_text(token) for token in tokens
+        )
+    finally:
+        session.close()
+    return text, [event for event in events if isinstance(event, Prompt)][-1]
 
 
 @pytest.mark.parametrize(
     ("template", "prompt", "thinking"),
     [
-        (WHOLE, "hi\n<think>\nwell\n</think>\n\nho\nand?\n", False),
+        (WHOLE, "hi\nho\nand?\n", False),
+        (WANTED, "hi\n<think>\nwell\n</think>\n\nho\nand?\n", False),
         (SAID, "hi\nho\nand?\n", False),
         (SAID + r"{{ '<think>\n' }}", "hi\nho\nand?\n<think>\n", True),
         (SAID + r"{{ '<think>\n\n</think>\n\n' }}", "hi\nho\nand?\n<think>\n\n</think>\n\n", False),
     ],
 )
 def test_the_template_decides_about_thinking(tmp_path: Path, template: str, prompt: str, thinking: bool) -> None:
-    events: list[Event] = []
-    session = Session(events.append)
-    session.knobs = Knobs(predict=1, drafter="off")
-    model = write_model(tmp_path / "thinking.gguf", template=template)
-    try:
-        session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
-        session.generate(TALK)
-    finally:
-        session.close()
-    read = [event for event in events if isinstance(event, Prompt)][-1]
-    assert read.total == len(prompt), "a token for each byte"
-    assert read.thinking is thinking
+    text, read = asked(tmp_path, TALK, template)
+    assert text == prompt and read.thinking is thinking
+
+
+def test_a_reply_is_continued_from_its_own_tokens(tmp_path: Path) -> None:
+    hi, reply = Message("user", "hi"), "<think>\nwe"
+    own = tuple(byte_names().index(chr(byte)) + len(WORDS) for byte in b"ab")
+    opening = WHOLE + r"{{ '<think>\n' }}"
+    text, read = asked(tmp_path, [hi, Message("assistant", "ab", own)], opening)
+    assert text == "hi\n<think>\nab" and read.thinking
+    text, _ = asked(tmp_path, [hi, Message("assistant", "ab", (1 << 20,))], WHOLE)
+    assert text == "hi\nab", "tokens of another vocabulary"
+    text, _ = asked(tmp_path, [hi, Message("assistant", reply)], WHOLE)
+    assert text == f"hi\n{reply}"
+
+
+HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>", "<|call|>")
+
+
+def test_harmony_s_template_takes_a_second_prompt(tmp_path: Path) -> None:
+    # What the official template does with earlier replies.
+    official = (
+        "{% for each in messages %}{% if each.role == 'assistant' %}{% if '<|channel|>' in each.content %}"
+        "{{ raise_exception('You have passed a message containing <|channel|> tags in the content field.') }}{% endif %}"
+        "<|start|>assistant<|channel|>final<|message|>{{ each.content }}<|end|>{% else %}"
+        "<|start|>{{ each.role }}<|message|>{{ each.content }}<|end|>{% endif %}{% endfor %}<|start|>assistant"
+    )
+    names = byte_names()
+    vocabulary = {
+        "tokens": [*WORDS, *names, *HARMONY],
+        "types": [3] * len(WORDS) + [1] * len(names) + [4] * len(HARMONY),
+    }
+    prompt = "<|start|>user<|message|>hi<|end|><|start|>assistant<|channel|>final<|message|>ho<|end|>"
+    prompt += "<|start|>user<|message|>and?<|end|><|start|>assistant"
+    saved = "<|channel|>analysis<|message|>well<|start|>assistant<|channel|>final<|message|>ho"
+    for reply in ("<think>well</think>\n\nho", saved):  # the second by an earlier spectui
+        talk = (TALK[0], Message("assistant", reply), TALK[2])
+        assert asked(tmp_path, talk, official, **vocabulary)[0] == prompt

@@ -43,6 +43,21 @@ def test_json_has_origins_and_figures(conversation: Conversation) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "opened"),
+    [("<think>\nso\n</think>\n\nFour.", False), ("so\n</think>\n\nFour.", True),
+     ("<|channel|>analysis<|message|>so<|start|>assistant<|channel|>final<|message|>Four.", False)],
+)  # fmt: skip
+def test_what_a_reply_thought_is_apart_from_its_answer(conversation: Conversation, text: str, opened: bool) -> None:
+    prompt, reply, *_ = conversation.messages
+    assert reply.reply is not None
+    thought = reply._replace(text=text, reply=reply.reply._replace(thinking=opened))
+    changed = conversation._replace(messages=(prompt, thought))
+    assert markdown(changed).endswith("## Reply\n\n<details><summary>Thinking</summary>\n\nso\n\n</details>\n\nFour.\n")
+    table = json.loads(document(changed))["messages"][1]
+    assert (table["text"], table["thinking"], table["answer"]) == (text, "so", "Four.")
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "../x.md",

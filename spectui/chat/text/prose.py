@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markdown_it import MarkdownIt
 
-from spectui.chat.text.thinking import MARK, Thinking
 from spectui.text import printable
+from spectui.thinking import divided
 
 if TYPE_CHECKING:
     from spectui.chat.messages import ChatMessage
@@ -23,14 +23,7 @@ class Part(NamedTuple):
 
 def parts(text: str) -> list[Part]:
     """The reply's parts in order, without the marks; an unclosed part lasts to the end."""
-    found = []
-    at = 0
-    for section in Thinking(text).sections:
-        end = len(text) if section.end is None else section.end
-        found += [Part(False, text[at : section.start]), Part(True, MARK.sub("", text[section.start : end]))]
-        at = end
-    found.append(Part(False, text[at:]))
-    return [Part(part.thinking, part.text.strip("\n")) for part in found if part.text.strip()]
+    return [Part(thinking, each.strip("\n")) for thinking, each in divided(text, opened=False) if each.strip()]
 
 
 def said(text: str) -> str:
@@ -47,4 +40,4 @@ def code_blocks(text: str) -> list[str]:
 def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:
     """The code blocks of the last reply among these messages, safe to show."""
     last = next((each for each in reversed(messages) if each.role == "assistant"), None)
-    return code_blocks(printable(last.content)) if last is not None else []
+    return code_blocks(printable(last.for_engine().content)) if last is not None else []

@@ -43,15 +43,25 @@ class ChatTemplate:
         except Exception as error:  # the template is a program from anywhere and may raise anything
             raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
 
-    def text(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The prompt for these (role, content) messages, without the BOS that the vocabulary adds.
+    def with_thinking(self, thought: str, answer: str) -> str:
+        """A conversation with a reply that thought this; "" if the template does not take it."""
+        try:
+            return self._rendered([("user", "?"), ("assistant", answer, thought)])
+        except SpectuiError:
+            return ""
+
+    def text(self, messages: Sequence[tuple[str, ...]]) -> str:
+        """The prompt for these messages, (role, content) or (role, content, thinking), without the BOS of the vocabulary.
 
         It ends where the reply begins. A last message of the assistant is a reply that was stopped: the prompt ends with it.
         Raises SpectuiError.
         """
         if messages and messages[-1][0] == "assistant":
             return self.text(messages[:-1]) + messages[-1][1]
-        rows = [{"role": role, "content": content} for role, content in messages]
+        return self._rendered(messages)
+
+    def _rendered(self, messages: Sequence[tuple[str, ...]]) -> str:
+        rows = [_row(*message) for message in messages]
         try:
             text = self._environment.rendered(self._template, messages=rows, **self._names)
         except Exception as error:  # as above
@@ -62,7 +72,7 @@ class ChatTemplate:
         # As in llama-server: whether a prompt begins with BOS is the vocabulary's decision, not the template's.
         return text.removeprefix(self._bos) if self._model.added_bos else text
 
-    def tokens(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+    def tokens(self, messages: Sequence[tuple[str, ...]]) -> list[int]:
         """The same prompt in the model's tokens, with BOS: at least one. Raises SpectuiError.
 
         Unlike llama-server, this never adds an EOS token: the reply continues where the prompt ends.
@@ -73,6 +83,12 @@ class ChatTemplate:
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."
             )
         return [*self._model.added_bos, *tokens]
+
+
+def _row(role: str, content: str, thinking: str = "") -> dict[str, str]:
+    """A message as templates read it. They have three names for what a reply thought."""
+    thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), thinking) if thinking else {}
+    return {"role": role, "content": content, **thought}
 
 
 def _raise(message: str) -> None:

@@ -135,7 +135,7 @@ class Encoder:
         same_messages = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         same_tokens = common_prefix(self._tokens, list(tokens))
         self._messages, self._tokens = messages, list(tokens)
-        rest = [each._asdict() for each in messages[same_messages:]]
+        rest = [{"role": each.role, "content": each.content} for each in messages[same_messages:]]
         return _line("prompt", same_messages=same_messages, messages=rest, same_tokens=same_tokens,
                      tokens=tokens[same_tokens:])  # fmt: skip
 

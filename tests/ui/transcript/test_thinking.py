@@ -38,7 +38,8 @@ def test_sections_do_not_depend_on_how_the_text_is_cut_into_tokens(words: list[s
         for start, end in spans
         for section in grown.add(FakeEngine().emit_round(plain=text[start:end], seconds=0.1))
     ]
-    whole = Thinking(text)
+    whole = Thinking()
+    whole.feed(text)
     assert [(each.start, each.end) for each in grown.sections] == [(each.start, each.end) for each in whole.sections]
     assert len(closed) == sum(each.end is not None for each in whole.sections)
     for section in closed:

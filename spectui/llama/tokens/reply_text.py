@@ -1,0 +1,192 @@
+"""A reply's tokens as text, with every model's thinking between the marks `<think>` and `</think>`.
+
+Many models mark their thinking with control tokens, which have no text, or name a channel before each part of the reply
+(Harmony). What these say about the text is in the marks that spectui writes, and they themselves are not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from spectui.llama.model import Model
+from spectui.text import TextStream
+from spectui.thinking import CLOSE, OPEN, opens_at_end
+
+_BRACKETED = r"[<\[◁][^\s<>\[\]◁▷'\"{}]*%s[^\s<>\[\]◁▷'\"{}]*[>\]▷]"
+_MARK = re.compile(_BRACKETED % "")
+_NAMED = re.compile(_BRACKETED % "(?:think|thought|reason|inner_prefix)", re.IGNORECASE)
+_WORDS = (("START", "END"), ("start", "end"), ("begin", "end"), ("prefix", "suffix"))
+
+_PAIRS = (
+    ("[THINK]", "[/THINK]"), ("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<mm:think>", "</mm:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|inner_prefix|>", "<|inner_suffix|>"), ("◁think▷", "◁/think▷"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<unused94>", "<unused95>"),
+)  # fmt: skip
+"""Marks of known models, which a template need not name."""
+
+_LONGEST_HEAD = 64
+"""Characters of a head: a channel, a recipient and a type of content."""
+
+_TAIL = 64
+"""Tokens of a prompt's end in which a mark, and what a template writes after it, fit in any vocabulary."""
+
+
+class _Channels(NamedTuple):
+    """Names of tokens that divide a reply into channels. A head, such as `<|channel|>analysis<|message|>`, names one."""
+
+    heads: tuple[str, ...]
+    bodies: tuple[str, ...]
+    """They end a head. A line feed does too where there are none."""
+    opens: tuple[str, ...] = ()
+    closes: tuple[str, ...] = ()
+    """They end the part of a channel."""
+
+
+_CHANNELS = (
+    _Channels(("<|start|>", "<|channel|>"), ("<|message|>",), closes=("<|end|>",)),  # Harmony
+    _Channels(("<|begin|>",), ("<|content|>",), opens=("<|think|>",), closes=("<|end|>",)),  # Solar
+    _Channels(
+        ("<|open|>", "<|close|>"), ("<|sep|>",), closes=("<|close|>",)
+    ),  # Kimi K3, where a head stands behind the end too
+    _Channels(("<|channel>",), (), closes=("<channel|>",)),  # Gemma 4
+)
+_THINKING = frozenset(("analysis", "think", "thinking", "thought"))
+"""Channels for what a reader need not see."""
+
+
+class ReplyMarks:
+    """The tokens by which a model marks its thinking: from its template and its vocabulary, else from a table."""
+
+    def __init__(self, model: Model, rendered: Callable[[str, str], str]) -> None:
+        """`rendered`: the prompt for a reply with this thinking and this answer; "" where the template fails."""
+        self._model = model
+        self.opens: set[int] = set()
+        self.closes: set[int] = set()
+        self.heads: set[int] = set()
+        self.bodies: set[int] = set()
+        self.line_ends_head = False
+        self.close: tuple[int, ...] = ()
+        """Tokens that end the thinking; () where the model has no marks that are tokens."""
+        for each in _CHANNELS:
+            tokens = [[self._token(name) for name in names] for names in each]
+            if all(None not in names for names in tokens):
+                heads, bodies, opens, closes = ({id for id in names if id is not None} for names in tokens)
+                self.heads |= heads
+                self.bodies |= bodies
+                self.opens |= opens
+                self.closes |= closes
+                self.line_ends_head = self.line_ends_head or not bodies
+        if not self.heads:
+            pairs = [*_named(model.template or ""), *_probed(rendered), *_PAIRS]
+            for opens_with, closes_with in pairs:
+                opening, closing = self._token(opens_with), self._token(closes_with)
+                if opening is not None and closing is not None:
+                    self.opens.add(opening)
+                    self.closes.add(closing)
+
+    def _token(self, name: str) -> int | None:
+        """The token of this name; None if there is none."""
+        tokens = self._model.tokenize(name, special=True)
+        return tokens[0] if len(tokens) == 1 else None
+
+    def opened(self, prompt: Sequence[int]) -> bool:
+        """Whether the prompt ends within thinking, so that the reply begins there."""
+        return opens_at_end("".join(map(ReplyText(self).push, prompt[-_TAIL:])))
+
+    def piece(self, token: int) -> bytes:
+        """The token's bytes; empty for control tokens."""
+        return self._model.piece(token)
+
+
+class ReplyText:
+    """Turns the tokens of a reply, in order, into its text."""
+
+    def __init__(self, marks: ReplyMarks, *, thinking: bool = False) -> None:
+        """`thinking`: the prompt has opened it."""
+        self.thinking = thinking
+        """Within marks that are tokens."""
+        self._marks = marks
+        self._stream = TextStream()
+        self._head: str | None = None
+        self._line = ""  # what stands in the last line
+        self._thought = thinking
+        self._closed = False  # a mark was the last text
+
+    def push(self, token: int) -> str:
+        """The text of one more token, maybe ""."""
+        text = self._text(token)
+        if text:
+            self._line = (self._line + text).rpartition("\n")[2][-_LONGEST_HEAD:]
+        return text
+
+    def _text(self, token: int) -> str:
+        marks = self._marks
+        text = self._stream.push(marks.piece(token))
+        if token in marks.closes:
+            self._head = "/" if token in marks.heads else None  # a head that begins so opens nothing
+            return self._close(text)
+        if token in marks.heads:
+            self._head = ""
+            return ""
+        if token in marks.bodies:
+            return self._begin_body()
+        if token in marks.opens:
+            self._head = None
+            return self._open(text)
+        if self._head is None:
+            if self._closed:  # a paragraph begins there already
+                text = text.lstrip("\n")
+                self._closed = not text
+            return text
+        self._head += text
+        if marks.line_ends_head and "\n" in self._head:
+            return self._begin_body()
+        if len(self._head) > _LONGEST_HEAD or "\n" in self._head:
+            text, self._head = self._head, None  # it was none
+            return text
+        return ""
+
+    def _begin_body(self) -> str:
+        name, self._head = (self._head or "").split(), None
+        return self._open("") if name and name[0] in _THINKING else self._close("")
+
+    def _open(self, text: str) -> str:
+        """`text`: the mark's own, "" if it is a control token."""
+        spoken = self._line.strip()
+        if self.thinking or (text and spoken):  # where it can be read, it may be talked about
+            return text
+        self.thinking = self._thought = True
+        return f"\n{OPEN}" if spoken else OPEN
+
+    def _close(self, text: str) -> str:
+        """`text`: as above."""
+        if not self.thinking and (text or self._thought or self._marks.heads):
+            return "" if self._marks.heads else text
+        begins = "" if self.thinking or not self._line.strip() else "\n"
+        self.thinking, self._thought, self._closed = False, True, text != CLOSE
+        return text if text == CLOSE else f"{begins}{CLOSE}\n\n"
+
+
+def _named(template: str) -> list[tuple[str, str]]:
+    """The marks that a template names, with what would close them."""
+    return [(name, other) for name in dict.fromkeys(_NAMED.findall(template)) for other in _partners(name)]
+
+
+def _partners(name: str) -> list[str]:
+    """How a mark that closes this one can be written."""
+    slashed = re.sub(r"^([<\[◁]\|?)", r"\1/", name)
+    turned = [f"<{name[2:-1]}|>"] if name.startswith("<|") and not name.endswith("|>") else []
+    return [slashed, *turned, *(name.replace(*words) for words in _WORDS if words[0] in name)]
+
+
+def _probed(rendered: Callable[[str, str], str]) -> list[tuple[str, str]]:
+    """The marks that a template writes around the thinking of an earlier reply."""
+    thought, answer = "4711 thought", "4711 answer"
+    before, _, behind = rendered(thought, answer).partition(thought)
+    opening, closing = list(_MARK.finditer(before.rstrip())), _MARK.match(behind.lstrip())
+    if closing is None or not opening or opening[-1].end() != len(before.rstrip()):
+        return []
+    name = opening[-1][0]
+    return [] if name in rendered("", answer) else [(name, closing[0])]  # else it is a mark of every reply

@@ -1,0 +1,86 @@
+"""Where a reply's text is thinking: the marks of many models, whole and token by token."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.thinking import Section, Thoughts, divided, split
+
+MARKS = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<mm:think>", "</mm:think>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<thought>", "</thought>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|channel>thought", "<channel|>"),
+    ("<|channel|>analysis<|message|>", "<|start|>assistant<|channel|>final<|message|>"),
+    ("Here is my thought process:", "Here is my response:"),
+]
+
+
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize("space", ["", "\n"])
+def test_thinking_is_told_from_the_answer(marks: tuple[str, str], space: str) -> None:
+    opens, closes = marks
+    assert split(f"{opens}{space}let me see{space}{closes}{space}{space}Four.") == ("let me see", "Four.")
+    assert split(f"{opens}{space}let me see") == ("let me see", ""), "cut off"
+    assert split(f"{space}let me see{space}{closes}{space}Four.", opened=True) == ("let me see", "Four.")
+
+
+def test_a_lone_closing_mark_ends_what_the_prompt_began() -> None:
+    assert split("let me see\n</think>\n\nFour.") == ("let me see", "Four.")
+    assert split("let me see\n[/THINK]\n\nFour.") == ("let me see", "Four.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "write <think> and </think>",
+        "```xml\n<reason>\nnot found\n</reason>\n```",
+        "Two elements:\n<thought>\n</thought>",
+        "It has\n</reasoning>\nat its end",
+        "In short:\nHere is my response: no.",
+        "a < b\n[x]",
+    ],
+)
+def test_text_about_marks_is_text(text: str) -> None:
+    assert split(text) == ("", text)
+
+
+def test_a_mark_of_another_kind_is_part_of_the_thinking() -> None:
+    thought = "it writes </thinking> and\n</reasoning>\nwhere it stops"
+    assert split(f"<think>\n{thought}\n</think>\n\nYes.") == (thought, "Yes.")
+
+
+def test_thinking_between_answers() -> None:
+    text = "<think>a</think>\n\nb\n<think>c</think>\n\nd"
+    assert divided(text, opened=False) == [
+        (False, ""), (True, "a"), (False, "\n\nb\n"), (True, "c"), (False, "\n\nd")
+    ]  # fmt: skip
+    assert split(text) == ("a\n\nc", "b\n\nd")
+
+
+@given(st.lists(st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a"])), st.data())
+def test_sections_do_not_depend_on_how_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
+    text = "".join(words)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) - {0})
+    grown, whole = Thoughts(Section), Thoughts(Section)
+    whole.feed(text)
+    closed = [
+        section
+        for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
+        for section in grown.feed(text[start:end])
+    ]
+
+    def spans(thoughts: Thoughts[Section]) -> list[tuple[int | None, ...]]:
+        return [(each.start, each.begins, each.ends, each.end) for each in thoughts.sections]
+
+    assert spans(grown) == spans(whole)
+    assert len(closed) == sum(each.end is not None for each in whole.sections)

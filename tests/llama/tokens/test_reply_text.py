@@ -1,0 +1,139 @@
+"""A model's marks around its thinking, tokens of its vocabulary, become the marks that spectui writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from spectui.llama.model import Model
+from spectui.llama.tokens.chat_template import ChatTemplate
+from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText
+from tests.llama.ggufs import WORDS, byte_names, write_model
+
+TURNS = "{% for each in messages %}{{ each.content }}\n{% endfor %}"
+CONTROL, USER_DEFINED = 3, 4
+
+HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
+SOLAR = ("<|begin|>", "<|end|>", "<|content|>", "<|think|>", "<|flush|>", "<|calls|>")
+KIMI = ("<|open|>", "<|close|>", "<|sep|>")
+GEMMA = ("<|channel>", "<channel|>")
+
+
+class Written:
+    """A tiny model with these marks in its vocabulary."""
+
+    def __init__(self, path: Path, marks: Sequence[str], template: str, kind: int) -> None:
+        names = byte_names()
+        write_model(
+            path,
+            tokens=[*WORDS, *names, *marks],
+            types=[CONTROL] * len(WORDS) + [1] * len(names) + [kind] * len(marks),
+            template=template,
+        )
+        self.model = Model(str(path))
+        self.template = ChatTemplate(self.model)
+        self.marks = ReplyMarks(self.model, self.template.with_thinking)
+
+    def read(self, reply: str, prompt: str = "hi\n") -> str:
+        """The text of a reply of these tokens."""
+        opened = self.marks.opened(self.model.tokenize(prompt, special=True))
+        text = ReplyText(self.marks, thinking=opened)
+        found = "".join(map(text.push, self.model.tokenize(reply, special=True)))
+        return f"opened|{found}" if opened else found
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[type[Written]]:
+    made: list[Written] = []
+
+    def write(*marks: str, template: str = TURNS, kind: int = CONTROL) -> Written:
+        made.append(Written(tmp_path / f"{len(made)}.gguf", marks, template, kind))
+        return made[-1]
+
+    yield write  # type: ignore[misc]
+    for each in made:
+        each.model.close()
+
+
+@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED])
+@pytest.mark.parametrize(
+    ("opens", "closes"),
+    [
+        ("[THINK]", "[/THINK]"),
+        ("<seed:think>", "</seed:think>"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("<|inner_prefix|>", "<|inner_suffix|>"),
+        ("◁think▷", "◁/think▷"),
+    ],
+)
+def test_marks_of_known_models(written: type[Written], opens: str, closes: str, kind: int) -> None:
+    model = written(opens, closes, kind=kind)  # type: ignore[call-arg,arg-type]
+    assert model.read(f"{opens}so{closes}Four.<|im_end|>") == "<think>so</think>\n\nFour."
+    assert model.read(f"so{closes}Four.", prompt=f"hi\n{opens}\n") == "opened|so</think>\n\nFour."
+    assert model.read("Four.", prompt=f"hi\n{opens}{closes}") == "Four."
+    assert model.read("Four.\n1 < 2\n[x]") == "Four.\n1 < 2\n[x]"
+
+
+@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED])
+def test_the_usual_marks_are_text_as_they_are_written(written: type[Written], kind: int) -> None:
+    model = written("<think>", "</think>", kind=kind)  # type: ignore[call-arg,arg-type]
+    visible = kind == USER_DEFINED
+    assert model.read("<think>\nso\n</think>\n\nFour.") == "<think>\nso\n</think>\n\nFour."
+    assert model.read("so\n</think>Four.", prompt="<think>\n").startswith("opened|so\n</think>")
+    assert model.read("about <think> and </think>") == (
+        "about <think> and </think>" if visible else "about \n<think> and </think>\n\n"
+    )
+
+
+def test_a_closing_mark_whose_opening_one_is_not_known(written: type[Written]) -> None:
+    model = written("[THINK]", "[/THINK]")  # type: ignore[call-arg,arg-type]
+    assert model.read("so[/THINK]Four.") == "so\n</think>\n\nFour."
+
+
+def test_marks_that_only_the_template_names(written: type[Written]) -> None:
+    around = "{% for each in messages %}{% if each.reasoning_content %}<ponder>{{ each.reasoning_content }}</ponder>{% endif %}"
+    model = written("<ponder>", "</ponder>", template=f"{around}{{{{ each.content }}}}\n{{% endfor %}}")  # type: ignore[call-arg,arg-type]
+    assert model.read("<ponder>so</ponder>Four.") == "<think>so</think>\n\nFour."
+    named = written("<|my_thought|>", "<|/my_thought|>", template=TURNS + "{# <|my_thought|> #}")  # type: ignore[call-arg,arg-type]
+    assert named.read("<|my_thought|>so<|/my_thought|>Four.") == "<think>so</think>\n\nFour."
+
+
+def test_a_turn_s_header_is_no_mark(written: type[Written]) -> None:
+    bare = "{% for each in messages %}<|{{ each.role }}|>{{ each.reasoning_content }}<|sep|>{{ each.content }}\n{% endfor %}"
+    model = written("<|assistant|>", "<|sep|>", template=bare + "<|assistant|>")  # type: ignore[call-arg,arg-type]
+    assert model.read("Four.", prompt="hi\n<|assistant|>") == "Four."
+
+
+@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED])
+def test_harmony_s_channels(written: type[Written], kind: int) -> None:
+    model = written(*HARMONY, kind=kind)  # type: ignore[call-arg,arg-type]
+    final = "<|start|>assistant<|channel|>final<|message|>"
+    thinking = "<|channel|>analysis<|message|>so<|end|>"
+    prompt = "<|start|>user<|message|>hi<|end|><|start|>assistant"
+    assert model.read(f"{thinking}{final}Four.<|return|>", prompt) == "<think>so</think>\n\nFour."
+    assert model.read("<|channel|>final<|message|>Four.<|return|>", prompt) == "Four."
+    assert model.read("Four.", prompt) == "Four.", "a model that does not keep to its format"
+    said = "<|start|>assistant<|channel|>commentary<|message|>Wait.<|end|><|start|>assistant"
+    assert model.read(f"{thinking}{said}{thinking}{final}Four.", prompt) == (
+        "<think>so</think>\n\nWait.\n<think>so</think>\n\nFour."
+    )
+    assert model.read("so<|end|>" + final + "Four.", prompt + "<|channel|>analysis<|message|>") == (
+        "opened|so</think>\n\nFour."
+    )
+    assert model.read("<|channel|>analysis<|message|>so" + final + "Four.", prompt) == "<think>so</think>\n\nFour."
+
+
+def test_other_channels(written: type[Written]) -> None:
+    solar = written(*SOLAR)  # type: ignore[call-arg,arg-type]
+    assert solar.read("<|think|>so<|end|><|begin|>assistant<|content|>Four.<|end|>", "<|begin|>assistant") == (
+        "<think>so</think>\n\nFour."
+    )
+    kimi = written(*KIMI)  # type: ignore[call-arg,arg-type]
+    answer = "<|open|>response<|sep|>Four.<|close|>response<|sep|>"
+    assert kimi.read(f"so<|close|>think<|sep|>{answer}", "hi<|open|>think<|sep|>") == "opened|so</think>\n\nFour."
+    assert kimi.read("Four.<|close|>response<|sep|>", "hi<|open|>response<|sep|>") == "Four."
+    gemma = written(*GEMMA)  # type: ignore[call-arg,arg-type]
+    assert gemma.read("<|channel>thought\nso<channel|>Four.") == "<think>so</think>\n\nFour."
+    assert gemma.read("Four.", "hi\n<|channel>thought\n<channel|>") == "Four."
