@@ -10,7 +10,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple, cast
 
 from spectui import paths
@@ -293,8 +293,18 @@ def rooted(spec: Spec, value: Any, base: Path | str) -> Any:
     """`value` with its paths, if it has any, made relative to `base`."""
     if spec.metavar == "DIRS":
         parts = (part.strip() for part in value.split(","))
-        return ",".join(str(Path(base, os.path.expanduser(part))) for part in parts if part)
-    return str(Path(base, os.path.expanduser(value))) if spec.metavar == "FILE" and value else value
+        return ",".join(_rooted(part, base) for part in parts if part)
+    return _rooted(value, base) if spec.metavar == "FILE" and value else value
+
+
+def is_absolute(path: str) -> bool:
+    """Does a path start at a root: this machine's, or a drive of Windows in a line that was imported from there?"""
+    return os.path.isabs(path) or PureWindowsPath(path).is_absolute()
+
+
+def _rooted(path: str, base: Path | str) -> str:
+    path = os.path.expanduser(path)
+    return path if PureWindowsPath(path).is_absolute() else str(Path(base, path))
 
 
 def _keys(table: Any, where: str, origin: str) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from spectui.profiles import llama_server, llama_swap, preset_ini
@@ -15,7 +15,7 @@ from spectui.profiles.imported import ImportedFile
 class Format(NamedTuple):
     """How a format is read and written. Both raise UsageError with one sentence."""
 
-    read: Callable[[str], ImportedFile]
+    read: Callable[[str, Path | None], ImportedFile]
     write: Callable[[Sequence[tuple[str, Exported]]], str]
 
 

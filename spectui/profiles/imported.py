@@ -1,14 +1,15 @@
 """What another program's command becomes here: the settings of a profile, and what was left out.
 
-All three formats that are read (`llama_swap`, `preset_ini`, `llama_server`) end in `imported`, so a flag means the same in
-each. What has no meaning here is listed with a reason.
+All formats that are read end in `imported`, so a flag means the same in each. What has no meaning here is listed with a reason.
 """
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
 from spectui import config
@@ -24,10 +25,14 @@ from spectui.profiles.command_line import (
     read,
     unused_values,
 )
+from spectui.profiles.scripts.containers import outside
+from spectui.profiles.scripts.started import EDGE, ScriptError, Started, shown
 
 ENVIRONMENT = "Set these variables where you start spectui"
 NO_FLAG = "These words belong to no flag"
 NO_VALUE = "These flags lack their value"
+NOT_KNOWN = "Only a run can tell these, so they are left out"
+NO_DRAFTER = "spectui has no drafter like these of llama-server"
 STARTED_BY = "It was started by"
 UNKNOWN = "Neither spectui nor its llama.cpp has these flags"
 
@@ -45,9 +50,6 @@ SHAPES: dict[str, Shape] = {
     **dict.fromkeys(HUB_DRAFT, Shape("hub_draft")),
 }
 
-_PROGRAM = re.compile(r"(ik[-_])?llama([-_.]\S*)?|(server|main)(\.exe)?", re.IGNORECASE)
-_CONTAINERS = ("docker", "podman", "nerdctl")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _SECRET = re.compile(r"api-key|hf-token|-hft$|TOKEN|SECRET|PASSWORD|_KEY$")
 _TRUE = ("on", "enabled", "true", "1")
 _FALSE = ("off", "disabled", "false", "0")
@@ -77,60 +79,38 @@ class ImportedFile(NamedTuple):
     """Why a model cannot be imported, by its name."""
 
 
-def arguments_of(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(words before the program, the program's arguments) of a command that starts one of llama.cpp's programs.
-
-    Raises UsageError if it starts another program, or one in a container, whose paths are not this machine's.
-    """
-    if not words:
-        raise UsageError("there is no command in it.")
-    if words[0].startswith("-"):
-        return [], list(words)
-    if PurePath(words[0]).name in _CONTAINERS:
-        raise UsageError(f"it is started by {words[0]}, whose paths are those of a container.")
-    for index, word in enumerate(words):
-        if not _ASSIGNMENT.fullmatch(word) and _PROGRAM.fullmatch(re.split(r"[/\\]", word)[-1]):
-            return list(words[:index]), list(words[index + 1 :])
-    raise UsageError(f"it starts {words[0]!r}, which is no program of llama.cpp.")
-
-
-def imported(
-    words: Sequence[str],
-    *,
-    name: str = "",
-    comments: str = "",
-    variables: Mapping[str, str] | None = None,
-) -> ImportedProfile:
+def imported(started: Started, *, name: str = "", comments: str = "") -> ImportedProfile:
     """The profile of a command that starts one of llama.cpp's programs.
 
-    `comments`: text in which settings are marked (`MARK`). `variables`: its environment. Relative paths start at the working
-    directory. Raises UsageError as `arguments_of`.
+    `comments`: text in which settings are marked (`MARK`). Relative paths start at the command's directory. Raises UsageError
+    if a model's path is not known, or not this machine's.
     """
-    before, arguments = arguments_of(words)
-    assigned = {found[1]: found[2] for word in before if (found := _ASSIGNMENT.fullmatch(word))}
-    left_out = [LeftOut(STARTED_BY, word) for word in before if word.split("=")[0] not in assigned]
-    environment = {**(variables or {}), **assigned}
-    given = [*_from_environment(environment, left_out), *arguments]
+    left_out = [LeftOut(STARTED_BY, shown(each)) for each in started.before]
+    given = [*_from_environment(started.variables, left_out), *started.arguments]
     line = read(given, SHAPES, "llama-server", settings=True, strict=False)
     alias = next((values[0] for flag, *values in line.unused if flag in ("-a", "--alias") and values), "")
     settings: dict[str, Any] = {}
+    types: list[str] = []
     for flag, *values in line.unused:
-        if flag == "--spec-type" and (drafter := _drafter(values)):
-            settings["drafter"] = drafter
+        if flag == "--spec-type":
+            types += ",".join(values).split(",")
+        elif flag == "--spec-default":
+            types.append("ngram-mod")
         elif flag not in ("-a", "--alias"):
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
     left_out += [LeftOut("spectui takes no model from", _shown(flag, values)) for flag, *values in line.refused]
     for flag, value in _pairs(line.arguments, left_out):
-        _take(settings, flag, value, left_out)
+        _take(settings, flag, value, started, left_out)
+    _take_types(settings, types, left_out)
     _take_marked(settings, comments, left_out)
     try:
         Knobs(**{key: value for key, value in settings.items() if config.SETTINGS[key].owner is Knobs}).checked()
     except UsageError as error:
         left_out.append(LeftOut("", f"draft-min {settings.pop('draft_min')} is left out: {error}"))
-    stem = Path(settings["model"]).stem if settings.get("model") else ""
+    stem = PureWindowsPath(settings["model"]).stem if settings.get("model") else ""
     ordered = {key: settings[key] for key in config.SETTINGS if key in settings}
-    return ImportedProfile(name or alias.split(",")[0] or stem, ordered, tuple(left_out))
+    return ImportedProfile(shown(name or alias.split(",")[0] or stem), ordered, tuple(left_out))
 
 
 def flag_words(flag: str, value: str) -> list[str]:
@@ -157,11 +137,23 @@ def flag_of_variable(name: str) -> str | None:
     return dict(pair.split("=") for pair in VARIABLES.split()).get(name)
 
 
-def _drafter(values: Sequence[str]) -> str | None:
-    """The drafter that is nearest to llama-server's `--spec-type`; None where spectui has no such drafter."""
+def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[LeftOut]) -> None:
+    """Choose the drafter that is nearest to llama-server's `--spec-type`, which may be a list, and `--spec-default`."""
     kinds = {"draft-simple": "model", "none": "off"}
-    found = {kinds.get(each) or ("suffix" if each.startswith("ngram-") else "") for each in ",".join(values).split(",")}
-    return "auto" if found == {"model", "suffix"} else found.pop() or None if len(found) == 1 else None
+    found = {each: kinds.get(each) or ("suffix" if each.startswith("ngram-") else "") for each in types}
+    left_out += [LeftOut(NO_DRAFTER, shown(each)) for each, kind in found.items() if not kind]
+    drafters = {kind for kind in found.values() if kind} - ({"off"} if len(found) > 1 else set())
+    if drafters:
+        settings["drafter"] = "auto" if drafters == {"model", "suffix"} else drafters.pop()
+    draft = settings.get("draft")
+    if draft and not types:
+        left_out.append(
+            LeftOut("", "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type.")
+        )
+    elif draft and "draft-simple" not in types and any(each.startswith("draft-") for each in types):
+        left_out.append(
+            LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have.")
+        )
 
 
 def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> Iterable[str]:
@@ -169,7 +161,7 @@ def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> 
         if flag := flag_of_variable(name):
             yield from flag_words(flag, value)
         else:
-            left_out.append(LeftOut(ENVIRONMENT, f"{name}={'…' if _SECRET.search(name) else value}"))
+            left_out.append(LeftOut(ENVIRONMENT, shown(f"{name}={'…' if _SECRET.search(name) else value}")))
 
 
 def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[str, str]]:
@@ -179,8 +171,8 @@ def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[
         flag = rest.pop()
         shape = SHAPES.get(flag)
         if shape is None:
-            left_out.append(LeftOut(NO_FLAG, flag))
-        elif shape.bare and (not rest or rest[-1].startswith("-")):
+            left_out.append(LeftOut(NOT_KNOWN if EDGE in flag else NO_FLAG, shown(flag)))
+        elif shape.bare and (not rest or rest[-1].startswith("-") or re.fullmatch(f"{EDGE}.*[@*].*{EDGE}", rest[-1])):
             yield flag, config.SETTINGS[shape.name].spec.bare
         elif rest and rest[-1] not in SHAPES:
             yield flag, rest.pop()
@@ -188,15 +180,43 @@ def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[
             left_out.append(LeftOut(NO_VALUE, flag))
 
 
-def _take(settings: dict[str, Any], flag: str, value: str, left_out: list[LeftOut]) -> None:
+def _take(settings: dict[str, Any], flag: str, value: str, started: Started, left_out: list[LeftOut]) -> None:
     """Put the value of one flag into the settings, or say why not."""
     key = SHAPES[flag].name
+    if EDGE in value:
+        if key in ("model", "draft"):
+            raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: write the file's path there.")
+        left_out.append(LeftOut(NOT_KNOWN, f"{flag} {shown(value)}"))
+        return
     if key in ("hub_target", "hub_draft"):
         left_out.append(LeftOut("A profile names files, so fetch these with spectui chat", f"{flag} {value}"))
         return
     if flag == "--draft" and value.isdecimal():  # older versions of llama.cpp took the length of a draft here
         key = "draft_max"
+    if config.SETTINGS[key].spec.metavar == "FILE" and not config.is_absolute(
+        value := _on_this_machine(flag, value, started)
+    ):
+        value = os.path.join(_directory(flag, value, started), value)
     _put(settings, key, value, flag, left_out)
+
+
+def _on_this_machine(flag: str, value: str, started: Started) -> str:
+    """A file's path as this machine has it."""
+    if started.volumes is None:
+        return os.path.expanduser(value)
+    inside = posixpath.normpath(posixpath.join(started.directory or "/", value))
+    path = outside(inside, started.volumes)
+    if path is None:
+        raise UsageError(f"its {flag} {value} is a path in a container, and no volume of it holds that.")
+    if EDGE in path:
+        raise ScriptError(f"{flag} is {shown(path)}, which only a run can tell: write the file's path there.")
+    return os.path.expanduser(path)
+
+
+def _directory(flag: str, value: str, started: Started) -> str:
+    if started.directory is None:
+        raise ScriptError(f"{flag} {value} starts at a directory that only a run can tell: write the whole path there.")
+    return "" if started.volumes is not None else started.directory
 
 
 def _take_marked(settings: dict[str, Any], comments: str, left_out: list[LeftOut]) -> None:
@@ -227,4 +247,4 @@ def _put(settings: dict[str, Any], key: str, value: Any, origin: str, left_out: 
 
 
 def _shown(flag: str, values: Sequence[str]) -> str:
-    return " ".join((flag, *("…" if _SECRET.search(flag) else value for value in values)))
+    return shown(" ".join((flag, *("…" if _SECRET.search(flag) else value for value in values))))

@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from spectui.errors import UsageError
 from spectui.profiles.exported import Exported
-from spectui.profiles.imported import ImportedFile, LeftOut, arguments_of, imported
+from spectui.profiles.imported import ImportedFile, LeftOut, imported
+from spectui.profiles.scripts.started import Script
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_OPERATOR = re.compile(r"[();<>|&]+")
-
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_LITERAL = "\0"
-"""Stands for a $ that a shell would leave alone, until variables are replaced."""
-
-NOT_SET = "These variables are not set"
 OTHER_LINES = "Other lines of the file"
 SHELL = "What the shell does with it"
 
 
-def read(text: str) -> ImportedFile:
+def read(text: str, file: Path | None = None) -> ImportedFile:
     """The profile of the one command of llama.cpp in a text: a line, or a shell script around it.
 
-    Raises UsageError if there is none, or more than one, or if quotes are not closed.
+    Raises UsageError if there is none, or more than one, or if it is no whole script.
     """
-    lines, comments = _logical_lines(text)
-    commands: list[list[str]] = []
-    local: dict[str, str] = {}
-    environment: dict[str, str] = {}
-    left_out: list[LeftOut] = []
-    reason = "there is no command in it."
-    for line in lines:
-        words, tail = _words(line)
-        missing: list[str] = []
-        words = [_replaced(word, {**os.environ, **environment, **local}, missing) for word in words]
-        assignments = [found for word in words if (found := _ASSIGNMENT.fullmatch(word))]
-        if words and len(assignments) == len(words) - (words[0] == "export"):
-            (environment if words[0] == "export" else local).update((found[1], found[2]) for found in assignments)
-            continue
-        try:
-            arguments_of(words)
-        except UsageError as error:
-            reason = str(error)
-            left_out.append(LeftOut(OTHER_LINES, line.strip()))
-            continue
-        commands.append(words)
-        left_out += [LeftOut(NOT_SET, name) for name in missing]
-        left_out += [LeftOut(SHELL, tail)] if tail else []
-    if not commands:
+    from spectui.profiles.scripts import shell
+
+    return profile_of(text, file, shell.read)
+
+
+def profile_of(text: str, file: Path | None, reader: Callable[[str, Path | None], Script]) -> ImportedFile:
+    """The profile of the one command of llama.cpp in a script that `reader` reads. Raises as `read`."""
+    script = reader(text, file)
+    others = tuple(LeftOut(OTHER_LINES, line) for line in script.others)
+    if not script.started:
+        first = script.others[0] if script.others else ""
+        reason = (
+            f"it starts {first.split()[0]!r}, which is no program of llama.cpp."
+            if first
+            else "there is no command in it."
+        )
         raise UsageError(f"There is no llama-server command: {reason}")
-    if len(commands) > 1:
-        raise UsageError(f"There are {len(commands)} commands of llama.cpp: leave one in the file.")
-    profile = imported(commands[0], comments=comments, variables=environment)
-    return ImportedFile((profile,), tuple(left_out))
+    if len(script.started) > 1:
+        raise UsageError(f"There are {len(script.started)} commands of llama.cpp: leave one in the file.")
+    (started,) = script.started
+    tail = (LeftOut(SHELL, started.tail),) if started.tail else ()
+    return ImportedFile((imported(started, name=started.name, comments=text),), (*others, *tail))
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:
@@ -70,64 +55,3 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
             "".join(f"# {line}\n" for line in exported.comments()) + " \\\n  ".join(["llama-server", *flags]) + "\n"
         )
     return "\n".join(blocks)
-
-
-def _words(line: str) -> tuple[list[str], str]:
-    """(the words of a command, what a shell would do with it after them)."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:
-        raise UsageError("Quotes are not closed, or a line ends in the middle of a word.") from None
-    end = next((index for index, word in enumerate(words) if _OPERATOR.fullmatch(word)), len(words))
-    return words[:end], " ".join(words[end:])
-
-
-def _replaced(word: str, variables: Mapping[str, str], missing: list[str]) -> str:
-    """A word with its variables replaced. The names of those that are not set are added to `missing`."""
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if name not in variables:
-            missing.append(name)
-        return variables.get(name, found[0])
-
-    return _VARIABLE.sub(value, word).replace(_LITERAL, "$")
-
-
-def _logical_lines(text: str) -> tuple[list[str], str]:
-    """(lines as a shell takes them, comments). A line that begins with a flag goes on the line before it."""
-    lines, comments, current = [""], [], ""
-    rest = re.sub(r"\\[ \t]*\r?\n", " ", text).replace("\r\n", "\n")
-    quote, index = "", 0
-    while index < len(rest):
-        sign = rest[index]
-        if sign == "\\" and quote != "'":
-            current += rest[index : index + 2] if rest[index + 1 : index + 2] != "$" else _LITERAL
-            index += 2
-            continue
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign == "#" and (not current or current[-1].isspace()):
-            end = rest.find("\n", index)
-            end = len(rest) if end < 0 else end
-            comments.append(rest[index:end])
-            index = end
-            continue
-        elif sign == "\n":
-            lines.append(current)
-            current, index = "", index + 1
-            continue
-        current += _LITERAL if sign == "$" and quote == "'" else sign
-        index += 1
-    joined: list[str] = []
-    for line in filter(str.strip, [*lines, current]):
-        if joined and line.lstrip().startswith("-"):
-            joined[-1] += " " + line
-        else:
-            joined.append(line)
-    return joined, "\n".join(comments)

@@ -12,11 +12,14 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
+from spectui.profiles.scripts import shell
+from spectui.profiles.scripts.started import arguments_of, words_of
 
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""
@@ -33,7 +36,7 @@ _MACRO = re.compile(r"\$\{([\w.-]+)\}")
 _BUILT_IN = ("PORT", "PID")
 
 
-def read(text: str) -> ImportedFile:
+def read(text: str, file: Path | None = None) -> ImportedFile:
     """A profile for each model whose command starts a program of llama.cpp; the others are listed with the reason.
 
     Raises UsageError if the text is no YAML, has no models, or no model of llama.cpp.
@@ -103,10 +106,8 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
     if not isinstance(command, str) or not command.strip():
         raise UsageError("it has no cmd.")
     macros = {**_macros(shared), **_macros(model.get("macros")), "MODEL_ID": name}
-    try:
-        words = shlex.split(re.sub(r"\\[ \t]*(\n|$)", " ", _uncommented(_expanded(_uncommented(command), macros))))
-    except ValueError:
-        raise UsageError("quotes are not closed in its cmd.") from None
+    words = words_of(re.sub(r"\\[ \t]*(\n|$)", " ", _uncommented(_expanded(_uncommented(command), macros))))
+    started = arguments_of(words, lambda script: shell.read(script).started)
     variables = dict(
         _expanded(str(line), macros).split("=", 1)
         for line in (model.get("env") if isinstance(model.get("env"), list) else [])
@@ -118,10 +119,11 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
     others += [f"filters.{key}" for key in filters if key != "setParams"] if isinstance(filters, dict) else []
     for key, value in enforced.items() if isinstance(enforced, dict) else ():
         if key in PARAMETERS and isinstance(value, str):
-            words += [PARAMETERS[key], _expanded(value, macros)]
+            started.arguments += [PARAMETERS[key], _expanded(value, macros)]
         else:
             others.append(f"filters.setParams.{key}")
-    found = imported(words, name=name, comments=command, variables=variables)
+    started.variables = {**variables, **started.variables}
+    found = imported(started, name=name, comments=command)
     return found._replace(left_out=(*found.left_out, *(LeftOut(OF_LLAMA_SWAP, key) for key in others)))
 
 

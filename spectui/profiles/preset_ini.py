@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from spectui.errors import UsageError
@@ -22,6 +23,7 @@ from spectui.profiles.imported import (
     flag_words,
     imported,
 )
+from spectui.profiles.scripts.started import Started
 
 SHARED = "*"
 PRESET_ONLY = ("load-on-startup", "stop-timeout", "dedup-cache-models")
@@ -40,7 +42,7 @@ class _Section(NamedTuple):
     comments: list[str]
 
 
-def read(text: str) -> ImportedFile:
+def read(text: str, file: Path | None = None) -> ImportedFile:
     """A profile for each section. Raises UsageError if there are none, or a line is neither section, key nor comment."""
     sections = _sections(text)
     shared = sections.pop(SHARED, _Section({}, []))
@@ -91,7 +93,7 @@ def _profile(name: str, section: _Section, shared: Mapping[str, str]) -> Importe
             left_out.append(LeftOut(OF_PRESETS, f"{key} = {value}"))
         elif key != "version":
             words += flag_words(_flag(key), value)
-    found = imported(["llama-server", *words], name=name, comments="\n".join(section.comments))
+    found = imported(Started(words), name=name, comments="\n".join(section.comments))
     if "model" not in found.settings and not any(
         "-hf" in each.what or "--hf-repo" in each.what for each in found.left_out
     ):

@@ -14,7 +14,7 @@ import pytest
 from spectui.cli import COMMANDS, FOLDERS
 from tests.cli.programs import PROGRAM, one_sentence, spectui
 
-HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
+HEAVY = ("tree_sitter", "textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
 
 
 @pytest.mark.parametrize(

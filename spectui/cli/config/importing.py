@@ -12,7 +12,7 @@ import click
 from spectui import paths
 from spectui.cli.options import Command
 from spectui.config import LARGEST_FILE, nearest
-from spectui.errors import UsageError
+from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import NO_VALUE, ImportedFile, ImportedProfile
@@ -49,18 +49,18 @@ def import_command(
     source = sys.stdin.buffer if file == "-" and sys.stdin is not None else Path(file)
     text = read_text(source, where, LARGEST_FILE, "no configuration is, so give the right file")
     try:
-        found = FORMATS[form or detect(text, file)].read(text)
+        found = FORMATS[form or detect(text, file)].read(text, None if file == "-" else Path(file).absolute())
     except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None
     chosen = [each._replace(name=name or each.name) for each in _chosen(found, models, every, where)]
     if name and len(chosen) > 1:
         raise UsageError(f"--as names one profile, and {len(chosen)} models were chosen: import them one by one.")
     for each in chosen:
-        if each.name:
-            continue
         lacking = [what for reason, what in each.left_out if reason == NO_VALUE]
         if lacking:
-            raise UsageError(f"{where} gives {lacking[0]} no value: add it.")
+            raise SpectuiError(f"{where} gives {lacking[0]} no value: add it.")
+        if each.name:
+            continue
         raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")
     target = config_path or paths.config_file()
     ProfileFile(target).write({each.name: each.settings for each in chosen}, replace=replace)

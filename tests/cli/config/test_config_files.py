@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from spectui import config
 from spectui.cli import root
-from tests.profiles.test_import import GUIDE, SWAP
+from tests.profiles.test_import import GUIDE, NO_SPEC_TYPE, SWAP
 
 COMMENTED = """\
 # mine
@@ -46,6 +46,7 @@ def test_the_guides_file_becomes_a_profile_and_a_file_again(directory: Path) -> 
         f"Wrote profile qwen-coder-32b-q4 to {target}: spectui chat -P qwen-coder-32b-q4",
         "model /mnt/nvme/models/Qwen2.5-Coder-32B-Instruct-Q4_K_M.gguf is not on this machine.",
         "draft /mnt/nvme/models/Qwen2.5-Coder-0.5B-Instruct-Q8_0.gguf is not on this machine.",
+        NO_SPEC_TYPE,
         "These flags of llama.cpp are not used: --host 127.0.0.1, --port 9503, --metrics, --slots.",
         "These keys of llama-swap are for its own use: proxy.",
     ]
@@ -64,7 +65,10 @@ def test_one_model_of_several_is_chosen(directory: Path, monkeypatch: pytest.Mon
     refused = {
         (): "swap.yaml has 3 models (one, three, four): name those you want, or give --all.",
         ("thee",): "swap.yaml has no model 'thee'; did you mean three?",
-        ("two",): "swap.yaml: two cannot be imported: it is started by docker, whose paths are those of a container.",
+        (
+            "two",
+        ): "swap.yaml: two cannot be imported: its --model /models/x.gguf is a path in a container, and no volume of it "
+        "holds that.",
         ("one", "three", "--as", "x"): "--as names one profile, and 2 models were chosen: import them one by one.",
     }
     for arguments, sentence in refused.items():
@@ -170,7 +174,22 @@ def test_an_existing_file_is_not_replaced_unasked(directory: Path) -> None:
 def test_a_flag_without_its_value_is_named(directory: Path, rest: str) -> None:
     (directory / "start.sh").write_text(f"llama-server -m{rest}\n")
     result = spectui("import", "start.sh")
-    assert (result.exit_code, result.stderr) == (2, "spectui: start.sh gives -m no value: add it.\n")
+    assert (result.exit_code, result.stderr) == (1, "spectui: start.sh gives -m no value: add it.\n")
+    assert spectui("import", "start.sh", "--as", "mine").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "llama-server -m '/m/a.gguf",
+            "A line is cut off, or quotes or brackets are not closed (line 1): give the whole script.",
+        ),
+        ('llama-server -m "$1" -c 5', "-m is $1, which only a run can tell: write the file's path there."),
+    ],
+)
+def test_half_a_line_writes_nothing(directory: Path, text: str, sentence: str) -> None:
+    (directory / "start.sh").write_text(text)
     result = spectui("import", "start.sh", "--as", "mine")
-    assert "These flags lack their value: -m." in result.stdout.splitlines()
-    assert settings("mine").setup.model is None and settings("mine").setup.gpu_layers == (99 if rest else -1)
+    assert (result.exit_code, result.stderr) == (1, f"spectui: start.sh: {sentence}\n")
+    assert not (directory / "config.toml").exists()

@@ -1,0 +1,201 @@
+"""A command that starts one of llama.cpp's programs, whatever starts that: `env A=b`, `sudo`, `bash -c`, a container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import NamedTuple
+
+from spectui.errors import UsageError
+from spectui.profiles.scripts.containers import CONTAINERS, container
+
+LONGEST = 100_000
+"""Characters of a value. Variables of variables could grow without end."""
+
+STEPS = 20_000
+"""Statements that are followed. Functions of functions could go on without end."""
+
+EDGE = "\0"
+"""Stands on both sides of what only a run can tell: no text that is read has it."""
+
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+_PROGRAM = re.compile(r"(ik[-_])?llama([-_][\w.-]*)?(\.exe)?|(server|main)(\.exe)?", re.IGNORECASE)
+_OTHER_FILE = re.compile(r"\.(?!exe$)[a-z_]+\d?$", re.IGNORECASE)
+_NAME_OF_SOMETHING = re.compile(r"-[sStnugUGJ]|--(name|unit|user|group|session|title|job-name|alias|log|output)")
+_SUBCOMMANDS = ("serve", "server", "cli", "chat", "run", "completion")
+_NOT_STARTING = {
+    "alias", "apt", "awk", "brew", "cat", "chmod", "chown", "cmake", "command", "cp", "curl", "cut", "echo", "export", "find",
+    "git", "grep", "hash", "head", "install", "journalctl", "kill", "killall", "launchctl", "ln", "logger", "ls", "make",
+    "mkdir", "mv", "notify-send", "pgrep", "pip", "pkill", "printf", "ps", "rem", "rg", "rm", "sc", "sed", "systemctl", "tail",
+    "taskkill", "tasklist", "tee", "title", "touch", "trap", "type", "wget", "where", "which", "write-host", "write-output",
+}  # fmt: skip
+"""Programs that may name llama-server and not start it."""
+
+
+class ScriptError(UsageError):
+    """A text that is no whole script."""
+
+    exit_code = 1
+
+
+@dataclass
+class Started:
+    """A command that starts one of llama.cpp's programs.
+
+    `arguments`: the program's. `before`: the programs that start it, with their own arguments. `variables`: its environment.
+    `directory`: where its relative paths start; None if only a run can tell, "" for where it is imported. `volumes`: in a
+    container, (path outside, path inside). `tail`: what the shell does with it, as a text.
+    """
+
+    arguments: list[str]
+    before: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    directory: str | None = ""
+    volumes: Sequence[tuple[str, str]] | None = None
+    tail: str = ""
+    name: str = ""
+
+
+class Script(NamedTuple):
+    """What a script starts, and its other commands."""
+
+    started: list[Started]
+    others: list[str]
+
+
+def unknown(text: str) -> str:
+    """Stands in a word for what only a run can tell: `text`, as it is written."""
+    return EDGE + " ".join(text.replace(EDGE, "").split()) + EDGE
+
+
+def shown(word: str) -> str:
+    """A word as it is written."""
+    return word.replace(EDGE, "")
+
+
+def base_name(word: str) -> str:
+    """The last part of a path with slashes or backslashes."""
+    return re.split(r"[/\\]", word)[-1]
+
+
+def is_program(word: str) -> bool:
+    """Is it the name, or the path, of one of llama.cpp's programs?"""
+    name = base_name(shown(word))
+    return bool(_PROGRAM.fullmatch(name)) and not _OTHER_FILE.search(name)
+
+
+def starts(
+    words: Sequence[str],
+    *,
+    variables: Mapping[str, str] | None = None,
+    directory: str | None = "",
+    nested: Callable[[str], list[Started]] | None = None,
+) -> list[Started]:
+    """The commands of llama.cpp that a command starts; none if it starts something else.
+
+    `nested` reads a text that a program of `words` takes as a script (`bash -c TEXT`). Raises UsageError for a container whose
+    paths are unknown.
+    """
+    environment = dict(variables or {})
+    rest = list(words)
+    while rest and (found := ASSIGNMENT.fullmatch(rest[0])):
+        environment[found[1]] = found[2]
+        rest.pop(0)
+    if not rest or _stem(rest[0]) in _NOT_STARTING:
+        return []
+    if rest[0].startswith("-"):
+        return [Started(rest, [], environment, directory)]
+    before: list[str] = []
+    for index, word in enumerate(rest):
+        behind = rest[index + 1 :]
+        if base_name(word) in CONTAINERS and (index == 0 or behind[:1] == ["run"]):
+            return _in_container(base_name(word), behind, before, nested)
+        if any(sign.isspace() for sign in shown(word)):
+            if index and nested is not None and re.search("llama|server|main", word):
+                inner = nested(word)
+                for each in inner:
+                    each.before = [" ".join(before), *each.before]
+                    each.variables = {**environment, **each.variables}
+                if inner:
+                    return inner
+        elif index and (found := ASSIGNMENT.fullmatch(word)):
+            environment[found[1]] = found[2]
+            continue
+        elif is_program(word) and (index == 0 or _is_started(rest, index)):
+            if base_name(word).lower() in ("llama", "llama.exe") and behind[:1] and behind[0] in _SUBCOMMANDS:
+                behind = behind[1:]
+            return [Started(behind, [" ".join(before)] if before else [], environment, directory)]
+        before.append(word)
+    return []
+
+
+def arguments_of(words: Sequence[str], nested: Callable[[str], list[Started]] | None = None) -> Started:
+    """The one command of llama.cpp that a command without a shell starts. Raises UsageError if there is none."""
+    if not words:
+        raise UsageError("there is no command in it.")
+    found = starts(words, nested=nested)
+    if not found:
+        raise UsageError(f"it starts {shown(words[0])!r}, which is no program of llama.cpp.")
+    if len(found) > 1:
+        raise UsageError(f"it starts {len(found)} commands of llama.cpp: leave one.")
+    return found[0]
+
+
+def _is_started(words: Sequence[str], index: int) -> bool:
+    """Is a program's name that is not a command's first word the program that it starts?"""
+    name = base_name(words[index]).lower()
+    behind = words[index + 1] if index + 1 < len(words) else ""
+    if name.removesuffix(".exe") in ("server", "main") and name == words[index].lower():
+        return False
+    if _NAME_OF_SOMETHING.fullmatch(words[index - 1]):
+        return False
+    if name.removesuffix(".exe") == "llama":
+        return behind in _SUBCOMMANDS
+    return not behind or (behind.startswith(("-", EDGE)) and behind != "--")
+
+
+def _in_container(
+    program: str, words: list[str], before: list[str], nested: Callable[[str], list[Started]] | None
+) -> list[Started]:
+    found = container(program, words)
+    if found is None:
+        return []
+    command = found.command
+    inner = (
+        [Started(list(command))]
+        if not command or command[0].startswith(("-", EDGE))
+        else starts(command, nested=nested)
+    )
+    for each in inner:
+        each.before = [" ".join([*before, found.shown]), *each.before]
+        each.variables = {**found.variables, **each.variables}
+        each.volumes = found.volumes
+        each.directory = found.directory
+    return inner
+
+
+def _stem(word: str) -> str:
+    return PurePath(base_name(word)).stem.lower()
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a command that no shell reads, with quotes. Raises UsageError if they are not closed."""
+    import shlex
+
+    try:
+        if has_windows_paths(text):
+            from spectui.profiles.scripts.windows import split
+
+            return split(text)
+        return shlex.split(text)
+    except ValueError:
+        raise UsageError("quotes are not closed in its cmd.") from None
+
+
+def has_windows_paths(text: str) -> bool:
+    """Does it have paths of Windows outside of quotes, where another system would take the backslashes away?"""
+    bare = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", '""', text)
+    return bool(re.search(r"(?:^|[\s=])(?:[A-Za-z]:|\.{1,2}|\w[\w.-]*)\\\w", bare))

@@ -1,0 +1,179 @@
+"""The statements of a shell that choose: conditions, cases, loops, and what both ways agree on."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spectui.profiles.scripts.expansion import Words
+from spectui.profiles.scripts.started import EDGE, shown, unknown
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+class Ways(Words):
+    """Follows statements of which only some are run."""
+
+    def run(self, node: Node) -> None:
+        """Follow one statement."""
+        raise NotImplementedError
+
+    def run_all(self, nodes: Iterable[Node]) -> None:
+        """Follow statements one behind the other."""
+        for node in nodes:
+            if node.is_named and node.type != "comment":
+                self.run(node)
+
+    def choose(self, node: Node) -> None:
+        """Follow a statement that chooses."""
+        match node.type:
+            case "if_statement":
+                self._if(node)
+            case "case_statement":
+                self._case(node)
+            case "for_statement":
+                self._for(node)
+            case "list":
+                self._list(node)
+            case _:
+                self._while(node)
+
+    def _list(self, node: Node) -> None:
+        left, right = (child for child in (node.children[0], node.children[-1]))
+        sign = next((child.type for child in node.children if child.type in ("&&", "||")), "&&")
+        holds = self._holds(left)
+        if left.type not in ("test_command",):
+            self.run(left)
+        if sign == "&&" and (holds is True or (holds is None and left.type != "test_command")):
+            self.run(right)
+        elif holds is None:
+            self._either([lambda: self.run(right)])
+        elif (sign == "||") == (holds is False):
+            self._either([lambda: self.run(right)], known=True)
+
+    def _if(self, node: Node) -> None:
+        ways: list[Callable[[], None]] = []
+        clauses = [node, *(child for child in node.children if child.type in ("elif_clause", "else_clause"))]
+        for clause in clauses:
+            then = next((index for index, child in enumerate(clause.children) if child.type in ("then", "else")), 0)
+            condition = next((child for child in clause.children[1:then] if child.is_named), None)
+            holds = True if clause.type == "else_clause" else self._holds(condition) if condition is not None else None
+            if holds is False:
+                continue
+            body = [child for child in clause.children[then + 1 :] if child.type not in ("elif_clause", "else_clause")]
+            ways.append(partial(self.run_all, body))
+            if holds:
+                return self._either(ways, known=True)
+        return self._either(ways)
+
+    def _case(self, node: Node) -> None:
+        value = node.child_by_field_name("value")
+        text = self.word(value) if value is not None else EDGE
+        ways: list[Callable[[], None]] = []
+        for item in (child for child in node.children if child.type == "case_item"):
+            end = next(index for index, child in enumerate(item.children) if child.type == ")")
+            patterns = [self.word(child) for child in item.children[:end] if child.is_named]
+            if EDGE not in text and not any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns):
+                continue
+            ways.append(partial(self.run_all, item.children[end + 1 :]))
+            if EDGE not in text or "*" in patterns:
+                return self._either(ways, known=True)
+        return self._either(ways)
+
+    def _for(self, node: Node) -> None:
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        words = [word for child in node.children_by_field_name("value") for word in self.fields(child)]
+        if name is None or body is None:
+            return
+        for word in words if all(EDGE not in word for word in words) else [unknown(f"${self.text(name)}")]:
+            self.scope.set(self.text(name), word)
+            self.run(body)
+
+    def _while(self, node: Node) -> None:
+        body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
+        if body is not None and not (condition is not None and self._holds(condition) is False):
+            self._either([lambda: self.run(body)])
+
+    def _either(self, ways: Iterable[Callable[[], None]], known: bool = False) -> None:
+        """Follow each way from here; if not `known`, perhaps none. A way that ends the script counts for nothing."""
+        before, ends = self.scope, []
+        for way in ways:
+            self.scope = before.copy()
+            way()
+            if not self.scope.ended:
+                ends.append(self.scope)
+        if not known or not ends:
+            ends.append(before)
+        self.scope = ends[0]
+        for other in ends[1:]:
+            self.scope.exported |= other.exported
+            if other.directory != self.scope.directory:
+                self.scope.directory = None
+            for name in {**self.scope.values, **other.values}:
+                self.scope.values[name] = _either_of(name, self.scope.lookup(name), other.lookup(name))
+
+    def _holds(self, node: Node) -> bool | None:
+        """Does a condition hold? None where only a run can tell."""
+        children = [child for child in node.children if child.is_named]
+        if node.type == "negated_command":
+            inner = self._holds(children[0])
+            return None if inner is None else not inner
+        if node.type == "command":
+            words = [word for child in node.children for word in self.fields(child)]
+            named = node.child_by_field_name("name")
+            if named is not None and self.text(named) in ("true", ":"):
+                return True
+            if words[:1] == ["test"]:
+                return _tested(words[1:])
+            return None
+        if node.type != "test_command" or len(children) != 1:
+            return None
+        parts: list[str] = []
+        for child in [children[0], *children[0].children]:
+            if child.type in ("unary_expression", "binary_expression"):
+                continue
+            if child.type in ("test_command", "parenthesized_expression"):
+                return None
+            words = self.fields(child, quoted=True) if child.is_named else [self.text(child)]
+            parts.append(" ".join(words))
+        return _tested(parts)
+
+
+def _tested(words: list[str]) -> bool | None:
+    if words[:1] == ["!"]:
+        inner = _tested(words[1:])
+        return None if inner is None else not inner
+    words = [re.sub(rf"{EDGE}\$\{{?\d\}}?{EDGE}", "", word) for word in words]  # the script has no arguments
+    match words:
+        case ["-z" | "-n" as sign, value]:
+            empty = value == "" or bool(re.fullmatch(rf"{EDGE}\$\{{?\w+\}}?{EDGE}", value))
+            return empty == (sign == "-z") if empty or EDGE not in value else None
+        case [left, "=" | "==" | "!=" as sign, right] if EDGE not in left + right:
+            return fnmatch.fnmatchcase(left, right) == (sign != "!=")
+        case [left, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" as sign, right] if (
+            left.isdecimal() and right.isdecimal()
+        ):
+            a, b = int(left), int(right)
+            return {"-eq": a == b, "-ne": a != b, "-lt": a < b, "-le": a <= b, "-gt": a > b, "-ge": a >= b}[sign]
+    return None
+
+
+def _either_of(name: str, one: str | list[str] | None, other: str | list[str] | None) -> str | list[str]:
+    """A variable's value where one of two ways was gone: what both agree on, and an unknown rest."""
+    if one == other:
+        return one if one is not None else ""
+    if isinstance(one, list) or isinstance(other, list):
+        longer, shorter = sorted(
+            [x if isinstance(x, list) else [x] if x else [] for x in (one, other)], key=len, reverse=True
+        )
+        if longer[: len(shorter)] == shorter:
+            return [*shorter, unknown(shown(" ".join(longer[len(shorter) :])))]
+        return [unknown(f"${name}")]
+    longer_text, shorter_text = sorted((one or "", other or ""), key=len, reverse=True)
+    if shorter_text and longer_text.startswith(shorter_text + " "):
+        return shorter_text + " " + unknown(shown(longer_text[len(shorter_text) :]))
+    return unknown(f"${name}")
