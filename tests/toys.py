@@ -20,6 +20,11 @@ END = 0
 """The token that ends a toy's reply."""
 
 
+def never(token: int) -> bool:
+    """No token ends the reply."""
+    return False
+
+
 class ToyModel:
     """Logits that depend on the last two tokens and the position; `noise` makes it disagree with the toy of that seed."""
 
@@ -75,10 +80,11 @@ def decode(
     cancel_after: int | None = None,
     seen: Callable[[Round], None] | None = None,
     clock: Callable[[], float] = perf_counter,
+    is_end: Callable[[int], bool] | None = None,
 ) -> tuple[Decoder, list[Round], list[str]]:
     """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)
 
-    `seen` gets each round as it comes.
+    `seen` gets each round as it comes. `is_end`: by default END ends the replies of models with 12 tokens.
     """
     notices: list[str] = []
     rounds: list[Round] = []
@@ -87,7 +93,7 @@ def decode(
         strategy or Strategy(drafter, CostModel()),
         text=str,
         piece=str,
-        is_end=lambda token: token == END and target.n_vocab == 12,
+        is_end=is_end or (lambda token: token == END and target.n_vocab == 12),
         cancelled=lambda: cancel_after is not None and len(rounds) >= cancel_after,
         notice=notices.append,
         clock=clock,

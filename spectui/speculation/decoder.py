@@ -15,7 +15,8 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import Choice, choose_rows, submit_rows
-from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix, feed
+from spectui.speculation.drafters.model import to_the_end
+from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.records import Candidate, Likeliest, Outcome, Reason, Round, StopReason
 from spectui.speculation.strategy import Strategy
 
@@ -30,7 +31,7 @@ class Decoder:
         *,
         text: Callable[[int], str],
         piece: Callable[[int], str],
-        is_end: Callable[[int], bool],
+        is_end: Ends,
         cancelled: Cancelled,
         notice: Callable[[str], None],
         clock: Callable[[], float] = perf_counter,
@@ -61,7 +62,9 @@ class Decoder:
             began, before = self._clock(), common_prefix(self.target.tokens, self.tokens)
             feed(self.target, self.tokens[:-1], self._cancelled, progress)
             read, seconds = len(self.target.tokens) - before, self._clock() - began
-            self._guarded(lambda: self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled))
+            self._guarded(
+                lambda: self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled, self._is_end)
+            )
         except Interrupted:
             self.reason = StopReason.CANCELLED
 
@@ -163,7 +166,7 @@ class Decoder:
         drafted: list[Candidate] = []
 
         def draft() -> None:
-            candidates = drafter.propose(self.tokens, knobs)
+            candidates = to_the_end(drafter.propose(self.tokens, knobs), self._is_end)
             while policy.wants_more(drafted, drafter.upcoming):
                 candidate = next(candidates, None)
                 if candidate is None or not policy.takes(candidate):
@@ -174,7 +177,11 @@ class Decoder:
         if policy.begin(knobs, len(self.tokens), limit, value):
             self._guarded(draft)
             sent = policy.keep(drafted)
-        return drafted, sent, self.strategy.reason(knobs, policy)
+        reason = self.strategy.reason(knobs, policy)
+        if sent and self._is_end(drafted[sent - 1].id):
+            sent -= 1  # the row before it tells whether the reply ends, and nobody reads the row behind it
+            reason = reason._replace(kept=sent) if sent else Reason("end")
+        return drafted, sent, reason
 
     def _verify(self, rows: NDArray[np.float32] | Candidates, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""

@@ -13,6 +13,9 @@ from spectui.speculation.candidates import Candidates
 Cancelled = Callable[[], bool]
 """Asked between passes: has a person stopped the reply?"""
 
+Ends = Callable[[int], bool]
+"""Asked of a token: does it end the reply?"""
+
 
 class Interrupted(Exception):
     """A pass was given up because a person stopped the reply; the KV cache is as before."""

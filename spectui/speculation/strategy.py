@@ -10,7 +10,7 @@ from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import Drafter, DraftModel
 from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
-from spectui.speculation.evaluator import Cancelled
+from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft_prefill import DraftPrefill
@@ -43,6 +43,7 @@ class Strategy:
         self._model = model  # None too after it failed in this reply
         self.suffix = SuffixDrafter(past)
         """Proposes repetitions."""
+        self._is_end: Ends = lambda token: False
         self._drafts = False  # in this round
         self.guessed: bool | None = None
         """`Round.guessed` of the round that began last."""
@@ -52,12 +53,14 @@ class Strategy:
         """The next reply is the first one of another conversation."""
         self.auto.budget.begin_conversation()
 
-    def prepare(self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled) -> None:
+    def prepare(
+        self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled, is_end: Ends
+    ) -> None:
         """A reply to this prompt begins. The target has read `read` tokens of it in `seconds`.
 
         Raises what the draft model raises.
         """
-        self._model = self.model
+        self._model, self._is_end = self.model, is_end
         if isinstance(self.model, AheadDrafter):
             self.model.drop()
         self.auto.budget.begin_reply()
@@ -79,14 +82,14 @@ class Strategy:
         self._drafts = model is not None and limit > 0
         value = self.auto.value(len(tokens), limit)
         if knobs.drafter == "auto":
-            return MixedDrafter(self.suffix, model, value), policy, value
+            return MixedDrafter(self.suffix, model, value, self._is_end), policy, value
         drafters: dict[str, Drafter | None] = {"model": model, "suffix": self.suffix}
         return drafters.get(knobs.drafter), policy, value
 
     def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
         """The target begins to compute what was sent behind these tokens: let the draft model draft ahead, if it can."""
         if self._drafts and isinstance(self._model, AheadDrafter):
-            self._model.go_on([*tokens, *sent], knobs, knobs.draft_max + 1)
+            self._model.go_on([*tokens, *sent], knobs, knobs.draft_max + 1, self._is_end)
 
     def end_reply(self) -> None:
         """Return when nothing is drafted ahead any more: the draft's context is free, to be measured or closed."""

@@ -90,8 +90,10 @@ class Simulator:
 
     def __init__(self, recordings: Iterable[Recording], machine: Machine, costs: CostModel) -> None:
         """`recordings`: all that will be decoded. `costs`: what is known of the machine at the beginning; it is learned on."""
-        tokens = sorted({token for recording in recordings for token in _tokens(recording)})
+        known = list(recordings)
+        tokens = sorted({token for recording in known for token in _tokens(recording)})
         self._names = {token: _SPARE + number for number, token in enumerate(tokens)}
+        self._ends = {self._names[recording.tokens[-1]] for recording in known if recording.ends}
         self._machine = machine
         self._clock = Clock()
         self.strategy = Strategy(None, costs, clock=self._clock)
@@ -101,7 +103,7 @@ class Simulator:
         """The rounds in which the reply would have come under these knobs (by position in the text), with their times."""
         names, machine, clock = self._names, self._machine, self._clock
         text = [names[token] for token in recording.tokens]
-        end, n_vocab = len(text), _SPARE + len(names)
+        n_vocab = _SPARE + len(names)
         target = _Replayed(n_vocab, clock, machine.verify, machine.read, text, n_ctx, machine.rest)
         target.sure, target.begin, target.tokens = recording.sure, recording.prompt, text[: recording.reused]
         self.strategy.model = None
@@ -121,7 +123,7 @@ class Simulator:
             return ""
 
         decoder = Decoder(
-            target, self.strategy, text=chosen, piece=lambda token: "", is_end=lambda token: len(decoder.tokens) >= end,
+            target, self.strategy, text=chosen, piece=lambda token: "", is_end=self._ends.__contains__,
             cancelled=lambda: False, notice=lambda text: None, clock=clock,
         )  # fmt: skip
         decoder.prompt(text[: recording.prompt], given(recording.prompt))

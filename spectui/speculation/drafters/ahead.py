@@ -14,8 +14,8 @@ from queue import SimpleQueue
 from time import perf_counter
 
 from spectui.knobs import Knobs
-from spectui.speculation.drafters.model import DraftModel
-from spectui.speculation.evaluator import Cancelled, Evaluator, Interrupted, common_prefix
+from spectui.speculation.drafters.model import DraftModel, to_the_end
+from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix
 from spectui.speculation.records import Candidate
 
 
@@ -26,6 +26,7 @@ class Job:
     base: list[int]
     knobs: Knobs
     most: int
+    is_end: Ends
     found: list[Candidate] = field(default_factory=list)
     enough: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
@@ -60,15 +61,17 @@ class AheadDrafter:
         self.settle()
         return self._drafter.model
 
-    def go_on(self, tokens: Sequence[int], knobs: Knobs, most: int) -> None:
-        """Draft at most `most` tokens behind these, while the target computes the last of these.
+    def go_on(self, tokens: Sequence[int], knobs: Knobs, most: int, is_end: Ends) -> None:
+        """Draft at most `most` tokens behind these, while the target computes the last of these; none behind the reply's end.
 
         The thread begins when the pass that it is in has ended.
         """
         if self.job is not None:
             self.job.enough.set()
         self._next = None
-        self.job = Job(list(tokens), knobs, most)
+        self.job = Job(list(tokens), knobs, most, is_end)
+        if is_end(tokens[-1]):
+            self.job.enough.set()
         self._jobs.put(self.job)
 
     def take(self, tokens: Sequence[int], knobs: Knobs) -> bool | None:
@@ -147,7 +150,7 @@ class AheadDrafter:
         while (job := self._jobs.get()) is not None:
             try:
                 if not job.enough.is_set():
-                    for candidate in self._drafter.propose(job.base, job.knobs):
+                    for candidate in to_the_end(self._drafter.propose(job.base, job.knobs), job.is_end):
                         job.found.append(candidate._replace(ahead=True))
                         if job.enough.is_set() or len(job.found) >= job.most:
                             break

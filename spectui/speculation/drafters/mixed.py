@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from spectui.knobs import Knobs
-from spectui.speculation.drafters.model import DraftModel
+from spectui.speculation.drafters.model import DraftModel, to_the_end
 from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
-from spectui.speculation.evaluator import Cancelled
+from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Candidate
 
@@ -19,9 +19,9 @@ _TAIL = 0.02
 class MixedDrafter:
     """The suffix match where its value is higher, else the draft model; each continues the other's draft."""
 
-    def __init__(self, suffix: SuffixDrafter, model: DraftModel | None, value: DraftValue) -> None:
+    def __init__(self, suffix: SuffixDrafter, model: DraftModel | None, value: DraftValue, is_end: Ends) -> None:
         """`value`: of this round's draft."""
-        self._suffix, self._model, self._value = suffix, model, value
+        self._suffix, self._model, self._value, self._is_end = suffix, model, value, is_end
         self.upcoming = "suffix"
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
@@ -73,10 +73,10 @@ class MixedDrafter:
         return repeated[: stop.length - len(drafted)]
 
     def _likely(self, cursor: Cursor, most: int) -> Sequence[Candidate]:
-        """The suffix lookup's tokens, cut where they would hardly ever be accepted."""
+        """The suffix lookup's tokens, cut where they would hardly ever be accepted, and where the reply would end."""
         likely: list[Candidate] = []
         survival = self._value.survival
-        for candidate in islice(cursor.candidates(), max(0, most)):
+        for candidate in islice(to_the_end(cursor.candidates(), self._is_end), max(0, most)):
             if survival < _TAIL:
                 break
             likely.append(candidate)

@@ -9,7 +9,7 @@ from typing import Protocol
 from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates, Row
 from spectui.speculation.choice import choose_draft, evaluate_rows
-from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
+from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
 
 
@@ -24,7 +24,18 @@ class Drafter(Protocol):
         """A reply to this prompt begins."""
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
-        """Candidates for the positions behind `tokens`."""
+        """Candidates for the positions behind `tokens`, also behind a token that ends the reply: see `to_the_end`."""
+
+
+def to_the_end(candidates: Iterator[Candidate], is_end: Ends) -> Iterator[Candidate]:
+    """These candidates up to the first one that ends the reply.
+
+    Behind it nothing can be accepted, and a draft model is very sure there: of the next turn's opening, for one.
+    """
+    for candidate in candidates:
+        yield candidate
+        if is_end(candidate.id):
+            return
 
 
 class DraftModel(Drafter, Protocol):

@@ -18,7 +18,7 @@ from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Candidate
-from tests.toys import ToyModel
+from tests.toys import ToyModel, never
 
 FLAT = {1: 1.0, 2: 1.05, 16: 1.1, 32: 1.2}
 PASSAGE = list(range(10, 60))
@@ -46,7 +46,7 @@ def sources(prompt: list[int], says: dict[int, int], most: int = 12) -> list[tup
     suffix, model = SuffixDrafter(), ModelDrafter(Script(says), 100)
     suffix.prepare(prompt, lambda: False)
     model.prepare(prompt, lambda: False)
-    drafter = MixedDrafter(suffix, model, value(CostModel(VerifyCost(FLAT), DraftCost(0.1, 0.1)), 48))
+    drafter = MixedDrafter(suffix, model, value(CostModel(VerifyCost(FLAT), DraftCost(0.1, 0.1)), 48), never)
     return [
         (each.id, each.source) for each in islice(drafter.propose(prompt, Knobs(temperature=0, draft_max=48)), most)
     ]
@@ -86,7 +86,7 @@ def test_a_word_in_common_is_not_followed_far(common: int, drafted: int):
     prompt = [*passage, 1, 2, *passage[:common]]
     suffix = SuffixDrafter()
     suffix.prepare(prompt, lambda: False)
-    proposed = MixedDrafter(suffix, None, value(CostModel(VerifyCost(FLAT)), 16)).propose(prompt, Knobs())
+    proposed = MixedDrafter(suffix, None, value(CostModel(VerifyCost(FLAT)), 16), never).propose(prompt, Knobs())
     assert [each.id for each in proposed] == passage[common : common + drafted]
 
 
