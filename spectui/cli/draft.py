@@ -78,9 +78,10 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
 def _check(source: Path, file: Path, kind: str, replace: bool) -> None:
     """Raise SpectuiError if the copy cannot be written, or would have as many bits per weight."""
     from spectui.chat.figures.format import size
-    from spectui.gguf_files.header import is_part, read_header
+    from spectui.gguf_files.header import read_header
+    from spectui.gguf_files.parts import part_of
 
-    if is_part(source.name):
+    if part_of(source):
         raise SpectuiError(
             f"{source.name} is one part of a model, and only whole files can be quantised: join them first."
         )

@@ -191,10 +191,6 @@ class Pair:
         if self.target is None:
             target = models.target_model(setup, extra_buffers, self._loading("target", setup.model or ""))
             try:
-                if target.textless:
-                    raise ModelFileError(
-                        f"The target model {target.path!r} has no vocabulary of text: choose a chat model."
-                    )
                 self.template = ChatTemplate(target)
                 self.marks = ReplyMarks(target, self.template.with_thinking)
             except SpectuiError:

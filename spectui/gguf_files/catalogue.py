@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from spectui.atomic import write_atomic
-from spectui.gguf_files.header import Cancelled, GgufHeader, is_later_part, read_header
+from spectui.gguf_files.header import Cancelled, GgufHeader, read_header
+from spectui.gguf_files.parts import is_later_part
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.text import safe
 
@@ -22,7 +23,7 @@ DEEPEST = 8
 MOST_ENTRIES = 100_000
 """Most names that are read in a directory tree; one that has more is not for models."""
 
-_VERSION = 4
+_VERSION = 5
 
 Headers = dict[str, tuple[int, int, GgufHeader]]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""

@@ -1,4 +1,4 @@
-"""Read the keys of a GGUF file within bounds, and find what would end the process: llama.cpp asserts some of it.
+"""Read the keys and the list of tensors of a GGUF file, within bounds.
 
 Format: ggml's docs/gguf.md. Lengths and counts come from the file, so each is compared with the file's size first.
 """
@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
+from spectui.gguf_files.vocabulary import digests_of, padding_of
+
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 LARGEST = 1 << 28
@@ -19,9 +21,9 @@ _LONGEST_KEY = 65_535
 _LONGEST_TENSOR_NAME = 63  # GGML_MAX_NAME, GGML_MAX_DIMS
 _MOST_DIMENSIONS = 4
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
-_MOST_LAYERS = _MOST_EXPERTS = 512  # LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS
+_KEPT = 1000  # bytes of a text
 _TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
-_ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
+_ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT
 
 Value = int | float | bool | bytes
 Read = Callable[[int], bytes]
@@ -96,78 +98,77 @@ class Numbers(NamedTuple):
     content: bytes
 
 
-class Metadata(NamedTuple):
-    """A file's keys, as far as they matter before llama.cpp loads it.
+class Tensors(NamedTuple):
+    """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
 
-    `problem`: why the model cannot be used, to complete the sentence "The model ..."; "" if it can. `start` and `end`: the
-    bytes of the file that hold the texts of its `n_tokens` tokens. `tokenizer`: the other keys that decide how a text is
-    tokenised.
+    `first_layer`: whether one is of the model's first layer. `tied`: bytes of the token embedding, if the file has no output
+    matrix and llama.cpp uses the embedding for it.
     """
 
-    problem: str
-    architecture: str = ""
+    number: int = 0
+    end: int = 0
+    first_layer: bool = False
+    tied: int = 0
+
+
+class Metadata(NamedTuple):
+    """A file's keys and tensors, as far as they matter before llama.cpp loads it.
+
+    `start` and `end`: the bytes of the file that hold the texts of its `n_tokens` tokens. `digests` and `padding`: as in
+    `VocabularyDigest`. `twice`: the first token that occurs twice, b"" if none does.
+    """
+
+    values: Mapping[str, Value]
+    tensors: Tensors
     n_tokens: int = 0
     start: int = 0
     end: int = 0
-    tokenizer: tuple[Value | None, ...] = ()
-    tied: int = 0
-    """Bytes of the token embedding, if the file has no output matrix and llama.cpp uses the embedding for it."""
+    digests: str = ""
+    padding: int = 0
+    twice: bytes = b""
+
+    @property
+    def architecture(self) -> str:
+        """Its name; "" is unknown."""
+        return architecture_of(self.values)
+
+    @property
+    def tokenizer(self) -> tuple[Value | None, ...]:
+        """The keys besides the tokens that decide how a text is tokenised."""
+        return tuple(self.values.get(f"tokenizer.ggml.{name}") for name in _TOKENIZER)
 
 
-def read_metadata(file: BinaryIO, size: int, tensors: int, keys: int) -> Metadata:
-    """The metadata of a file that is opened after the fixed header. Raises Damaged, OSError.
+def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int) -> Metadata:
+    """The metadata of a file that is opened after the fixed header and that `read` reads. Raises Damaged, OSError.
 
     `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the fixed header.
     """
     values: dict[str, Value] = {}
-    n_tokens = start = end = 0
-    read = reader(file, min(size, LARGEST))
+    n_tokens = start = end = padding = 0
+    digests, twice = "", list[bytes]()
     for name, value in entries(read, keys):
-        if not isinstance(value, Strings | Numbers):
-            values[name] = value
-        elif name == "tokenizer.ggml.tokens" and isinstance(value, Strings):
+        if isinstance(value, Numbers):
+            padding = padding_of(value) if name == "tokenizer.ggml.token_type" else padding
+        elif not isinstance(value, Strings):
+            values[name] = value[:_KEPT] if isinstance(value, bytes) else value
+        elif name == "tokenizer.ggml.tokens":
             n_tokens, start = value.count, file.tell()
-            if twice := _first_duplicate(value):
-                return Metadata(f"has the token {_shown(twice)} more than once in its vocabulary")
+            digests = digests_of(_noting_duplicates(value, twice), value.count)
             end = file.tell()
-    found = problem_of(values)
-    tied = _check_tensors(read, tensors, size) if not found else 0
-    tokenizer = tuple(values.get(f"tokenizer.ggml.{name}") for name in _TOKENIZER)
-    return Metadata(found, _architecture(values), n_tokens, start, end, tokenizer, tied)
+    found = _read_tensors(file, read, tensors, size, values)
+    return Metadata(values, found, n_tokens, start, end, digests, padding, next(iter(twice), b""))
 
 
-def problem_of(values: Mapping[str, Value]) -> str:
-    """What in these keys would end the process, to complete the sentence "The model ..."; "" if nothing would."""
-    prefix = _architecture(values)
-
-    def value(name: str) -> Value | None:
-        return values.get(f"{prefix}.{name}")
-
-    layers, experts = value("block_count"), value("expert_count") or 0
-    used = value("expert_used_count") or 0
-    if isinstance(layers, int) and not 1 <= layers <= _MOST_LAYERS:
-        return f"claims to have {layers} layers"
-    if isinstance(experts, int) and isinstance(used, int) and not 0 <= used <= max(experts, 0) <= _MOST_EXPERTS:
-        return f"claims to use {used} of {experts} experts"
-    for name in ("layer_norm_rms_epsilon", "layer_norm_epsilon"):
-        epsilon = value(f"attention.{name}")
-        if isinstance(epsilon, float) and not (math.isfinite(epsilon) and epsilon >= 0):
-            return f"claims an epsilon of {epsilon}"
-    scaling = value("rope.scaling.type")
-    if isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
-        return f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
-    return ""
-
-
-def _architecture(values: Mapping[str, Value]) -> str:
+def architecture_of(values: Mapping[str, Value]) -> str:
+    """The architecture that these keys name; "" is unknown."""
     name = values.get("general.architecture")
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
 
 
-def _check_tensors(read: Read, tensors: int, size: int) -> int:
-    """`Metadata.tied`. Raise Damaged if a tensor has too many dimensions or numbers, or begins after the file's end."""
-    embedding, has_output = 0, False
-    for _ in range(tensors):
+def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
+    """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
+    embedding, end, has_output, first_layer = 0, 0, False, False
+    for _ in range(count):
         name = _string(read, _LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
         if dimensions > _MOST_DIMENSIONS:
@@ -177,10 +178,21 @@ def _check_tensors(read: Read, tensors: int, size: int) -> int:
         offset = int(_number(read, "Q"))
         if offset > size or numbers > 8 * size:  # no type has less than a bit a number
             raise Damaged(f"a tensor of {numbers} numbers at {offset}")
+        bytes = _bytes_of(numbers, kind)
+        end = max(end, offset + bytes)
         has_output |= name == b"output.weight"
+        first_layer |= name.startswith(b"blk.0.")
         if name == b"token_embd.weight":
-            embedding = _bytes_of(numbers, kind)
-    return 0 if has_output else embedding
+            embedding = bytes
+    end += aligned(file.tell(), values) if count else file.tell()
+    return Tensors(count, end, first_layer, 0 if has_output else embedding)
+
+
+def aligned(at: int, values: Mapping[str, Value]) -> int:
+    """The first byte from `at` on where numbers of tensors may begin."""
+    wanted = values.get("general.alignment")
+    alignment = wanted if isinstance(wanted, int) and wanted > 0 else _ALIGNMENT
+    return -(-at // alignment) * alignment
 
 
 def _bytes_of(numbers: int, kind: int) -> int:
@@ -194,19 +206,15 @@ def _bytes_of(numbers: int, kind: int) -> int:
     return int(numbers // per_block * size)
 
 
-def _shown(text: bytes) -> str:
-    return repr(text[:40].decode("utf-8", "replace"))
-
-
-def _first_duplicate(tokens: Iterable[bytes]) -> bytes:
-    """The first token that occurs twice, b"" if none does."""
+def _noting_duplicates(tokens: Iterable[bytes], twice: list[bytes]) -> Iterator[bytes]:
+    """The tokens; those that occur twice are added to the list."""
     seen: set[bytes] = set()
     for text in tokens:
         if text in seen:
-            return text
-        if text:  # llama.cpp gives names to empty ones
+            twice.append(text)
+        elif text:  # llama.cpp gives names to empty ones
             seen.add(text)
-    return b""
+        yield text
 
 
 def _string(read: Read, most: int = _LONGEST_TEXT) -> bytes:

@@ -10,9 +10,12 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
-from spectui.gguf_files import metadata
 from spectui.text import safe
+
+if TYPE_CHECKING:
+    from spectui.gguf_files import metadata
 
 PADDING = 128
 """Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently.

@@ -53,7 +53,7 @@ class Model:
         """
         self.simulated = simulated
         self._gpu_layers = gpu_layers if on_devices is None or on_devices else 0
-        self.path = str(check_file(path, role))
+        self.path = str(check_file(path, role, textless=True))
         names = [device.name for device in on_devices or ()] if split_mode == "tensor" else []
         self.tensor_shares = dict(zip(names, tensor_split or [1.0] * len(names), strict=False))
         """Each GPU's share of every tensor; {} where whole layers are divided."""

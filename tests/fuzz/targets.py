@@ -81,10 +81,14 @@ def model(data: bytes) -> None:
     """A GGUF file, looked at before it is loaded and for the list of models."""
     path = home() / "model.gguf"
     path.write_bytes(data)
-    files._metadata.cache_clear()
-    with suppress(files.ModelFileError):
+    files._read.cache_clear()
+    said = ""
+    try:
         files.check_file(str(path), "target")
+    except files.ModelFileError as error:
+        said = str(error)
     header = read_header(path)
+    assert said.endswith(f"{header.problem}." if header.problem else "")
     assert header.problem == safe(header.problem) and header.architecture.isprintable()
 
 

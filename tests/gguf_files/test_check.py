@@ -132,7 +132,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path):
         (b"", "is empty: download it again"),
         (b"PK\x03\x04" + b"\0" * 100, "is not a GGUF file"),
         (b"GG", "is not a GGUF file"),
-        (b"<!DOCTYPE html><title>404</title>", "is not a GGUF file"),
+        (b"<!DOCTYPE html><title>404</title>", "is a web page instead of a model: download it again"),
         (b"GGUF", "is cut short"),
         (header()[:23], "is cut short"),
         (header(version=1) + b"\0" * 99, "GGUF version 1, and versions 2 and 3"),
@@ -142,7 +142,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path):
         (header(keys=2**64 - 1) + b"\0" * 99, "is damaged or cut short"),
         (header(tensors=300, keys=30) + b"\0" * 99, "is damaged or cut short"),
         (header(tensors=1, keys=1) + b"\xff" * 99, "is damaged or cut short"),
-        (header(keys=2) + b"\0" * 99, "could not be loaded"),
+        (header(keys=2) + b"\0" * 99, "has no weights, only a vocabulary"),
     ],
     ids=lambda value: value[:24].hex() if isinstance(value, bytes) else "",
 )

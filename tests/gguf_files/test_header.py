@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from spectui.gguf_files import header
 from spectui.gguf_files.compatibility import drafts_for, match
 from spectui.gguf_files.header import Cancelled, read_header
+from spectui.gguf_files.parts import is_later_part
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
 NAMES = [*WORDS, *byte_names()]
@@ -52,7 +53,7 @@ def test_a_header_says_what_the_model_is(tmp_path: Path):
     ("content", "problem"),
     [
         (b"", "is empty: download it again"),
-        (b"<!DOCTYPE html>", "is not a GGUF file: convert it with llama.cpp, or choose another"),
+        (b"PK\x03\x04 and more", "is not a GGUF file: convert it with llama.cpp, or choose another"),
         (b"GGUF" + struct.pack("<IQQ", 3, 2**40, 1), "is damaged or cut short: download it again"),
         (b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + b"\xff" * 90, "is damaged or cut short: download it again"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "has no weights, only a vocabulary"),
@@ -89,7 +90,7 @@ def test_reading_stops_at_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_pipe_does_not_block(tmp_path: Path):
     os.mkfifo(tmp_path / "model.gguf")
-    assert read_header(tmp_path / "model.gguf").problem == "is not a file"
+    assert read_header(tmp_path / "model.gguf").problem == "is not a file: name one that ends in .gguf"
 
 
 def test_reading_can_be_cancelled(tmp_path: Path):
@@ -102,7 +103,7 @@ def test_reading_can_be_cancelled(tmp_path: Path):
     ("changes", "problem"),
     [
         ({"strings": {"general.type": "mmproj"}}, "is the part of a model that sees"),
-        ({"strings": {"general.type": "adapter"}}, "is no model of its own (adapter)"),
+        ({"strings": {"general.type": "adapter"}}, "is a LoRA adapter"),
         ({"keys": lambda writer: writer.add_causal_attention(False)}, "writes no text"),
         ({"numbers": {"llama.expert_count": 10**6}}, "claims to use 0 of 1000000 experts"),
     ],
@@ -112,14 +113,15 @@ def test_a_model_that_cannot_chat_has_a_problem(tmp_path: Path, changes: dict[st
     assert read_header(write_model(tmp_path / "model.gguf", **changes)).problem.startswith(problem)
 
 
-def test_the_parts_of_a_split_model_are_one(tmp_path: Path):
+def test_files_with_the_names_of_parts_are_one(tmp_path: Path):
+    """Also where no key says that the model was split."""
     first = write_model(tmp_path / "big-00001-of-00002.gguf")
     assert read_header(first).problem == "lacks part 2 of 2: download it"
     (tmp_path / "big-00002-of-00002.gguf").write_bytes(b"x" * 1000)
     found = read_header(first)
     assert (found.name, found.size, found.problem) == ("big", first.stat().st_size + 1000, "")
-    assert header.is_later_part("big-00002-of-00002.gguf")
-    assert not header.is_later_part(first.name)
+    assert is_later_part("big-00002-of-00002.gguf")
+    assert not is_later_part(first.name)
 
 
 def test_padding_and_the_first_tokens_make_no_other_vocabulary(tmp_path: Path):

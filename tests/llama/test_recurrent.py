@@ -220,7 +220,7 @@ def test_for_a_hybrid_only_layers_with_cells_are_counted(models: dict[str, Model
 
 def test_a_model_without_texts_is_refused_as_a_target(tmp_path: Path):
     write_mamba(tmp_path / "mamba.gguf")
-    assert read_header(tmp_path / "mamba.gguf").problem == "has no vocabulary of text"
+    assert read_header(tmp_path / "mamba.gguf").problem == "has no vocabulary of text: choose a chat model"
     with pytest.raises(SpectuiError, match="has no vocabulary of text: choose a chat model"):
         opened(Setup(model=str(tmp_path / "mamba.gguf")))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from spectui import paths
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError
-from spectui.gguf_files.header import is_part
+from spectui.gguf_files.parts import part_of
 from spectui.llama.model import Model
 from spectui.llama.quantiser import quantise
 
@@ -70,7 +70,7 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
     Raises SpectuiError.
     """
     file, size = Path(draft.path), draft.parameters * _BITS / 8
-    if is_part(file.name) or not _is_worth_using(draft.n_bytes - size, target):
+    if part_of(file) or not _is_worth_using(draft.n_bytes - size, target):
         return None
     try:
         copy = copy_of(draft.path)

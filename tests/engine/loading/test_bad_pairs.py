@@ -58,11 +58,13 @@ def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_toke
 def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
     draft = tmp_path / "tiny.gguf"
     write_tiny_model(draft)
-    worker.load(replace(setup(), draft=str(draft)))
     assert isinstance(worker.events, Events)
+    worker.load(alone())  # the draft's file is looked at before anything is loaded
+    worker.events.wait(Loaded)
+    worker.load(replace(setup(), draft=str(draft)))
     failed = worker.events.wait(LoadFailed)
     assert failed.without_draft
-    assert "another vocabulary" in failed.message
+    assert failed.message.endswith("has no vocabulary of text: choose a chat model.")
     goes_on_alone(worker)
 
 

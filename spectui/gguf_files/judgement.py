@@ -1,0 +1,207 @@
+"""Whether a file is a model that can chat, and if not, what it is: the list of models and loading ask here."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from spectui.gguf_files import metadata
+from spectui.gguf_files.content import BEGINNING_BYTES, CUT_SHORT, FIXED_BYTES, Wrong, counts
+from spectui.gguf_files.metadata import Damaged, Metadata, Tensors, Value
+from spectui.gguf_files.parts import Part, part_of
+from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
+from spectui.text import safe
+
+_MOST_LAYERS = _MOST_EXPERTS = 512  # LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS
+_ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
+_RANK = 4  # LLAMA_POOLING_TYPE_RANK; those above 0 are of models that make one vector of a text
+
+_SAME_NAMES = "give the parts the names that they were downloaded with, or download them again"
+_JOINED = f"is several parts of a split model joined to one file: {_SAME_NAMES}"
+_HEAD = "is a draft head ({}), a part that drafts for one target only, with which spectui cannot draft: choose a whole model"
+_EMBEDDING = "writes no text (it is an embedding or encoder model): choose a chat model"
+_RERANKING = "writes no text (it is a reranking model): choose a chat model"
+_SEES = "is the part of a model that sees or hears, not one that writes: choose the model itself"
+_SOUND = "makes sounds instead of text: choose a chat model"
+_DIFFUSION = "writes by diffusion, not one token after the other: choose another chat model"
+
+_PURPOSES: Mapping[str, str] = {
+    **dict.fromkeys(("eagle", "eagle2", "eagle3"), _HEAD.format("EAGLE")),
+    **dict.fromkeys(("dflash", "dspark"), _HEAD.format("DFlash")),
+    **dict.fromkeys(("mtp", "gemma4-assistant"), _HEAD.format("MTP")),
+    "medusa": _HEAD.format("Medusa"),
+    **dict.fromkeys(("clip", "mmproj"), _SEES),
+    "controlvector": "is a control vector, which changes a model: choose the model itself",
+    **dict.fromkeys(
+        ("bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert",
+         "gemma-embedding", "llama-embed", "t5", "t5encoder"),
+        _EMBEDDING,
+    ),
+    **dict.fromkeys(("wavtokenizer-dec", "qwen3tts", "pockettts"), _SOUND),
+    **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
+}  # fmt: skip
+"""Architecture (llama.cpp's src/llama-arch.cpp) -> what such a file is, if it is no chat model."""
+
+_TYPES: Mapping[str, str] = {
+    "adapter": "is a LoRA adapter, which changes a model: choose the model itself",
+    "mmproj": _SEES,
+    "imatrix": "is an importance matrix, which only a quantiser reads: choose the model itself",
+}
+"""`general.type` -> the same."""
+
+
+class Judgement(NamedTuple):
+    """`problem`: why the file cannot be used, and what to do, to complete the sentence "The model ..."; "" if it can be.
+
+    `size`: bytes of all its parts. `metadata`: of its first part; None if it has none that could be read.
+    """
+
+    problem: str
+    size: int
+    metadata: Metadata | None = None
+
+
+def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = False) -> Judgement:
+    """What this file of any content is. `read`: `read_file`, or what does the same. Raises OSError if it cannot be read.
+
+    `textless`: a model whose tokens have no texts is one too.
+    """
+    size = os.stat(file).st_size
+    try:
+        first = read(file)
+    except Damaged as damage:
+        return Judgement(_in_words(damage), size)
+    problem, size, tensors = _with_later_parts(file, size, first, read)
+    return Judgement(problem or purpose(first.values, tensors, textless) or _unfit(first), size, first)
+
+
+def read_file(
+    file: Path,
+    most: int | None = None,
+    slowed: Callable[[metadata.Read], metadata.Read] = lambda read: read,
+) -> Metadata:
+    """The metadata of a file that is whole. Raises OSError, Damaged, and what `slowed` raises.
+
+    `most`: bytes of keys and tensors that are read. `slowed`: given the function that reads the file, returns the one to use.
+    """
+    size = os.stat(file).st_size
+    with file.open("rb") as opened:
+        tensors, keys = counts(opened.read(BEGINNING_BYTES), size)
+        opened.seek(FIXED_BYTES)
+        reader = slowed(metadata.reader(opened, min(size, most or metadata.LARGEST)))
+        found = metadata.read_metadata(opened, reader, size, tensors, keys)
+        opened.seek(metadata.aligned(found.tensors.end, found.values))
+        behind = opened.read(4)
+    if found.tensors.end > size:
+        raise Wrong(CUT_SHORT)
+    if behind == b"GGUF" and _number(found.values, "split.count") > 1:
+        raise Wrong(_JOINED)
+    return found
+
+
+def _in_words(damage: Damaged) -> str:
+    return str(damage) if isinstance(damage, Wrong) else CUT_SHORT
+
+
+def _with_later_parts(
+    file: Path, size: int, first: Metadata, read: Callable[[Path], Metadata]
+) -> tuple[str, int, Tensors]:
+    """(problem, bytes, tensors) of a whole model, given its first part or its only file.
+
+    llama.cpp asks the keys of the first part whether there are more, and finds those by its name.
+    """
+    tensors, count, number = first.tensors, _number(first.values, "split.count"), _number(first.values, "split.no")
+    named = part_of(file)
+    split = count > 1
+    if split and number > 0:
+        name = Part(1, count).of(file).name
+        return f"is part {number + 1} of {count} of a split model: choose its first part, such as {name}", size, tensors
+    if split and named != Part(1, count):
+        name = Part(1, count).of(file).name
+        wanted = f"give all of them the names that they had, this one {name}"
+        return f"is part 1 of {count} of a split model, whose others are found by their names: {wanted}", size, tensors
+    for part in (Part(each, named.parts) for each in range(2, named.parts + 1)) if named is not None else ():
+        other = part.of(file)
+        try:
+            size += os.stat(other).st_size
+            if not split:  # a whole model with the name of a part, or parts that another program is to join
+                continue
+            found = read(other)
+        except OSError:
+            return f"lacks part {part.number} of {part.parts}: download it", size, tensors
+        except Damaged as damage:
+            return f"has a part {part.number} of {part.parts} that {_in_words(damage)}", size, tensors
+        if (_number(found.values, "split.no"), _number(found.values, "split.count")) != (part.number - 1, count):
+            return f"has a part {part.number} of {part.parts} that is another: {_SAME_NAMES}", size, tensors
+        tensors = Tensors(tensors.number + found.tensors.number, 0, tensors.first_layer or found.tensors.first_layer)
+    whole = _number(first.values, "split.tensors.count")
+    if split and whole and tensors.number != whole:
+        return f"has parts of different models: {_SAME_NAMES}", size, tensors
+    return "", size, tensors
+
+
+def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool) -> str:
+    """What a file with these keys is, if it is no chat model; "" if it may be one."""
+    architecture = metadata.architecture_of(values)
+    kind, pooling = text_of(values, "general.type"), _number(values, f"{architecture}.pooling_type")
+    tokenizer = kind_of(text_of(values, "tokenizer.ggml.model"))
+    if said := _TYPES.get(kind) or _PURPOSES.get(architecture):
+        return said
+    if kind not in ("", "model"):
+        return f"is no model of its own ({kind}): choose a chat model"
+    if tensors.number == 0:
+        return "has no weights, only a vocabulary: choose the model itself"
+    predicted = _number(values, f"{architecture}.nextn_predict_layers")
+    if predicted > 0 and (not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0):
+        return _HEAD.format("MTP")
+    if pooling == _RANK:
+        return _RERANKING
+    if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:
+        return _EMBEDDING
+    if not tokenizer or (tokenizer == WITHOUT_TEXT and not textless):
+        return "has no vocabulary of text: choose a chat model"
+    return ""
+
+
+def _unfit(file: Metadata) -> str:
+    """What in this file would end the process: llama.cpp asserts some of it. "" if nothing would."""
+    prefix = file.architecture
+
+    def value(name: str) -> Value | None:
+        return file.values.get(f"{prefix}.{name}")
+
+    found = ""
+    layers, experts = value("block_count"), value("expert_count") or 0
+    used = value("expert_used_count") or 0
+    epsilons = [value(f"attention.{name}") for name in ("layer_norm_rms_epsilon", "layer_norm_epsilon")]
+    scaling = value("rope.scaling.type")
+    if file.twice:
+        found = f"has the token {_shown(file.twice)} more than once in its vocabulary"
+    elif isinstance(layers, int) and not 1 <= layers <= _MOST_LAYERS:
+        found = f"claims to have {layers} layers"
+    elif isinstance(experts, int) and isinstance(used, int) and not 0 <= used <= max(experts, 0) <= _MOST_EXPERTS:
+        found = f"claims to use {used} of {experts} experts"
+    elif odd := [each for each in epsilons if isinstance(each, float) and not (math.isfinite(each) and each >= 0)]:
+        found = f"claims an epsilon of {odd[0]}"
+    elif isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
+        found = f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
+    return safe(f"{found}: choose another file of this model") if found else ""
+
+
+def text_of(values: Mapping[str, Value], name: str) -> str:
+    """The text of a key, cut and safe to show; "" if there is none."""
+    value = values.get(name, b"")
+    return " ".join(safe(value[:40].decode("utf-8", "replace")).split()) if isinstance(value, bytes) else ""
+
+
+def _number(values: Mapping[str, Value], name: str) -> int:
+    """The number of a key; 0 if there is none."""
+    value = values.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:40].decode("utf-8", "replace"))

@@ -1,0 +1,209 @@
+"""What a file is, if it is no model to chat with: the list of models and loading say the same of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from spectui.engine.demo import default_setup
+from spectui.gguf_files.check import ModelFileError, check_file
+from spectui.gguf_files.compatibility import match
+from spectui.gguf_files.header import read_header
+from spectui.knobs import Setup
+from tests.llama.ggufs import write_model
+
+
+def problem(path: Path) -> str:
+    """What both say of the file, the list without the name; "" if it is a model."""
+    listed = read_header(path)
+    try:
+        check_file(str(path), "draft")
+        said = ""
+    except ModelFileError as error:
+        said = str(error).removeprefix(f"The draft model {str(path)!r} ").removesuffix(".")
+    assert listed.problem == said
+    assert not said or ": " in said, "it says what to do"
+    if said:
+        whole = read_header(write_model(path.with_name("whole.gguf")))
+        assert match(whole, listed) == ("never", said), "it is not offered as a draft"
+    return said
+
+
+def file_of(path: Path, keys: dict[str, Any], tensors: Sequence[str] = ()) -> Path:
+    """A GGUF file of these keys, with a tensor of 32 numbers for each name."""
+    writer = gguf.GGUFWriter(path, str(keys.get("general.architecture", "")))
+    if "general.architecture" not in keys:
+        writer.kv_data[0].clear()
+    for key, value in keys.items():
+        if key != "general.architecture":
+            {str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32}[type(value)](key, value)
+    for name in tensors:
+        writer.add_tensor(name, np.zeros(32, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1117320736\n", "a pointer of Git LFS"),
+        (b"<!doctype html><html class=''><head><title>404</title>", "a web page"),
+        (b"\n  <HTML>", "a web page"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "a web page"),
+        (b'{"error":"Repository not found"}', "a server's answer"),
+        (b'[{"message": "rate limited"}]', "a server's answer"),
+        (b"Entry not found: this is no file", "a text"),
+        (b"Invalid username or password.", "a text"),
+        (b"Invalid username or password.\n" * 100, "a text"),
+        (b"\0" * 4096, "begins with zeros"),
+    ],
+)  # fmt: skip
+def test_what_a_failed_download_leaves_is_to_be_downloaded_again(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    found = problem(path)
+    assert says in found and "download it again" in found
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x1f\x8b\x08\0" + b"x" * 99, "is packed: unpack it"),
+        (b"(\xb5/\xfd" + b"x" * 99, "is packed: unpack it"),
+        (b"lmgg\1\0\0\0" + b"x" * 99, "is of the format before GGUF"),
+        (b"\x60\x10\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"}}", "is a safetensors file: convert it"),
+        (b"PK\x03\x04" + b"\0" * 100, "is not a GGUF file: convert it"),
+    ],
+)  # fmt: skip
+def test_files_of_other_formats(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    assert problem(path).startswith(says)
+
+
+WORDS = {"tokenizer.ggml.model": "gpt2"}
+CUT = "is damaged or cut short: download it again"
+
+
+@pytest.mark.parametrize(
+    ("keys", "tensors", "says"),
+    [
+        ({"general.type": "imatrix", "imatrix.chunk_size": 512}, ["blk.0.attn_q.in_sum2"], "is an importance matrix"),
+        ({"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora"}, ["a"], "is a LoRA adapter"),
+        ({"general.architecture": "clip", "general.type": "mmproj"}, ["v.blk.0.a"], "is the part of a model that sees"),
+        ({"general.architecture": "clip"}, ["v.blk.0.a"], "is the part of a model that sees"),
+        ({"general.architecture": "controlvector"}, ["direction.1"], "is a control vector"),
+        ({"general.architecture": "llama", **WORDS}, [], "has no weights, only a vocabulary"),
+        ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
+        ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
+        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
+        ({"general.architecture": "qwen35", "qwen35.block_count": 25, "qwen35.nextn_predict_layers": 1, **WORDS},
+         ["token_embd.weight", "blk.24.attn_norm.weight", "blk.24.nextn.eh_proj.weight"], "is a draft head (MTP)"),
+        ({"general.architecture": "step35", "step35.block_count": 1, "step35.nextn_predict_layers": 1, **WORDS},
+         ["blk.0.nextn.eh_proj.weight"], "is a draft head (MTP)"),
+        ({"general.architecture": "qwen3", "qwen3.pooling_type": 3, **WORDS}, ["a"], "writes no text (it is an emb"),
+        ({"general.architecture": "qwen3", "qwen3.pooling_type": 4, **WORDS}, ["blk.0.a"], "writes no text (it is a reranking"),
+        ({"general.architecture": "bert", **WORDS}, ["blk.0.a"], "writes no text (it is an embedding or encoder"),
+        ({"general.architecture": "llama", "llama.attention.causal": False, **WORDS}, ["a"], "writes no text (it is an emb"),
+        ({"general.architecture": "t5", **WORDS}, ["enc.blk.0.a"], "writes no text (it is an embedding or encoder model)"),
+        ({"general.architecture": "llada", "llada.attention.causal": False, **WORDS}, ["blk.0.a"], "writes by diffusion"),
+        ({"general.architecture": "wavtokenizer-dec", "wavtokenizer-dec.attention.causal": False}, ["a"], "makes sounds"),
+        ({"general.architecture": "flux"}, ["double_blocks.0.a"], "has no vocabulary of text: choose a chat model"),
+        ({"general.architecture": "llama", "general.type": "\x1b[31mnovel"}, ["blk.0.a"], "is no model of its own ([31mnovel)"),
+        ({"general.architecture": "qwen35", "qwen35.block_count": 2, "qwen35.nextn_predict_layers": 1, **WORDS},
+         ["blk.0.attn_norm.weight", "blk.1.nextn.eh_proj.weight"], ""),
+        ({"general.architecture": "qwen3", "qwen3.pooling_type": 0, "general.type": "model", **WORDS}, ["blk.0.a"], ""),
+    ],
+)  # fmt: skip
+def test_what_the_keys_say(tmp_path: Path, keys: dict[str, Any], tensors: list[str], says: str) -> None:
+    found = problem(file_of(tmp_path / "model.gguf", keys, tensors))
+    assert found.startswith(says) and bool(found) == bool(says)
+
+
+def test_the_first_half_of_a_download(tmp_path: Path) -> None:
+    whole = Path(default_setup(Setup()).model or "").read_bytes()
+    half = tmp_path / "half.gguf"
+    half.write_bytes(whole[: len(whole) // 2])
+    assert problem(half) == CUT
+    half.write_bytes(whole[:-1])
+    assert problem(half) == CUT
+    half.write_bytes(whole + b"more")
+    assert problem(half) == ""
+
+
+def split(directory: Path, parts: int = 3, tensors: Sequence[int] = (2, 2, 2)) -> list[Path]:
+    """A model in parts, as llama-gguf-split makes them: only the first has the model's keys."""
+    names = iter(f"blk.{number}.attn_q.weight" for number in range(sum(tensors)))
+    files = []
+    for number, count in enumerate(tensors):
+        own = {"split.no": number, "split.count": parts, "split.tensors.count": sum(tensors)}
+        keys = {"general.architecture": "llama", **WORDS} if number == 0 else {}
+        path = directory / f"big-{number + 1:05}-of-{parts:05}.gguf"
+        files.append(file_of(path, keys | own, [next(names) for _ in range(count)]))
+    return files
+
+
+@pytest.mark.parametrize("tensors", [(2, 2, 2), (0, 3, 1)], ids=["usual", "no tensors in the first"])
+def test_a_model_in_parts(tmp_path: Path, tensors: Sequence[int]) -> None:
+    files = split(tmp_path, tensors=tensors)
+    assert problem(files[0]) == ""
+    assert read_header(files[0]).size == sum(file.stat().st_size for file in files)
+    assert (
+        problem(files[1]) == "is part 2 of 3 of a split model: choose its first part, such as big-00001-of-00003.gguf"
+    )
+
+
+SAME_NAMES = "give the parts the names that they were downloaded with, or download them again"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (0, 1)])
+def test_parts_that_were_joined_by_cat(tmp_path: Path, order: Sequence[int]) -> None:
+    joined = tmp_path / "joined.gguf"
+    for tensors in ((2, 2, 2), (0, 3, 1)):
+        files = split(tmp_path, tensors=tensors)
+        joined.write_bytes(b"".join(files[number].read_bytes() for number in order))
+        assert problem(joined) == f"is several parts of a split model joined to one file: {SAME_NAMES}"
+
+
+def test_parts_that_were_renamed(tmp_path: Path) -> None:
+    files = split(tmp_path)
+    alone = files[0].rename(tmp_path / "my model.gguf")
+    assert problem(alone) == (
+        "is part 1 of 3 of a split model, whose others are found by their names: give all of them the names that they had, "
+        "this one my model-00001-of-00003.gguf"
+    )
+    renamed = files[1].rename(files[0])
+    assert problem(renamed).startswith("is part 2 of 3 of a split model: choose its first part")
+    files = split(tmp_path)
+    two = files[0].rename(tmp_path / "big-00001-of-00002.gguf")
+    assert problem(two).endswith("this one big-00001-of-00003.gguf")
+
+
+def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
+    first, second, third = split(tmp_path)
+    kept = second.rename(tmp_path / "kept")
+    third.rename(second)
+    kept.rename(third)
+    assert problem(first) == f"has a part 2 of 3 that is another: {SAME_NAMES}"
+    split(tmp_path)
+    (tmp_path / "other").mkdir()
+    split(tmp_path / "other", tensors=(2, 1, 2))[1].rename(second)
+    assert problem(first) == f"has parts of different models: {SAME_NAMES}"
+
+
+def test_a_part_that_is_missing_or_cut_short(tmp_path: Path) -> None:
+    first, second, third = split(tmp_path)
+    third.write_bytes(third.read_bytes()[:-1])
+    assert problem(first) == f"has a part 3 of 3 that {CUT}"
+    second.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n")
+    assert problem(first).startswith("has a part 2 of 3 that is a pointer of Git LFS")
+    second.unlink()
+    assert problem(first) == "lacks part 2 of 3: download it"
