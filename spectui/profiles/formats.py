@@ -4,36 +4,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from spectui.profiles import llama_server, llama_swap, preset_ini
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
+from spectui.profiles.scripts import batch, powershell
+from spectui.profiles.scripts.started import has_windows_paths
 
 
 class Format(NamedTuple):
-    """How a format is read and written. Both raise UsageError with one sentence."""
+    """How a format is read, and written if it is. Both raise SpectuiError with one sentence."""
 
     read: Callable[[str, Path | None], ImportedFile]
-    write: Callable[[Sequence[tuple[str, Exported]]], str]
+    write: Callable[[Sequence[tuple[str, Exported]]], str] | None = None
 
 
 FORMATS = {
     "llama-swap": Format(llama_swap.read, llama_swap.write),
     "llama-server": Format(llama_server.read, llama_server.write),
     "preset": Format(preset_ini.read, preset_ini.write),
+    "batch": Format(partial(llama_server.profile_of, reader=batch.read)),
+    "powershell": Format(partial(llama_server.profile_of, reader=powershell.read)),
 }
 """By the name that the command line has for them."""
+
+WRITTEN = {name: each.write for name, each in FORMATS.items() if each.write is not None}
+"""The formats that are written, too."""
+
+_SUFFIXES = {
+    ".yaml": "llama-swap", ".yml": "llama-swap", ".ini": "preset", ".sh": "llama-server", ".bash": "llama-server",
+    ".zsh": "llama-server", ".bat": "batch", ".cmd": "batch", ".ps1": "powershell",
+}  # fmt: skip
+
+_BATCH = re.compile(
+    r"^[ \t]*@?(echo (on|off)|rem |set \"?\w+=|start \"|setlocal|cmd(\.exe)? /)|\^[ \t]*$|%~?\w+%",
+    re.MULTILINE | re.IGNORECASE,
+)
+_POWERSHELL = re.compile(
+    r"`[ \t]*$|^[ \t]*(\$[\w:]+[ \t]*=|&[ \t]|param[ \t]*\(|start-process )|\$env:\w", re.MULTILINE | re.IGNORECASE
+)
 
 
 def detect(text: str, file_name: str) -> str:
     """The format of a text, by its file's name or else by what it looks like."""
-    by_suffix = {".yaml": "llama-swap", ".yml": "llama-swap", ".ini": "preset"}.get(PurePath(file_name).suffix.lower())
-    if by_suffix:
+    if by_suffix := _SUFFIXES.get(PurePath(file_name).suffix.lower()):
         return by_suffix
     if re.search(r"^models:[ \t]*(#.*)?$", text, re.MULTILINE):
         return "llama-swap"
     if re.search(r"^[ \t]*\[[^]\n]+\][ \t]*([;#].*)?$", text, re.MULTILINE):
         return "preset"
+    if text.startswith("#!"):
+        return "llama-server"
+    if _POWERSHELL.search(text):
+        return "powershell"
+    is_shell = re.search(r"\\[ \t]*$|\$\w", text, re.MULTILINE)
+    if _BATCH.search(text) or has_windows_paths(text) or (".exe" in text and not is_shell):
+        return "batch"
     return "llama-server"

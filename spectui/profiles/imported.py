@@ -196,12 +196,14 @@ def _take(settings: dict[str, Any], flag: str, value: str, started: Started, lef
     if config.SETTINGS[key].spec.metavar == "FILE" and not config.is_absolute(
         value := _on_this_machine(flag, value, started)
     ):
-        value = os.path.join(_directory(flag, value, started), value)
+        value = _joined(_directory(flag, value, started), value)
     _put(settings, key, value, flag, left_out)
 
 
 def _on_this_machine(flag: str, value: str, started: Started) -> str:
     """A file's path as this machine has it."""
+    if started.windows and not PureWindowsPath(value).is_absolute():
+        value = value.replace("\\", "/")
     if started.volumes is None:
         return os.path.expanduser(value)
     inside = posixpath.normpath(posixpath.join(started.directory or "/", value))
@@ -211,6 +213,12 @@ def _on_this_machine(flag: str, value: str, started: Started) -> str:
     if EDGE in path:
         raise ScriptError(f"{flag} is {shown(path)}, which only a run can tell: write the file's path there.")
     return os.path.expanduser(path)
+
+
+def _joined(directory: str, path: str) -> str:
+    if PureWindowsPath(directory).is_absolute():
+        return str(PureWindowsPath(directory, path))
+    return os.path.join(directory.replace("\\", "/"), path)
 
 
 def _directory(flag: str, value: str, started: Started) -> str:

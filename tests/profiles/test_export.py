@@ -18,7 +18,7 @@ from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, SPECULATION_FLAGS, exported
 from spectui.profiles.file import ProfileFile
-from spectui.profiles.formats import FORMATS
+from spectui.profiles.formats import FORMATS, WRITTEN
 from tests.cli.config.test_llama_flags import PEERS
 from tests.generators.llama_flags import help_texts, parse
 
@@ -60,7 +60,7 @@ EVERYTHING = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", WRITTEN)
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=EVERYTHING, name=st.sampled_from(["code", "my code", 'it\'s "x": y', "a/b:Q8_0", "ü"]))
 def test_what_is_exported_and_imported_again_is_the_same_profile(
@@ -72,8 +72,8 @@ def test_what_is_exported_and_imported_again_is_the_same_profile(
     path = tmp_path / "config.toml"
     path.write_text('[models]\nctx-size = 999\nsystem = "mine"\n[speculation]\ndraft-max = 30\npolicy = "profile"\n')
     before = loaded(path, name, values)
-    text = FORMATS[form].write([(name, exported(before, name))])
-    (found,) = FORMATS[form].read(text).profiles
+    text = WRITTEN[form]([(name, exported(before, name))])
+    (found,) = FORMATS[form].read(text, None).profiles
     assert found.name == name
     after = loaded(tmp_path / "elsewhere.toml", name, dict(found.settings))
     assert (after.knobs, after.setup) == (before.knobs, before.setup)
@@ -174,14 +174,14 @@ def test_what_a_format_cannot_hold_gets_one_sentence(
 ) -> None:
     found = exported(loaded(tmp_path / "c", name, {"model": model}), name)
     with pytest.raises(UsageError) as error:
-        FORMATS[form].write([(name, found)])
+        WRITTEN[form]([(name, found)])
     assert sentence in str(error.value)
 
 
 def test_several_profiles_in_one_file(tmp_path: Path) -> None:
     profiles = [(name, exported(loaded(tmp_path / "c", name, {"model": f"/m/{name}"}), name)) for name in ("a", "b")]
     for form in ("llama-swap", "preset"):
-        found = FORMATS[form].read(FORMATS[form].write(profiles)).profiles
+        found = FORMATS[form].read(WRITTEN[form](profiles)).profiles
         assert [(each.name, each.settings["model"]) for each in found] == [("a", "/m/a"), ("b", "/m/b")]
 
 

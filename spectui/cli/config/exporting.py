@@ -11,12 +11,18 @@ from spectui.atomic import write_atomic
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError
 from spectui.profiles.exported import exported
-from spectui.profiles.formats import FORMATS
+from spectui.profiles.formats import WRITTEN
 
 
 @click.command("export", cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--to", "form", type=click.Choice(list(FORMATS)), required=True, help="the format")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(WRITTEN),
+    required=True,
+    help="the format",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="write here, not to the screen")
 @click.option("--replace", is_flag=True, help="replace a file that exists")
 @setting_options(profile=False)
@@ -29,7 +35,7 @@ def export_command(
     which spectui config import reads back.
     """
     profiles = [(name, exported(configuration(name, config_path, values), name)) for name in dict.fromkeys(names)]
-    text = FORMATS[form].write(profiles)
+    text = WRITTEN[form](profiles)
     if output is None:
         click.echo(text, nl=False)
     else:

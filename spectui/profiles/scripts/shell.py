@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.expansion import Scope, first
-from spectui.profiles.scripts.started import EDGE, STEPS, Script, ScriptError, Started, base_name, shown, starts
+from spectui.profiles.scripts.started import (
+    EDGE,
+    STEPS,
+    Script,
+    ScriptError,
+    Started,
+    base_name,
+    cut_off,
+    shown,
+    starts,
+)
 from spectui.profiles.scripts.ways import Ways
 
 if TYPE_CHECKING:
@@ -53,9 +63,7 @@ class _Reader(Ways):
 
     def whole(self) -> Script:
         if (line := self._broken()) is not None:
-            raise ScriptError(
-                f"A line is cut off, or quotes or brackets are not closed (line {line}): give the whole script."
-            )
+            raise cut_off(line)
         self.run(self._root)
         for name, body in [*self.scope.functions.items()] if not self._found else []:
             if name not in self._called:  # a file of functions, such as .bashrc

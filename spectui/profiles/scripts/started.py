@@ -41,13 +41,19 @@ class ScriptError(UsageError):
     exit_code = 1
 
 
+def cut_off(line: int) -> ScriptError:
+    """What is raised for a script that ends too soon; `line` is near the mistake."""
+    return ScriptError(f"A line is cut off, or quotes or brackets are not closed (line {line}): give the whole script.")
+
+
 @dataclass
 class Started:
     """A command that starts one of llama.cpp's programs.
 
     `arguments`: the program's. `before`: the programs that start it, with their own arguments. `variables`: its environment.
     `directory`: where its relative paths start; None if only a run can tell, "" for where it is imported. `volumes`: in a
-    container, (path outside, path inside). `tail`: what the shell does with it, as a text.
+    container, (path outside, path inside). `tail`: what the shell does with it, as a text. `windows`: it is a command of
+    Windows.
     """
 
     arguments: list[str]
@@ -57,6 +63,7 @@ class Started:
     volumes: Sequence[tuple[str, str]] | None = None
     tail: str = ""
     name: str = ""
+    windows: bool = False
 
 
 class Script(NamedTuple):
@@ -113,7 +120,8 @@ def starts(
         behind = rest[index + 1 :]
         if base_name(word) in CONTAINERS and (index == 0 or behind[:1] == ["run"]):
             return _in_container(base_name(word), behind, before, nested)
-        if any(sign.isspace() for sign in shown(word)):
+        is_path = index == 0 or (behind[:1] and behind[0].startswith("-"))
+        if any(sign.isspace() for sign in shown(word)) and not (is_path and is_program(word)):
             if index and nested is not None and re.search("llama|server|main", word):
                 inner = nested(word)
                 for each in inner:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 
 _PART = re.compile(r'(\\*)"|([^"\s\\]+|\\+)|(\s+)')
 
@@ -29,3 +31,8 @@ def split(text: str) -> list[str]:
     if quoted:
         raise ValueError("quotes are not closed")
     return words if current is None else [*words, current]
+
+
+def environment() -> Mapping[str, str]:
+    """The variables where it is imported, by their names in capitals: Windows does not tell them apart."""
+    return {name.upper(): value for name, value in os.environ.items()} if os.name == "nt" else {}

@@ -1,0 +1,213 @@
+"""The words and the expressions of PowerShell. What only a run can tell stays unknown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, cut_off, unknown
+from spectui.profiles.scripts.windows import environment
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
+_NAME = re.compile(r"\$(?:\{([^}]+)\}|((?:env|global|script|local):\w+|\w+))", re.I)
+
+
+@dataclass
+class Token:
+    """A word or a sign of the language. `values`: what a word becomes. `written`: the word as it is written."""
+
+    written: str
+    values: list[str] = field(default_factory=list)
+    sign: str = ""
+
+
+class PowerShellWords:
+    """Reads the words of one script, from `at` on."""
+
+    def __init__(self, text: str, file: Path | None) -> None:
+        self.text = re.sub(r"<#.*?#>", "", text.replace("\r\n", "\n").replace(EDGE, ""), flags=re.DOTALL)
+        self.at = 0
+        self.file = file
+        self.values: dict[str, list[str]] = {}
+        self.environment: dict[str, str] = {}
+        self.directory: str | None = ""
+
+    def cut_off(self) -> ScriptError:
+        return cut_off(self.text.count("\n", 0, self.at) + 1)
+
+    def space(self, lines: bool = False) -> None:
+        """Go behind spaces and comments, and lines' ends if `lines`."""
+        pattern = r"(?:[ \t\f\v]|`\n|#[^\n]*" + (r"|\n)*" if lines else ")*")
+        found = re.compile(pattern).match(self.text, self.at)
+        if found:
+            self.at = found.end()
+
+    def token(self, lines: bool = False) -> Token | None:
+        """The next word or sign; None at the end of the line."""
+        self.space(lines)
+        rest = self.text[self.at : self.at + 2]
+        if not rest or rest[0] in "\n;":
+            return None
+        for sign in ("&&", "||", "@(", "@{", "$(", "(", ")", "{", "}", ",", "|", "&"):
+            if rest.startswith(sign):
+                if sign in ("$(", "(", "@(", "@{"):
+                    return self._bracketed(sign)
+                self.at += len(sign)
+                return Token(sign, sign=sign)
+        return self._word()
+
+    def _bracketed(self, sign: str) -> Token:
+        """What stands in brackets: a list, or what only a run can tell."""
+        start = self.at
+        inner = self.inside(len(sign))
+        written = self.text[start : self.at]
+        if sign == "@{":
+            return Token(written, [unknown(written)])
+        reader = PowerShellWords(inner, self.file)
+        reader.values, reader.environment, reader.directory = self.values, self.environment, self.directory
+        values = reader.list(lines=True)
+        if values is None:
+            return Token(written, [unknown(written)])
+        return Token(written, values)
+
+    def inside(self, opening: int) -> str:
+        """Go behind a bracket; the text in it."""
+        start = self.at + opening
+        depth, self.at = 1, start
+        while depth:
+            if self.at >= len(self.text):
+                raise self.cut_off()
+            sign = self.text[self.at]
+            if sign in "'\"":
+                self._quoted(sign)
+                continue
+            if sign == "#":
+                self.space()
+                continue
+            depth += (sign in "({") - (sign in ")}")
+            self.at += 2 if sign == "`" else 1
+        return self.text[start : self.at - 1]
+
+    def _word(self) -> Token:
+        start, values = self.at, [""]
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if self.text.startswith(("@'\n", '@"\n'), self.at):
+                quote = self.text[self.at + 1]
+                end = self.text.find(f"\n{quote}@", self.at)
+                if end < 0:
+                    raise self.cut_off()
+                body, self.at = self.text[self.at + 3 : end], end + 3
+                values[-1] += body if quote == "'" else self._inserted(body)
+            elif sign in "'\"":
+                text = self._quoted(sign)
+                values[-1] += text.replace("''", "'") if sign == "'" else self._inserted(text.replace('""', '"'))
+            elif sign == "`":
+                if self.text[self.at + 1 : self.at + 2] in ("\n", ""):
+                    break
+                values[-1] += _ESCAPES.get(self.text[self.at + 1], self.text[self.at + 1])
+                self.at += 2
+            elif sign == "@" and self.at == start and (found := re.compile(r"@(\w+)").match(self.text, self.at)):
+                self.at = found.end()
+                values = [*self.values.get(found[1].lower(), [unknown(found[0])])]
+            elif found := _NAME.match(self.text, self.at):
+                self.at = found.end()
+                member = re.compile(r"(\.\w+|\[[^\]\n]*\])+").match(self.text, self.at)
+                if member and (values == [""] or "[" in member[0] or "." in member[0][1:]):
+                    self.at = member.end()
+                    values[-1] += unknown(found[0] + member[0])
+                    continue
+                inserted = self._variable(found)
+                values[-1] += inserted[0] if inserted else ""
+                values += inserted[1:]
+            elif self.text.startswith("$(", self.at):
+                before = self.at
+                inner = self.inside(2)
+                values[-1] += self._evaluated(inner, self.text[before : self.at])
+            elif sign.isspace() or sign in ",;|(){}" or (sign == "&" and self.at == start):
+                break
+            else:
+                values[-1] += sign
+                self.at += 1
+        if self.at == start:
+            self.at += 1
+        if len(values) > LONGEST or sum(map(len, values)) > LONGEST:
+            raise ScriptError("Its variables grow without end.")
+        return Token(self.text[start : self.at], values)
+
+    def _quoted(self, quote: str) -> str:
+        """Go behind a text in quotes; what is in them, as it is written."""
+        pattern = re.compile(r"'((?:[^']|'')*)'" if quote == "'" else r'"((?:[^"`]|`.|"")*)"', re.DOTALL)
+        found = pattern.match(self.text, self.at)
+        if not found:
+            raise self.cut_off()
+        self.at = found.end()
+        return found[1]
+
+    def _inserted(self, text: str) -> str:
+        """A text in quotes with its variables replaced."""
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] is not None:
+                return _ESCAPES.get(found[1], found[1])
+            if found[0].startswith("$("):
+                return self._evaluated(found[0][2:-1], found[0])
+            name = _NAME.match(found[0])
+            return " ".join(self._variable(name)) if name else found[0]
+
+        return re.sub(rf"`(.)|\$\([^()]*\)|{_NAME.pattern}", value, text, flags=re.DOTALL | re.IGNORECASE)
+
+    def _evaluated(self, inner: str, written: str) -> str:
+        found = _NAME.fullmatch(inner.strip())
+        return " ".join(self._variable(found)) if found else unknown(written)
+
+    def _variable(self, found: re.Match[str]) -> list[str]:
+        name = (found[1] or found[2]).lower().removeprefix("global:").removeprefix("script:").removeprefix("local:")
+        if name.startswith("env:"):
+            known = {key.lower(): value for key, value in {**environment(), **self.environment}.items()}
+            return [known.get(name[4:], unknown(found[0]))]
+        if name == "psscriptroot" and self.file is not None:
+            return [str(self.file.parent)]
+        if name == "pwd" and self.directory:
+            return [self.directory]
+        if name in ("true", "false", "null"):
+            return ["" if name == "null" else name.capitalize()]
+        return [*self.values.get(name, [unknown(found[0])])]
+
+    def list(self, lines: bool = False) -> list[str] | None:
+        """The values of an expression, up to the end of the line or of the text; None if only a run can tell."""
+        values: list[str] = []
+        while True:
+            before = self.at
+            token = self.token(lines)
+            if token is None:
+                break
+            if token.sign == ",":
+                self.space(lines=True)
+                continue
+            if token.sign:
+                self.at = before
+                if token.sign == "}":
+                    break
+                return None
+            if token.written.lower() == "join-path":
+                return [*values, self._joined_path()]
+            if values and not self._comma_before(token) and not lines:
+                return None
+            values += token.values
+        if lines and self.at < len(self.text):
+            self.at += 1
+            more = self.list(lines=True)
+            return None if more is None else [*values, *more]
+        return values
+
+    def _joined_path(self) -> str:
+        """What Join-Path makes of the words behind it."""
+        parts: list[str] = []
+        while (token := self.token()) and not token.sign:
+            parts += [value for value in token.values if not value.startswith("-")]
+        return "\\".join([each.rstrip("\\/") for each in parts[:1]] + [each.strip("\\/") for each in parts[1:]])
+
+    def _comma_before(self, token: Token) -> bool:
+        return self.text[: self.at - len(token.written)].rstrip(" \t\n`").endswith(",")
