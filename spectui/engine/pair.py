@@ -191,7 +191,7 @@ class Pair:
         if self.target is None:
             target = models.target_model(setup, extra_buffers, self._loading("target", setup.model or ""))
             try:
-                self.template = ChatTemplate(target)
+                self.template = ChatTemplate(target, lambda text: self._emit(Notice(text)))
                 self.marks = ReplyMarks(target, self.template.with_thinking)
             except SpectuiError:
                 target.close()

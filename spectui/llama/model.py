@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from spectui.errors import SpectuiError
@@ -191,12 +192,26 @@ class Model:
         bos = llama.llama_vocab_bos(self.vocab)
         return [bos] if llama.llama_vocab_get_add_bos(self.vocab) and bos >= 0 else []
 
-    def tokenize(self, text: str, *, special: bool) -> list[int]:
+    def tokenize(self, text: str, *, special: bool, within: bool = False) -> list[int]:
         """The text's tokens, without BOS and EOS. `special`: read names such as <|im_end|> as the tokens they name.
 
-        Raises TextError.
+        `within`: it goes on behind other text, so tokenizers such as Llama 2's put no space before it. Raises TextError.
         """
+        if within and (lead := self._lead):
+            # After a line feed the tokenizer adds no space, and no token merges with the line feed.
+            tokens = self._tokenizer.tokenize("\n" + text, special=special)
+            if tokens[: len(lead)] == lead:
+                return tokens[len(lead) :]
         return self._tokenizer.tokenize(text, special=special)
+
+    @cached_property
+    def _lead(self) -> list[int]:
+        """The tokens of a line feed, if the tokenizer puts a space before every text: "x" becomes " x"."""
+        try:
+            spaced = b"".join(map(self.piece, self._tokenizer.tokenize("x", special=False))) == b" x"
+            return self._tokenizer.tokenize("\n", special=False) if spaced else []
+        except TextError:
+            return []
 
     def piece(self, token: int) -> bytes:
         """The token's bytes; empty for control tokens. Raises TextError."""

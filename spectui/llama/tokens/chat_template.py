@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
+from spectui.llama.tokens.special import SpecialTokens, shown
 from spectui.text import safe
 
 _CHATML = (
@@ -14,34 +15,28 @@ _CHATML = (
 )
 """For models without a template, as in llama.cpp."""
 
+FOLDED = "The model's chat template has no system role: the system prompt is put before your first message."
+
 
 class ChatTemplate:
-    """A model's template, compiled once, in a sandbox with limits."""
+    """A model's template and its special tokens."""
 
-    def __init__(self, model: Model) -> None:
-        from llama_cpp.llama_chat_format import Jinja2ChatFormatter
-
+    def __init__(self, model: Model, notice: Callable[[str], None] = lambda text: None) -> None:
+        """`notice` is called once with a sentence if the model reads a conversation in another form than it was written."""
         from spectui.llama.library import llama
-        from spectui.llama.tokens.sandbox import BoundedEnvironment
+        from spectui.llama.tokens.rendering import Renderer
 
         self._model = model
+        self._notice = notice
         self.from_file = model.template is not None
+        source = model.template or _CHATML
         self._bos = model.token_text(llama.llama_vocab_bos(model.vocab))
-        self._names = {
-            "eos_token": model.token_text(llama.llama_vocab_eos(model.vocab)),
-            "bos_token": self._bos,
-            "add_generation_prompt": True,
-            "raise_exception": _raise,
-            "strftime_now": Jinja2ChatFormatter.strftime_now,
-            # Many templates read these names and expect them to be empty.
-            **dict.fromkeys(("tools", "tool_choice", "functions", "function_call")),
-        }
+        names = {"bos_token": self._bos, "eos_token": model.token_text(llama.llama_vocab_eos(model.vocab))}
         try:
-            self._environment = BoundedEnvironment([Jinja2ChatFormatter.IgnoreGenerationTags])
-            self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
-            self._template = self._environment.compiled(model.template or _CHATML)
+            self._renderer = Renderer(source, names)
         except Exception as error:  # the template is a program from anywhere and may raise anything
             raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
+        self._special = SpecialTokens(model, source)
 
     def with_thinking(self, thought: str, answer: str) -> str:
         """A conversation with a reply that thought this; "" if the template does not take it."""
@@ -56,14 +51,38 @@ class ChatTemplate:
         It ends where the reply begins. A last message of the assistant is a reply that was stopped: the prompt ends with it.
         Raises SpectuiError.
         """
-        if messages and messages[-1][0] == "assistant":
-            return self.text(messages[:-1]) + messages[-1][1]
-        return self._rendered(messages)
+        return shown(*self._prompt(messages))
+
+    def tokens(self, messages: Sequence[tuple[str, ...]]) -> list[int]:
+        """The same prompt in the model's tokens, with BOS: at least one. Raises SpectuiError.
+
+        Unlike llama-server, this adds no EOS token, as the reply continues where the prompt ends; and names of control tokens
+        in the messages are text.
+        """
+        tokens = self._special.tokens(*self._prompt(messages))
+        if not tokens:
+            raise SpectuiError(
+                "The model's chat template makes nothing of this conversation, so there is nothing to answer."
+            )
+        return [*self._model.added_bos, *tokens]
+
+    def _prompt(self, messages: Sequence[tuple[str, ...]]) -> tuple[str, Mapping[str, str]]:
+        """The prompt with stand-ins, and what they stand for: see `SpecialTokens.hidden`."""
+        hidden, stand_ins = self._special.hidden(messages)
+        begun = hidden.pop()[1] if hidden and hidden[-1][0] == "assistant" else ""
+        text = self._rendered(hidden)
+        if self._renderer.ways.loses:
+            raise SpectuiError(
+                "The model's chat template leaves out what you write: choose another model, or another file of this one."
+            )
+        if self._renderer.ways.folds and messages[0][0] == "system":
+            self._notice(FOLDED)
+            self._notice = lambda text: None
+        return text + begun, stand_ins
 
     def _rendered(self, messages: Sequence[tuple[str, ...]]) -> str:
-        rows = [_row(*message) for message in messages]
         try:
-            text = self._environment.rendered(self._template, messages=rows, **self._names)
+            text = self._renderer.rendered(messages)
         except Exception as error:  # as above
             raise SpectuiError(
                 f"The model's chat template does not take this conversation: {_one_line(error)}."
@@ -71,28 +90,6 @@ class ChatTemplate:
 
         # As in llama-server: whether a prompt begins with BOS is the vocabulary's decision, not the template's.
         return text.removeprefix(self._bos) if self._model.added_bos else text
-
-    def tokens(self, messages: Sequence[tuple[str, ...]]) -> list[int]:
-        """The same prompt in the model's tokens, with BOS: at least one. Raises SpectuiError.
-
-        Unlike llama-server, this never adds an EOS token: the reply continues where the prompt ends.
-        """
-        tokens = self._model.tokenize(self.text(messages), special=True)
-        if not tokens:
-            raise SpectuiError(
-                "The model's chat template makes nothing of this conversation, so there is nothing to answer."
-            )
-        return [*self._model.added_bos, *tokens]
-
-
-def _row(role: str, content: str, thinking: str = "") -> dict[str, str]:
-    """A message as templates read it. They have three names for what a reply thought."""
-    thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), thinking) if thinking else {}
-    return {"role": role, "content": content, **thought}
-
-
-def _raise(message: str) -> None:
-    raise ValueError(message)
 
 
 def _one_line(error: Exception) -> str:

@@ -29,20 +29,10 @@ class TokenBytes:
         }
         self.bos: Sequence[int] = model.added_bos
         self.ends: Sequence[int] = _ends(model)
-        # Tokenizers such as Llama 2's put a space before every text: "x" becomes " x".
-        leads = b"".join(self.pieces[token] for token in self._tokens("x")) == b" x"
-        self._lead = self._tokens("\n") if leads else []
 
     def tokenize(self, text: str) -> list[int]:
         """The text's tokens, without BOS and without an added space; names of control tokens are text."""
-        if not self._lead:
-            return self._tokens(text)
-        # After a line feed the tokenizer adds no space, and no token merges with the line feed.
-        tokens = self._tokens("\n" + text)
-        return tokens[len(self._lead) :] if tokens[: len(self._lead)] == self._lead else self._tokens(text)
-
-    def _tokens(self, text: str) -> list[int]:
-        return self._model.tokenize(text, special=False)
+        return self._model.tokenize(text, special=False, within=True)
 
 
 def _pieces(model: Model) -> list[bytes]:

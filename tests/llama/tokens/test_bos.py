@@ -89,9 +89,9 @@ def test_a_continued_reply_has_the_same_beginning(tmp_path: Path):
 
 
 def test_bos_alone_is_no_conversation(tmp_path: Path):
-    path = write_model(tmp_path / "model.gguf", template="{# nothing #}", add_bos=True)
+    path = write_model(tmp_path / "model.gguf", template="{{ messages[0].content|trim }}", add_bos=True)
     with pytest.raises(SpectuiError, match="makes nothing of this conversation"):
-        prompt(path)
+        prompt(path, [("user", " ")])
 
 
 @needs_llama_server
@@ -115,7 +115,7 @@ def real() -> Iterator[Path]:
 @pytest.mark.parametrize("path", real(), ids=lambda path: path.stem)
 def test_real_models_get_llama_servers_tokens(path: Path):
     """With a system prompt and without."""
-    talk = [("user", "Hi <|im_end|>\n"), ("assistant", "Yes?"), ("user", "2+2 ")]
+    talk = [("user", "Hi <b>\n"), ("assistant", "Yes?"), ("user", "2+2 ")]
     with llama_server(path) as server:
         for each in ([("system", "Be brief."), *talk], talk):
             assert prompts(path, each) == (server.prompt(each), server.tokens(each))

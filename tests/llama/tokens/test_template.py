@@ -64,8 +64,8 @@ def test_smollm2s_template_is_used_and_names_become_single_tokens():
 
 def test_a_template_knows_bos_and_eos(tmp_path: Path):
     assert (
-        rendered(tmp_path, "{{ bos_token }}|{{ eos_token }}|{{ add_generation_prompt }}")
-        == "<|im_start|>|<|im_end|>|True"
+        rendered(tmp_path, "{{ bos_token }}|{{ eos_token }}|{{ add_generation_prompt }}|{{ messages[-1].content }}")
+        == "<|im_start|>|<|im_end|>|True|2+2"
     )
 
 
@@ -107,14 +107,20 @@ def test_a_template_that_raises_is_a_sentence(tmp_path: Path, template: str, say
 def test_a_template_stays_in_its_sandbox(tmp_path: Path, template: str):
     # jinja2 refuses, or says that there is no such thing, which prints as nothing
     try:
-        text = rendered(tmp_path, f"[{template}]")
+        text = rendered(tmp_path, f"[{template}]{{{{ messages[-1].content }}}}")
     except SpectuiError:
         return
-    assert text == "[]"
+    assert text == "[]2+2"
 
 
-def test_a_template_that_writes_nothing_is_a_sentence(tmp_path: Path):
-    assert "makes nothing of this conversation" in refused(tmp_path, "{# nothing #}")
+@pytest.mark.parametrize("template", ["{# nothing #}", "hello", "{% for m in messages %}{{ m.text }}{% endfor %}"])
+def test_a_template_that_leaves_out_what_a_person_writes_is_a_sentence(tmp_path: Path, template: str):
+    assert "leaves out what you write" in refused(tmp_path, template)
+
+
+def test_nothing_to_read_is_a_sentence(tmp_path: Path):
+    with pytest.raises(SpectuiError, match="makes nothing of this conversation"):
+        rendered(tmp_path, "{{ messages[0].content|trim }}", [("user", " ")])
 
 
 def test_a_stopped_reply_continues_where_it_was(tmp_path: Path):

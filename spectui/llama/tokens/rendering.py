@@ -1,0 +1,109 @@
+"""Render a chat template, in the way in which it takes a conversation.
+
+Templates differ in what they need, and do not say it: some take a content as a list of parts and skip a text, some have no
+system role and leave that message out. So each way is tried once with marked words: all of them must be in the prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from llama_cpp.llama_chat_format import Jinja2ChatFormatter
+
+from spectui.llama.tokens.sandbox import BoundedEnvironment, LimitExceeded
+
+Talk = Sequence[tuple[str, ...]]
+"""Messages as (role, content), or (role, content, thinking)."""
+
+_TALK = (("user", "spectuiasks"), ("assistant", "spectuireplies"), ("user", "spectuigoes"))
+_SYSTEM = ("system", "spectuiguides")
+"""Words that are in no template."""
+_TOOLS = ("tools", "tool_choice", "functions", "function_call")
+_PARTS = ((), ("user", "assistant"), ("user",), ("assistant",))
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a template takes a conversation."""
+
+    none_for_tools: bool = False
+    """Names such as `tools` are None, as in transformers; else undefined, as in llama.cpp."""
+    parts: frozenset[str] = frozenset()
+    """The roles whose content is a list of parts, as many templates of models that see pictures want it."""
+    folds: bool = False
+    """The system prompt becomes the beginning of the first message, as in llama.cpp."""
+    loses: bool = False
+    """What a person writes is in the prompt in no way."""
+
+
+class Renderer:
+    """A template, compiled once, in a sandbox with limits."""
+
+    def __init__(self, source: str, names: dict[str, Any]) -> None:
+        """`names`: what the template may read, beside the messages. Raises what jinja2 raises, or LimitExceeded."""
+        self._names = {
+            "add_generation_prompt": True,
+            "raise_exception": _raise,
+            "strftime_now": Jinja2ChatFormatter.strftime_now,
+            **names,
+        }
+        self._environment = BoundedEnvironment([Jinja2ChatFormatter.IgnoreGenerationTags])
+        self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
+        self._template = self._environment.compiled(source)
+        try:
+            self.ways = self._found_ways()
+        except LimitExceeded:
+            self.ways = Ways()  # the first prompt says it
+
+    def rendered(self, talk: Talk) -> str:
+        """The prompt for this conversation. Raises what the template raises, or LimitExceeded."""
+        return self._in(self.ways, talk)
+
+    def _in(self, ways: Ways, talk: Talk) -> str:
+        if ways.folds and len(talk) > 1 and talk[0][0] == "system":
+            (_, system), (role, content, *thinking), *rest = talk
+            talk = [(role, f"{system}\n{content}", *thinking), *rest]
+        rows = [_row(role in ways.parts, role, *texts) for role, *texts in talk]
+        names: dict[str, Any] = dict.fromkeys(_TOOLS) if ways.none_for_tools else {}
+        return self._environment.rendered(self._template, messages=rows, **names, **self._names)
+
+    def _found_ways(self) -> Ways:
+        """The first ways in which all words of a conversation are in the prompt: of two turns, or at least of one."""
+        for talk, (none, roles) in product((_TALK, _TALK[:1]), product((False, True), _PARTS)):
+            ways = Ways(none, frozenset(roles))
+            if self._keeps(ways, talk):
+                for found in (ways, replace(ways, parts=ways.parts | {"system"})):
+                    if all(self._keeps(found, (_SYSTEM, *talk[:length])) for length in (1, len(talk))):
+                        return found
+                return replace(ways, folds=True)
+        texts = [self._try(Ways(), [("user", word)]) for word in ("spectuiasks", "others")]
+        return Ways(loses=texts[0] is not None and texts[0] == texts[1])
+
+    def _keeps(self, ways: Ways, talk: Talk) -> bool:
+        """Are all words of the conversation in the prompt?"""
+        text = (self._try(ways, talk) or "").lower()
+        # In quotation marks: the list was printed, not read.
+        return all(word in text and not (ways.parts and re.search(f"['\"]{word}", text)) for _, word, *_ in talk)
+
+    def _try(self, ways: Ways, talk: Talk) -> str | None:
+        """The prompt; None if the template raises an error, but for LimitExceeded."""
+        try:
+            return self._in(ways, talk)
+        except LimitExceeded:
+            raise
+        except Exception:  # the template is a program from anywhere and may raise anything
+            return None
+
+
+def _row(parts: bool, role: str, content: str, thinking: str = "") -> dict[str, Any]:
+    """A message as templates read it. They have three names for what a reply thought."""
+    thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), thinking) if thinking else {}
+    return {"role": role, "content": [{"type": "text", "text": content}] if parts else content, **thought}
+
+
+def _raise(message: str) -> None:
+    raise ValueError(message)

@@ -1,0 +1,148 @@
+"""What a person writes, and what a model wrote, is text: only the chat template's own marks become control tokens.
+
+llama.cpp first cuts a text at the names of special tokens (`<|im_end|>`, `<s>`), wherever they come from, and then reads the
+text between them. So a name in a message becomes the token that ends the turn. Here names in messages get a stand-in for
+their first character before the template is rendered: the template sees texts of the same length that begin, end and split
+as before. Afterwards the prompt is cut, by llama.cpp's rule, at the names that are left: those are the template's. The text
+between them is read with its own characters, as llama.cpp reads it when names are text.
+
+A text without such names is read by llama.cpp in one piece.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from spectui.llama.library import llama
+from spectui.llama.model import Model
+
+# llama_token_attr (llama.h)
+_CONTROL = 1 << 0 | 1 << 3  # with the unknown token: with `special`, llama.cpp reads their names as them
+_USER_DEFINED = 1 << 4  # their names are always read as them
+_TAKES_SPACE = 1 << 8  # the white space behind it, as in Phi-3. White space before it takes only the mask of encoders.
+
+_SPACE = " \t\n\v\f\r"
+_STAND_INS = (*range(0xFDD0, 0xFDF0), *range(0xF0000, 0xFFFFE))
+"""Characters that mean nothing in Unicode, or nothing outside of a program."""
+
+
+class _Names:
+    """Finds these names in a text."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._lengths: dict[str, set[int]] = {}
+        for name in self._names:
+            self._lengths.setdefault(name[0], set()).add(len(name))
+        self._first = re.compile("|".join(map(re.escape, self._lengths)) or "(?!)")
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Start and end of each occurrence, of those that overlap too."""
+        for match in self._first.finditer(text):
+            start = match.start()
+            for length in self._lengths[match[0]]:
+                if text[start : start + length] in self._names:
+                    yield start, start + length
+
+
+class _Special(NamedTuple):
+    token: int
+    name: str
+    attributes: int
+
+
+class SpecialTokens:
+    """The special tokens of a model's vocabulary. The model must exist longer than it."""
+
+    def __init__(self, model: Model, template: str) -> None:
+        """`template`: user-defined tokens that it names are its marks too, as in files of older converters."""
+        self._model = model
+        self._by_name: dict[str, _Special] = {}
+        for each in _special(model):
+            self._by_name.setdefault(each.name, each)
+        self._order = {name: number for number, name in enumerate(self._by_name)}
+        control = {each.name for each in self._by_name.values() if each.attributes & _CONTROL}
+        marks = {name for name in self._by_name.keys() - control if _is_mark(name) and name in template}
+        self._all, self._in_replies, self._in_prompts = map(_Names, (self._by_name, control, control | marks))
+        self._marks = tuple(marks)
+        self._characters = set(template).union(*self._by_name)
+
+    def hidden(self, messages: Sequence[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], dict[str, str]]:
+        """The messages, each a role and texts, with stand-ins in the names of special tokens; and what each stands for.
+
+        In replies, user-defined tokens stay what the model wrote.
+        """
+        texts = [(role == "assistant", text) for role, *each in messages for text in each]
+        firsts = sorted({text[at] for written, text in texts for at in self._names(written, text)})
+        if not firsts:
+            return list(messages), {}
+        used = self._characters.union(*(text for _, text in texts))
+        stand_ins = dict(zip(firsts, (chr(n) for n in _STAND_INS if chr(n) not in used), strict=False))
+
+        def hide(role: str, text: str) -> str:
+            characters = list(text)
+            for at in self._names(role == "assistant", text):
+                characters[at] = stand_ins[text[at]]
+            return "".join(characters)
+
+        rows = [(role, *(hide(role, text) for text in each)) for role, *each in messages]
+        return rows, {stand_in: character for character, stand_in in stand_ins.items()}
+
+    def _names(self, written_by_model: bool, text: str) -> set[int]:
+        """Where names begin that are text here."""
+        return {start for start, _ in (self._in_replies if written_by_model else self._in_prompts).spans(text)}
+
+    def tokens(self, text: str, stand_ins: Mapping[str, str]) -> list[int]:
+        """The tokens of a rendered text. Raises TextError."""
+        if not any(stand_in in text for stand_in in stand_ins):
+            return self._model.tokenize(text, special=True)
+        written = shown(text, stand_ins)
+        # A user-defined name is cut after its first character, because llama.cpp would read it as its token.
+        hidden = re.finditer(f"[{''.join(stand_ins)}]", text)
+        apart = [match.end() for match in hidden if written.startswith(self._marks, match.start())]
+        tokens: list[int] = []
+        end = 0
+        for start, after, token in [*self._cuts(text), (len(text), len(text), None)]:
+            edges = [end, *apart[bisect_right(apart, end) : bisect_left(apart, start)], start]
+            for begin, to in pairwise(edges) if end < start else ():
+                tokens += self._model.tokenize(written[begin:to], special=False, within=begin > end)
+            tokens += [] if token is None else [token]
+            end = after
+        return tokens
+
+    def _cuts(self, text: str) -> list[tuple[int, int, int | None]]:
+        """Start, end and token of each name in the text, with the white space that the token takes."""
+        taken = bytearray(len(text))
+        cuts: list[tuple[int, int, int | None]] = []
+        for start, end in sorted(self._all.spans(text), key=lambda span: (self._order[text[slice(*span)]], span)):
+            if taken.find(1, start, end) >= 0:
+                continue
+            special = self._by_name[text[start:end]]
+            while special.attributes & _TAKES_SPACE and end < len(text) and not taken[end] and text[end] in _SPACE:
+                end += 1
+            taken[start:end] = b"\1" * (end - start)
+            cuts.append((start, end, special.token))
+        return sorted(cuts)
+
+
+def shown(text: str, stand_ins: Mapping[str, str]) -> str:
+    """The text with the characters that stand-ins stand for."""
+    return text.translate({ord(stand_in): character for stand_in, character in stand_ins.items()})
+
+
+def _special(model: Model) -> list[_Special]:
+    """In the order in which llama.cpp looks for them: longer ones first."""
+    found = []
+    for token in range(model.n_vocab):
+        attributes = llama.llama_vocab_get_attr(model.vocab, token)
+        if attributes & (_CONTROL | _USER_DEFINED) and (name := model.token_text(token)):
+            found.append(_Special(token, name, attributes))
+    return sorted(found, key=lambda each: -len(each.name.encode("utf-8", "replace")))
+
+
+def _is_mark(name: str) -> bool:
+    return len(name) > 2 and name[0] in "<[" and name[-1] in ">]"
