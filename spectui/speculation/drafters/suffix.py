@@ -2,11 +2,13 @@
 
 Blumer et al. 1985: built online, O(1) amortised per token. The suffix link of the newest state is the longest suffix of
 the text that also occurs earlier; following the commonest transition from there proposes a continuation (as SAM
-decoding does, arXiv:2411.10666). It costs microseconds and needs no draft model.
+decoding does, arXiv:2411.10666). Which one that is, is kept up to date: in a list thousands of words follow the same comma.
+It costs microseconds and needs no draft model.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from copy import copy
 
@@ -20,11 +22,15 @@ _LOOK_BACK = 32
 """Tokens of the text to look for in past replies: longer matches are no more reliable."""
 
 _ANCESTORS = 24
-"""Suffix links followed to count an occurrence. Text has about ten; only endless repetition has more."""
+"""Most suffix links followed to count an occurrence or to shorten a match. Text has about ten; only endless repetition has
+more."""
+
+_AT_ONCE = 2048
+"""Tokens that are read without asking whether to go on: some hundredths of a second."""
 
 
 class SuffixAutomaton:
-    """States are numbers; state 0 is the empty string."""
+    """States are numbers; state 0 is the empty string. Time and memory are linear in the text, and no query depends on it."""
 
     def __init__(self) -> None:
         self.clear()
@@ -33,10 +39,12 @@ class SuffixAutomaton:
         """Empty the automaton. Earlier matches in it become invalid."""
         self.tokens: list[int] = []
         self._next: list[dict[int, int]] = [{}]
-        self._link = [-1]
-        self._length = [0]
-        self._count = [0]
-        self._last_end = [0]
+        self._link = array("i", [-1])
+        self._length = array("i", [0])
+        self._count = array("i", [0])
+        self._last_end = array("i", [0])
+        self._followed = array("i", [0])  # the number of times that any token followed, and ...
+        self._commonest = array("i", [0])  # ... the one that followed most often, the latest of equally common ones
         self._last = 0
 
     def extend(self, token: int) -> None:
@@ -55,20 +63,33 @@ class SuffixAutomaton:
                 self._link[new] = target
             else:
                 self._link[new] = self._link[target] = self._split(state, token, target)
-        self._last = new
+        before, self._last = self._last, new
+        self._count_occurrence(before, token)
+
+    def _count_occurrence(self, before: int, token: int) -> None:
+        """Count the newest token behind each suffix of the text before it, whose longest is this state's."""
+        count, last_end, link, end = self._count, self._last_end, self._link, len(self.tokens)
+        counted = -1
         for _ in range(_ANCESTORS):
-            self._count[new] += 1
-            self._last_end[new] = len(self.tokens)
-            new = self._link[new]
-            if new <= 0:
+            followers = self._next[before]
+            state = followers[token]
+            if state != counted:  # several suffixes may lead to one
+                counted = state
+                count[state] += 1
+                last_end[state] = end
+            if not self._followed[before] or count[state] >= count[followers[self._commonest[before]]]:
+                self._commonest[before] = token
+            self._followed[before] += 1
+            before = link[before]
+            if before < 0:
                 break
 
     def _split(self, state: int, token: int, target: int) -> int:
         """A copy of `target` for the shorter strings that end there."""
         clone = self._state(self._length[state] + 1, dict(self._next[target]))
         self._link[clone] = self._link[target]
-        self._count[clone] = self._count[target]
-        self._last_end[clone] = self._last_end[target]
+        for each in (self._count, self._last_end, self._followed, self._commonest):
+            each[clone] = each[target]
         while state >= 0 and self._next[state].get(token) == target:
             self._next[state][token] = clone
             state = self._link[state]
@@ -78,8 +99,8 @@ class SuffixAutomaton:
         self._next.append(transitions)
         self._link.append(-1)
         self._length.append(length)
-        self._count.append(0)
-        self._last_end.append(0)
+        for each in (self._count, self._last_end, self._followed, self._commonest):
+            each.append(0)
         return len(self._next) - 1
 
     @property
@@ -89,36 +110,33 @@ class SuffixAutomaton:
         return state, self._length[state]
 
     def advance(self, state: int, length: int, token: int) -> tuple[int, int]:
-        """Extend a match by one token that is not part of the text: the longest match that ends with it."""
-        while state and token not in self._next[state]:
+        """Extend a match by one token that is not part of the text: the longest match that ends with it, or a token's."""
+        for _ in range(_ANCESTORS):
+            if not state or token in self._next[state]:
+                break
             state = self._link[state]
             length = self._length[state]
+        else:
+            state = length = 0
         following = self._next[state].get(token)
         return (following, length + 1) if following is not None else (0, 0)
 
     def continuation(self, state: int, length: int) -> Iterator[tuple[int, float, int]]:
         """(token, share of the times that it followed, length of the match behind it), for as long as anything followed."""
-        while length and self._next[state]:
-            token, total = self._commonest(state)
+        while length and self._followed[state]:
+            token = self._commonest[state]
             if token < 0:  # what stands between two texts
                 return
             following = self._next[state][token]
-            yield token, self._count[following] / total, length
+            yield token, self._count[following] / self._followed[state], length
             state = following
             length += 1
 
     def earlier_end(self, state: int) -> int | None:
         """The end position of this match's latest occurrence with its commonest continuation; None if nothing followed."""
-        if not self._next[state]:
+        if not self._followed[state]:
             return None
-        return self._last_end[self._next[state][self._commonest(state)[0]]] - 1
-
-    def _commonest(self, state: int) -> tuple[int, int]:
-        """The token that followed most often (the latest of equally common ones), and the number of times that any
-        followed."""
-        followers = self._next[state]
-        token = max(followers, key=lambda each: (self._count[followers[each]], self._last_end[followers[each]]))
-        return token, sum(self._count[each] for each in followers.values())
+        return self._last_end[self._next[state][self._commonest[state]]] - 1
 
 
 class Match:
@@ -182,17 +200,30 @@ class SuffixDrafter:
         self._reader = CopyCursor()
         self._past = past
 
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+    def begin(self, tokens: Sequence[int]) -> None:
+        """The conversation goes on with this prompt, or another one begins with it."""
         if common_prefix(self._automaton.tokens, tokens) < len(self._automaton.tokens):
             self._automaton, self._reader = SuffixAutomaton(), CopyCursor()
-        self._catch_up(tokens)
+
+    def read(self, tokens: Sequence[int], end: int) -> bool:
+        """Read on in the prompt, up to this end of it at most. Returns whether some of it is left.
+
+        Takes some hundredths of a second at most, so that it can be done between two passes of the target over the prompt.
+        """
+        self._catch_up(tokens, min(end, len(self._automaton.tokens) + _AT_ONCE))
+        return len(self._automaton.tokens) < end
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        self.begin(tokens)
+        while not cancelled() and self.read(tokens, len(tokens)):
+            pass
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         return self.cursor(tokens).candidates()
 
     def cursor(self, tokens: Sequence[int]) -> Cursor:
         """A cursor behind `tokens`."""
-        self._catch_up(tokens)
+        self._catch_up(tokens, len(tokens))
         past = None
         if self._past is not None:
             past = Match(self._past)
@@ -200,9 +231,9 @@ class SuffixDrafter:
                 past.advance(token)
         return Cursor(tokens, Match(self._automaton, *self._automaton.end), past, copy(self._reader))
 
-    def _catch_up(self, tokens: Sequence[int]) -> None:
+    def _catch_up(self, tokens: Sequence[int], end: int) -> None:
         automaton, reader = self._automaton, self._reader
-        for token in tokens[len(automaton.tokens) :]:
+        for token in tokens[len(automaton.tokens) : end]:
             automaton.extend(token)
             reader.follow(automaton.tokens)
             _reseat(reader, Match(automaton, *automaton.end))
