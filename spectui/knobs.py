@@ -9,6 +9,7 @@ for llama-server can be pasted.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,6 +88,10 @@ class Knobs:
     predict: int = setting(
         -1, "most tokens in a reply (-1: until the model ends it)", "-n", "--predict", "--n-predict",
         low=-1, high=2**31 - 1, step=16, section="sampling",
+    )  # fmt: skip
+    chat_template_kwargs: str = setting(
+        "", 'values for the chat template of the next prompts, a JSON object such as {"enable_thinking": false}',
+        "--chat-template-kwargs", metavar="JSON", section="sampling",
     )  # fmt: skip
 
     def checked(self) -> Knobs:
@@ -281,8 +286,19 @@ def title(key: str) -> str:
     return key.replace("_", "-")
 
 
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object that a setting holds as JSON, {} for ""; None if it is none."""
+    try:
+        value = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def check(key: str, value: Any, spec: Spec) -> None:
-    """Raise UsageError if a value is outside its range or is not one of its choices."""
+    """Raise UsageError if a value is outside its range, is not one of its choices, or is no JSON where it has to be."""
+    if spec.metavar == "JSON" and json_object(value) is None:
+        raise UsageError(f'{title(key)} is a JSON object such as {{"enable_thinking": false}}, not {value[:60]!r}.')
     if spec.choices and value not in spec.choices:
         raise UsageError(f"{title(key)} is one of {', '.join(spec.choices)}, not {value!r}.")
     if isinstance(value, bool | str) or value is None or spec.low is None or spec.high is None:

@@ -53,6 +53,8 @@ class FakeEngine:
         self.loads: list[Setup] = []
         self.generates: list[tuple[Message, ...]] = []
         self.stops = 0
+        self.thinks: bool | None = None
+        """Whether the target's template has it think where nothing is said; None: it has no switch."""
         self.unloads = 0
         self.closed = False
         self.late = late
@@ -128,7 +130,7 @@ class FakeEngine:
         draft = self._model(setup.draft, 500_000_000, 400_000_000, draft_remark) if setup.draft else None
         found = "passes of up to 16 tokens round as single ones do, in an empty context"
         target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000, found)
-        self.events.append(Loaded(setup, target, draft, self.devices))
+        self.events.append(Loaded(setup, target._replace(thinks=self.thinks), draft, self.devices))
 
     def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
         """Loading ends with a sentence."""

@@ -21,6 +21,7 @@ WAITING = "{stop} first removes the waiting prompt."
 NOTHING_SAID = "Nothing was said yet."
 NOTHING_TO_EDIT = "There is no prompt to edit."
 NOTHING_ASKED = "There is no prompt to answer again."
+NO_THINKING_SWITCH = "The model's chat template has no switch for thinking (enable_thinking)."
 NOTHING_TO_COMPARE = "There is no finished reply to compare."
 SETUP_CHANGED = "The last reply used another model, device or system prompt. {regenerate} answers again."
 
@@ -93,3 +94,8 @@ def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str
         "{load} loads them as before." if held else "",
     ]
     return " ".join(filter(None, ways))
+
+
+def thinking_switched(on: bool) -> str:
+    """What the switch for thinking says."""
+    return f"thinking: {'on' if on else 'off'} from the next prompt on"

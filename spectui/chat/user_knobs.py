@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+from spectui.chat.sentences import NO_THINKING_SWITCH
 from spectui.engine.protocol import Engine
-from spectui.knobs import Knobs
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, json_object
 from spectui.profiles.file import ProfileFile
 
 
@@ -38,6 +41,21 @@ class UserKnobs:
         """Give the engine a person's knobs again."""
         if self._users is not None:
             self._engine.knobs, self._users = self._users, None
+
+    def switch_thinking(self, usual: bool | None, on: bool | None = None) -> bool:
+        """Have the model think before its next replies, or not; None: the other way than now. Returns which.
+
+        `usual`: what its template does by itself (`ModelInfo.thinks`). Raises UsageError where that has no switch.
+        """
+        if usual is None:
+            raise UsageError(NO_THINKING_SWITCH)
+        values = json_object(self.now.chat_template_kwargs) or {}
+        on = not values.get("enable_thinking", usual) if on is None else on
+        values["enable_thinking"] = on
+        if on is usual:
+            del values["enable_thinking"]
+        self.now = replace(self.now, chat_template_kwargs=json.dumps(values, ensure_ascii=False) if values else "")
+        return on
 
     def use_profile(self, profiles: ProfileFile, name: str) -> None:
         """Turn the knobs that a profile sets. Raises UsageError."""

@@ -312,8 +312,9 @@ class Pair:
 
     def target_info(self) -> ModelInfo:
         """Facts about the target."""
-        assert self.target is not None and self.context is not None
-        return _info(self.target, self.context, self.remarks.get("target", ""))
+        assert self.target is not None and self.context is not None and self.template is not None
+        info = _info(self.target, self.context, self.remarks.get("target", ""))
+        return info._replace(thinks=self.template.thinks())
 
     def draft_info(self) -> ModelInfo | None:
         """Facts about the draft; None without one."""

@@ -17,7 +17,7 @@ from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.room import no_room
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Knobs, Setup, json_object
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
@@ -237,6 +237,7 @@ class Session:
         turns = [_turn(each) for each in before]
         if not begun:
             turns.append((last.role, last.content))
+        self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {})
         return self.pair.template.tokens(turns), begun
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:

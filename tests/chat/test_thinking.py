@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.chat.user_knobs import UserKnobs
+from spectui.errors import UsageError
+from spectui.knobs import Knobs, json_object
 from spectui.thinking import Section, Thoughts, divided, split
+from tests.fake_engine import FakeEngine
 
 MARKS = [
     ("<think>", "</think>"),
@@ -84,3 +88,16 @@ def test_sections_do_not_depend_on_how_the_text_is_cut(words: list[str], data: s
 
     assert spans(grown) == spans(whole)
     assert len(closed) == sum(each.end is not None for each in whole.sections)
+
+
+def test_the_switch_keeps_what_else_the_template_is_told() -> None:
+    engine = FakeEngine(Knobs(chat_template_kwargs='{"reasoning_effort": "low"}'))
+    knobs = UserKnobs(engine)
+    assert knobs.switch_thinking(True) is False
+    assert json_object(engine.knobs.chat_template_kwargs) == {"reasoning_effort": "low", "enable_thinking": False}
+    assert knobs.switch_thinking(True, False) is False, "said twice"
+    assert knobs.switch_thinking(True) is True
+    assert engine.knobs.chat_template_kwargs == '{"reasoning_effort": "low"}', "as the template does by itself"
+    assert knobs.switch_thinking(False) is True and '"enable_thinking": true' in engine.knobs.chat_template_kwargs
+    with pytest.raises(UsageError, match="no switch"):
+        knobs.switch_thinking(None)

@@ -22,11 +22,13 @@ WANTED = (
 SAID = "{% for each in messages %}{{ each.content.split('</think>\n\n')[-1] }}\n{% endfor %}"
 
 
-def asked(path: Path, messages: Sequence[Message], template: str, **vocabulary: Any) -> tuple[str, Prompt]:
+def asked(
+    path: Path, messages: Sequence[Message], template: str, kwargs: str = "", **vocabulary: Any
+) -> tuple[str, Prompt]:
     """The prompt as text, and what was read."""
     events: list[Event] = []
     session = Session(events.append)
-    session.knobs = Knobs(predict=1, drafter="off")
+    session.knobs = Knobs(predict=1, drafter="off", chat_template_kwargs=kwargs)
     model = write_model(path / "thinking.gguf", template=template, **vocabulary)
     try:
         session.load(Setup(model=str(model), ctx_size=512, threads=1, no_profile="on"))
@@ -66,6 +68,38 @@ def test_a_reply_is_continued_from_its_own_tokens(tmp_path: Path) -> None:
     assert text == "hi\nab", "tokens of another vocabulary"
     text, _ = asked(tmp_path, [hi, Message("assistant", reply)], WHOLE)
     assert text == f"hi\n{reply}"
+
+
+QWEN3 = WHOLE + (
+    "{%- if enable_thinking is defined and enable_thinking is false %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}"
+)
+
+
+def test_the_template_reads_the_values_that_a_person_gives(tmp_path: Path) -> None:
+    hi = [Message("user", "hi")]
+    assert asked(tmp_path, hi, QWEN3)[0] == "hi\n"
+    assert asked(tmp_path, hi, QWEN3, '{"enable_thinking": false}')[0] == "hi\n<think>\n\n</think>\n\n"
+    effort = "{{ reasoning_effort | default('medium') }}: {{ messages[0].content }}"
+    assert asked(tmp_path, hi, effort, '{"reasoning_effort": "low", "messages": []}')[0] == "low: hi"
+
+
+@pytest.mark.parametrize(
+    ("template", "thinks"),
+    [
+        (QWEN3, True),
+        (WHOLE + "{% if not enable_thinking | default(false) %}</think>{% endif %}", False),
+        (WHOLE, None),
+        (WHOLE + "{{ enable_thinking.x.y }}", None),
+    ],
+)
+def test_whether_the_template_has_a_switch(tmp_path: Path, template: str, thinks: bool | None) -> None:
+    session = Session(lambda event: None)
+    model = write_model(tmp_path / "switch.gguf", template=template)
+    try:
+        loaded = session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
+    finally:
+        session.close()
+    assert loaded.target.thinks is thinks
 
 
 HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>", "<|call|>")

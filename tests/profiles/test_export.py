@@ -43,6 +43,8 @@ def value_of(key: str) -> st.SearchStrategy[Any]:
     if spec.choices:
         return st.sampled_from(spec.choices)
     if kind is str:
+        if spec.metavar == "JSON":
+            return st.sampled_from(["", '{"enable_thinking": false}', '{"a": "it\'s $HOME", "ü": [1, null]}'])
         if spec.metavar == "FILE":
             return st.sampled_from(["/m/a.gguf", '/m/it\'s a "file".gguf', "/m/ü$HOME.gguf"])
         return (

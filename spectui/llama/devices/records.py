@@ -76,6 +76,8 @@ class ModelInfo(NamedTuple):
     """It is a draft of another vocabulary."""
     memory: tuple[MemoryUse, ...] = ()
     """What it takes on each device, as llama.cpp's log says it."""
+    thinks: bool | None = None
+    """Whether its template has it think where nothing is said of `enable_thinking`; None: the template does not read that."""
 
     @property
     def devices(self) -> tuple[str, ...]:

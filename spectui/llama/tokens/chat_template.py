@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
@@ -37,6 +38,24 @@ class ChatTemplate:
         except Exception as error:  # the template is a program from anywhere and may raise anything
             raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
         self._special = SpecialTokens(model, source)
+
+    def read_values(self, values: Mapping[str, Any]) -> None:
+        """Let it read these, by name, in the prompts from now on."""
+        self._renderer.values = values
+
+    def thinks(self) -> bool | None:
+        """Whether it has the model think where nothing is said of `enable_thinking`; None if it does not read that."""
+        before, prompts = self._renderer.values, []
+        try:
+            for values in ({}, {"enable_thinking": True}, {"enable_thinking": False}):
+                self.read_values(values)
+                prompts.append(self._rendered([("user", "?")]))
+        except SpectuiError:
+            return None
+        finally:
+            self.read_values(before)
+        usual, on, off = prompts
+        return None if on == off else usual == on
 
     def with_thinking(self, thought: str, answer: str) -> str:
         """A conversation with a reply that thought this; "" if the template does not take it."""

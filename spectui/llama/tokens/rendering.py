@@ -7,7 +7,7 @@ system role and leave that message out. So each way is tried once with marked wo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -51,6 +51,8 @@ class Renderer:
             "strftime_now": Jinja2ChatFormatter.strftime_now,
             **names,
         }
+        self.values: Mapping[str, Any] = {}
+        """What else a person lets it read."""
         self._environment = BoundedEnvironment([Jinja2ChatFormatter.IgnoreGenerationTags])
         self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
         self._template = self._environment.compiled(source)
@@ -69,7 +71,7 @@ class Renderer:
             talk = [(role, f"{system}\n{content}", *thinking), *rest]
         rows = [_row(role in ways.parts, role, *texts) for role, *texts in talk]
         names: dict[str, Any] = dict.fromkeys(_TOOLS) if ways.none_for_tools else {}
-        return self._environment.rendered(self._template, messages=rows, **names, **self._names)
+        return self._environment.rendered(self._template, **{**names, **self._names, **self.values, "messages": rows})
 
     def _found_ways(self) -> Ways:
         """The first ways in which all words of a conversation are in the prompt: of two turns, or at least of one."""

@@ -23,6 +23,7 @@ _PAIRS = (
     ("[THINK]", "[/THINK]"), ("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<mm:think>", "</mm:think>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|inner_prefix|>", "<|inner_suffix|>"), ("◁think▷", "◁/think▷"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<unused94>", "<unused95>"),
+    ("<think:opensource>", "</think:opensource>"),
 )  # fmt: skip
 """Marks of known models, which a template need not name."""
 
@@ -53,7 +54,7 @@ _CHANNELS = (
     _Channels(("<|channel>",), (), closes=("<channel|>",)),  # Gemma 4
 )
 _THINKING = frozenset(("analysis", "think", "thinking", "thought"))
-"""Channels for what a reader need not see."""
+"""Words of a head whose part a reader need not see."""
 
 
 class ReplyMarks:
@@ -149,8 +150,8 @@ class ReplyText:
         return ""
 
     def _begin_body(self) -> str:
-        name, self._head = (self._head or "").split(), None
-        return self._open("") if name and name[0] in _THINKING else self._close("")
+        words, self._head = (self._head or "").split(), None
+        return self._close("") if _THINKING.isdisjoint(words) else self._open("")
 
     def _open(self, text: str) -> str:
         """`text`: the mark's own, "" if it is a control token."""

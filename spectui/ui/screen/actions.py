@@ -23,6 +23,7 @@ class KeyActions:
     action_show_page = _by("pages", "show_by_key")
     action_devices = _by("pages", "show_devices")
     action_switch = _by("controls", "switch")
+    action_switch_thinking = _by("controls", "switch_thinking")
     action_next_profile = _by("controls", "next_profile")
     action_save_profile = _by("controls", "save_profile")
     action_reset_knobs = _by("controls", "reset")

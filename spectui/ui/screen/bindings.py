@@ -26,6 +26,7 @@ PANEL: list[BindingType] = [
              f"See the panel's page: {page}", show=False)
         for number, page in enumerate(PAGES, 1)
     ),
+    _key("alt+h", "switch_thinking", "Think", "think", "Have the model think before its replies, or not", show=False),
     _key("alt+p", "next_profile", "Next profile", "profile", "Turn the knobs to the next profile of the configuration",
          show=False),
     _key("alt+s", "save_profile", "Save profile", "save-profile", "Save the knobs in the configuration, under a name",

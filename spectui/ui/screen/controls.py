@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role
 from spectui.chat.models import LoadedModels
-from spectui.chat.sentences import saved_profile
+from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
@@ -58,6 +58,17 @@ class Controls:
         self.turn(key, value)
         if not self._screen.panel.display:
             self._screen.notify(f"{title(key)}: {value}", timeout=2, markup=False)
+
+    def switch_thinking(self) -> None:
+        """Have the model think before its next replies, or not."""
+        target = self._models.target
+        try:
+            on = self._screen.session.user_knobs.switch_thinking(target.thinks if target is not None else None)
+        except SpectuiError as error:
+            self._screen.complain(error)
+            return
+        self._show_knobs()
+        self._screen.notify(thinking_switched(on), timeout=2, markup=False)
 
     def reset(self) -> None:
         """Turn every knob back to its default."""

@@ -27,7 +27,7 @@ COMMAND_OF = {
     "reading.copy": "code",
     "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
     "conversations.delete": "delete", "conversations.new": "new", "export": "export",
-    "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile",
+    "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile", "think": "think",
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
     "load-shares": "devices", "placement": "placement",
@@ -71,7 +71,7 @@ def test_a_stopped_reply_is_gone_on_with(tmp_path: Path):
     file = tmp_path / "c.db"
     chat = Chat("stop", "/continue", "/continue", "/token", "/export x.json", journal=Journal(file), here=tmp_path)
     whole = "You said STOP.You said YOU SAID STOP.."
-    assert chat.engine.generates[1] == (Message("user", "stop"), Message("assistant", "You said STOP."))
+    assert [each[:2] for each in chat.engine.generates[1]] == [("user", "stop"), ("assistant", "You said STOP.")]
     assert chat.aside == "stopped\nThere is no reply that was stopped, and no conversation that was cut off.\n"
     assert kept(file) == ["stop", whole]
     assert "Token 10 of 10 is" in chat.out and "Round 3 took" in chat.out

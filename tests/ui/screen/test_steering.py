@@ -25,7 +25,7 @@ async def test_every_live_knob_has_a_slider_or_a_choice_on_the_page_of_knobs(win
         await pilot.pause()
         seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
         seen |= {row.key for row in app.screen.query("#choices ChoiceRow").results(ChoiceRow)}
-        assert seen == {key for key, _, _ in specs(Knobs)}
+        assert seen == {key for key, _, spec in specs(Knobs) if spec.metavar != "JSON"}
 
 
 async def test_a_knob_turned_in_the_middle_of_a_reply_acts_on_the_next_round_and_the_strip_shows_where(
@@ -166,3 +166,19 @@ async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, eng
         line = next(line for line in screen_text(app).splitlines() if "reset all" in line)
         await pilot.click(row, offset=(line.index("reset all") - row.region.x + 2, 0))
         await wait_until(pilot, lambda: engine.knobs == Knobs())
+
+
+async def test_a_key_switches_thinking_from_the_next_prompt_on(window: Window, engine: FakeEngine) -> None:
+    engine.thinks = True
+    async with window(size=(80, 24)) as (app, pilot):
+        await pilot.press("alt+h")
+        assert engine.knobs.chat_template_kwargs == '{"enable_thinking": false}'
+        await pilot.press("alt+h")
+        assert engine.knobs.chat_template_kwargs == ""
+        assert [each.split()[1] for each in notified(app)] == ["off", "on"]
+
+
+async def test_a_template_without_a_switch_for_thinking_is_said(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+        await pilot.press("alt+h")
+        assert "no switch for thinking" in notified(app)[0] and engine.knobs == Knobs()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import ROLES, chosen, selectable, sharing
 from spectui.chat.figures.format import size
-from spectui.chat.sentences import saved_profile
+from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.cli.plain.text_report import model_line
 from spectui.config import convert, nearest
@@ -32,6 +32,15 @@ def _set(chat: PlainChat, rest: str) -> None:
         chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, value.strip(), "/set")}).checked()
     for each in [key] if name else names:
         chat.output(f"{title(each)} {getattr(chat.session.knobs, each)}: {spec_of(Knobs, each).help}")
+
+
+def _think(chat: PlainChat, rest: str) -> None:
+    if rest not in ("", "on", "off"):
+        raise UsageError("/think takes on or off; alone it switches.")
+    target = chat.session.models.target
+    usual = target.thinks if target is not None else None
+    on = chat.session.user_knobs.switch_thinking(usual, rest == "on" if rest else None)
+    chat.notice(thinking_switched(on))
 
 
 def _profile(chat: PlainChat, rest: str) -> None:
@@ -145,6 +154,7 @@ def _split(chat: PlainChat, text: str) -> None:
 
 COMMANDS = {
     "set": Command(_set, "[KNOB [VALUE]]", "say or turn knobs; they act at once"),
+    "think": Command(_think, "[on|off]", "have the model think before its replies, or not"),
     "profile": Command(_profile, "[NAME]", "list profiles, or turn the knobs to one"),
     "save": Command(_save, "NAME", "save the knobs as a profile"),
     "reset": Command(_reset, "", "turn every knob back to its default"),
