@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Literal
 
+from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.store.recovery.crash import safe_setup
@@ -27,8 +28,8 @@ SETUP_CHANGED = "The last reply used another model, device or system prompt. {re
 
 
 def short_name(path: str | None) -> str:
-    """A model file's name without directory and ending, safe to show."""
-    return printable(Path(path).name.removesuffix(".gguf")) if path else ""
+    """What Ollama calls a model file, or its name without directory and ending, safe to show."""
+    return printable(name_of(Path(path)) or Path(path).name.removesuffix(".gguf")) if path else ""
 
 
 def saved_profile(name: str) -> str:

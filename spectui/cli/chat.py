@@ -59,7 +59,7 @@ def command(
     from spectui.cli import complain
     from spectui.engine import demo
     from spectui.engine.isolation.engine import ChatEngine
-    from spectui.gguf_files.catalogue import ModelCatalogue, model_directories
+    from spectui.gguf_files.catalogue import ModelCatalogue, model_directories, why_no_models
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
     from spectui.store.recovery.crash import Run, take_crash
@@ -82,7 +82,8 @@ def command(
         with suppress(StoreError):  # the journal will say so
             last = conversation_at_start(None, history, notices)
             offer = last if last is not None and last.unfinished else None
-    configured = [Path(part).expanduser() for part in settings.ui.models_dir.split(",") if part.strip()]
+    configured = [Path(os.path.expanduser(part.strip())) for part in settings.ui.models_dir.split(",") if part.strip()]
+    notices.extend(filter(None, map(why_no_models, configured)))
     if not plain:  # before there is an engine, which would load its libraries at the same time
         gc.disable()  # until the window stands: nothing that its start makes is garbage
         from spectui.engine.loading.plan import plan_in_words

@@ -31,6 +31,9 @@ _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w.-]+))?")
 _QUANT = re.compile(
     r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE
 )
+_NO_CHAT_MODEL = re.compile(r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)", re.IGNORECASE)
+"""Names of files that repositories have beside their models: they see, draft, or help to quantise."""
+
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -147,7 +150,7 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
     models = sorted(
         file
         for file in files
-        if file.lower().endswith(".gguf") and "mmproj" not in file.lower() and not (_part(file) or 1) > 1
+        if file.lower().endswith(".gguf") and not _NO_CHAT_MODEL.search(file) and not (_part(file) or 1) > 1
     )
     if not models:
         raise SpectuiError(f"{model.repository} has no GGUF file: look for a repository whose name ends in -GGUF.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from spectui.atomic import write_atomic
+from spectui.gguf_files import ollama
 from spectui.gguf_files.header import Cancelled, GgufHeader, read_header
 from spectui.gguf_files.parts import is_later_part
 from spectui.gguf_files.vocabulary import VocabularyDigest
@@ -23,14 +25,14 @@ DEEPEST = 8
 MOST_ENTRIES = 100_000
 """Most names that are read in a directory tree; one that has more is not for models."""
 
-_VERSION = 5
+_VERSION = 6
 
 Headers = dict[str, tuple[int, int, GgufHeader]]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
 
 
 def model_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """llama.cpp's cache, LM Studio's models, and the Hugging Face hub's cache, whether or not they exist."""
+    """llama.cpp's cache, LM Studio's models, the Hugging Face hub's cache and Ollama's models, whether or not they exist."""
     home = Path.home()
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     own = {
@@ -43,7 +45,22 @@ def model_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
         home / ".lmstudio" / "models",
         home / ".cache" / "lm-studio" / "models",
         Path(environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE") or hub),
+        *ollama.directories(environ),
     ]
+
+
+def why_no_models(directory: Path) -> str:
+    """A sentence on a directory for models that a person named, if it cannot have any; "" if it may."""
+    try:
+        with os.scandir(directory) as entries:
+            return "" if any(True for _ in entries) else f"The directory for models {str(directory)!r} is empty."
+    except FileNotFoundError:
+        return f"There is no directory for models {str(directory)!r}: check --models-dir."
+    except NotADirectoryError:
+        return f"{str(directory)!r} is no directory: give --models-dir the one that it is in, or -m the file."
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return f"The directory for models {str(directory)!r} cannot be read: {reason}."
 
 
 class ModelCatalogue:
@@ -64,7 +81,7 @@ class ModelCatalogue:
         known, changed = self._known, False
         seen: set[tuple[int, int]] = set()
         try:
-            for file in self._files(beside, cancelled):
+            for file, called in self._files(beside, cancelled):
                 with suppress(OSError):
                     found = file.stat()
                     if (found.st_dev, found.st_ino) in seen:
@@ -80,7 +97,7 @@ class ModelCatalogue:
                         header = read_header(file, cancelled)
                         known[str(file)] = (found.st_size, found.st_mtime_ns, header)
                         changed = True
-                    yield header
+                    yield dataclasses.replace(header, called=called)
         except Cancelled:
             return
         finally:
@@ -89,9 +106,16 @@ class ModelCatalogue:
 
     def count(self, cancelled: Callable[[], bool] = lambda: False) -> int:
         """Number of model files in the directories. Fast, because it opens none."""
-        return len({os.path.realpath(file) for file in self._files((), cancelled)})
+        seen: set[tuple[int, int]] = set()
+        for file, _ in self._files((), cancelled):
+            with suppress(OSError):  # a link to nothing
+                found = file.stat()
+                if stat.S_ISREG(found.st_mode):
+                    seen.add((found.st_dev, found.st_ino))
+        return len(seen)
 
-    def _files(self, beside: Iterable[Path], cancelled: Callable[[], bool]) -> Iterator[Path]:
+    def _files(self, beside: Iterable[Path], cancelled: Callable[[], bool]) -> Iterator[tuple[Path, str]]:
+        """Each file that may be a model, and its name in the program that keeps it, where the file has another."""
         neighbours = dict.fromkeys(file.absolute().parent for file in beside)
         visited: set[tuple[int, int]] = set()
         roots = [*((root, 0) for root in neighbours), *((root, DEEPEST) for root in self.directories)]
@@ -108,12 +132,15 @@ class ModelCatalogue:
                         directories.clear()
                     if depth:
                         visited.add((found.st_dev, found.st_ino))
+                if (store := ollama.store_at(Path(name), directories)) is not None:
+                    yield from ollama.models(store)
+                    directories[:] = [each for each in directories if each not in ("blobs", "manifests")]
                 if len(Path(name).parts) - len(Path(root).parts) >= depth:
                     directories.clear()
                 directories.sort()
                 for file in sorted(files):
                     if file.lower().endswith(".gguf") and not is_later_part(file):
-                        yield Path(name, file)
+                        yield Path(name, file), ""
 
     def _read_cache(self) -> Headers:
         """The stored headers; none if the file cannot be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,7 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 
     `textless`: as in `judge`. Raises ModelFileError with a sentence.
     """
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))  # which leaves a home that is not known as it is
     name = repr(str(file))
     try:
         if file.is_dir():

@@ -25,7 +25,8 @@ class GgufHeader:
     """What a model file says of itself; "" or None is unknown.
 
     `size` is in bytes, of all its parts. `n_ctx_train`: tokens of the context that it was trained with. `problem`: why it
-    cannot be loaded, to complete the sentence "The model ..."; "" if it can. `recurrent`: its context cannot be truncated, so
+    cannot be loaded, to complete the sentence "The model ..."; "" if it can. `called`: its name in the program that keeps it,
+    where its file has another. `recurrent`: its context cannot be truncated, so
     it cannot draft.
     """
 
@@ -38,11 +39,12 @@ class GgufHeader:
     recurrent: bool = False
     vocabulary: VocabularyDigest | None = None
     problem: str = ""
+    called: str = ""
 
     @property
     def name(self) -> str:
-        """The file's name without ending and number of the part."""
-        return model_name(Path(self.path))
+        """What the program that keeps it calls it, or the file's name without ending and number of the part."""
+        return self.called or model_name(Path(self.path))
 
 
 def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> GgufHeader:

@@ -116,6 +116,8 @@ def test_all_parts_of_a_split_model_are_fetched_and_the_first_is_loaded(monkeypa
         ("", ("b.Q5_0.gguf", "a.Q8_0.gguf"), "a.Q8_0.gguf"),
         ("Q4_K", ("a-Q4_K_M.gguf", "a-Q4_K.gguf"), "a-Q4_K.gguf"),
         ("Q8_0", ("a-Q8_0-imatrix.gguf", "a-Q8_0.gguf"), "a-Q8_0.gguf"),
+        ("Q8_0", ("mtp-a-Q8_0.gguf", "a-Q8_0-with-MTP.gguf"), "a-Q8_0-with-MTP.gguf"),
+        ("", ("a-EAGLE3-Q4_K_M.gguf", "imatrix_a.gguf", "model-Q6_K.gguf", "mmproj-a-Q4_K_M.gguf"), "model-Q6_K.gguf"),
         ("q4_0", ("Q4_0/model.gguf", "Q8_0/model.gguf"), "Q4_0/model.gguf"),
     ],
 )

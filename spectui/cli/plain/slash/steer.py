@@ -71,7 +71,7 @@ def _models(chat: PlainChat, rest: str) -> None:
     found = [
         (number, header)
         for number, header in enumerate(chat.listed, 1)
-        if all(word in header.path.casefold() for word in words)
+        if all(word in f"{header.name} {header.path}".casefold() for word in words)
     ]
     for number, header in found:
         chat.output(f"{number} {model_line(header, chat.listed)}")
