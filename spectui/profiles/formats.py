@@ -11,7 +11,7 @@ from typing import NamedTuple
 from spectui.profiles import llama_server, llama_swap, preset_ini
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
-from spectui.profiles.scripts import batch, powershell
+from spectui.profiles.scripts import batch, compose, powershell, units
 from spectui.profiles.scripts.started import has_windows_paths
 
 
@@ -28,6 +28,9 @@ FORMATS = {
     "preset": Format(preset_ini.read, preset_ini.write),
     "batch": Format(partial(llama_server.profile_of, reader=batch.read)),
     "powershell": Format(partial(llama_server.profile_of, reader=powershell.read)),
+    "systemd": Format(units.read_systemd),
+    "launchd": Format(units.read_launchd),
+    "compose": Format(compose.read),
 }
 """By the name that the command line has for them."""
 
@@ -36,7 +39,8 @@ WRITTEN = {name: each.write for name, each in FORMATS.items() if each.write is n
 
 _SUFFIXES = {
     ".yaml": "llama-swap", ".yml": "llama-swap", ".ini": "preset", ".sh": "llama-server", ".bash": "llama-server",
-    ".zsh": "llama-server", ".bat": "batch", ".cmd": "batch", ".ps1": "powershell",
+    ".zsh": "llama-server", ".bat": "batch", ".cmd": "batch",     ".ps1": "powershell",
+    ".service": "systemd", ".container": "systemd", ".plist": "launchd",
 }  # fmt: skip
 
 _BATCH = re.compile(
@@ -50,10 +54,16 @@ _POWERSHELL = re.compile(
 
 def detect(text: str, file_name: str) -> str:
     """The format of a text, by its file's name or else by what it looks like."""
+    if re.search(r"^services:[ \t]*(#.*)?$", text, re.MULTILINE):
+        return "compose"
     if by_suffix := _SUFFIXES.get(PurePath(file_name).suffix.lower()):
         return by_suffix
     if re.search(r"^models:[ \t]*(#.*)?$", text, re.MULTILINE):
         return "llama-swap"
+    if "<plist" in text:
+        return "launchd"
+    if re.search(r"^\[(Service|Container)\][ \t]*$", text, re.MULTILINE):
+        return "systemd"
     if re.search(r"^[ \t]*\[[^]\n]+\][ \t]*([;#].*)?$", text, re.MULTILINE):
         return "preset"
     if text.startswith("#!"):

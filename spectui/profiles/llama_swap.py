@@ -41,7 +41,7 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
 
     Raises UsageError if the text is no YAML, has no models, or no model of llama.cpp.
     """
-    table = _parsed(text)
+    table = parsed(text)
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict) or not models:
         raise UsageError("There are no models in it: llama-swap's file has them under models:.")
@@ -76,7 +76,8 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """The YAML of a text, all values as texts. Raises UsageError."""
     import yaml
 
     # All scalars stay text, as they are written (`on` is no boolean to llama-swap); merge keys work.
@@ -96,7 +97,7 @@ def _parsed(text: str) -> Any:
             f"It is not valid YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}."
         ) from None
     except RecursionError:
-        raise UsageError("It is not a configuration of llama-swap: its values are nested too deeply.") from None
+        raise UsageError("It is no such configuration: its values are nested too deeply.") from None
     except ValueError as error:
         raise UsageError(f"It is not valid YAML: {error}.") from None
 

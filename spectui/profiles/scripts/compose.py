@@ -1,0 +1,142 @@
+"""docker compose's file: the services that start a program of llama.cpp, with their volumes and variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spectui.errors import SpectuiError, UsageError
+from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
+from spectui.profiles.llama_swap import parsed
+from spectui.profiles.scripts import shell
+from spectui.profiles.scripts.containers import run_by, volume
+from spectui.profiles.scripts.started import Started, arguments_of, unknown, words_of
+from spectui.text_file import read_text
+
+OF_COMPOSE = "These keys of the service are for docker's own use"
+LARGEST_VARIABLES = 100_000
+"""Bytes of a file of variables."""
+
+_VARIABLE = re.compile(r"\$\$|\$\{(\w+)(?:(:?[-+?])((?:[^{}]|\{[^{}]*\})*))?\}|\$(\w+)")
+_READ = ("image", "command", "entrypoint", "environment", "volumes", "working_dir", "build", "env_file")
+
+
+def read(text: str, file: Path | None = None) -> ImportedFile:
+    """A profile for each service that starts a program of llama.cpp; the others are listed with the reason.
+
+    Raises UsageError if the text is no YAML, has no services, or none of llama.cpp.
+    """
+    table = parsed(text)
+    services = table.get("services") if isinstance(table, dict) else None
+    if not isinstance(services, dict) or not services:
+        raise UsageError("There are no services in it: docker compose has them under services:.")
+    directory = file.parent if file is not None else Path.cwd()
+    variables = {**_variables(directory / ".env"), **os.environ}
+    found: dict[str, Started] = {}
+    refused: dict[str, str] = {}
+    for name, service in services.items():
+        try:
+            found[str(name)] = _started(str(name), _expanded(service, variables), directory)
+        except UsageError as error:
+            refused[str(name)] = str(error)
+    profiles: list[ImportedProfile] = []
+    for name, started in found.items():
+        try:
+            profile = imported(started, name=name if len(found) > 1 else "", comments=text)
+        except SpectuiError as error:
+            refused[name] = str(error)
+            continue
+        own = [str(key) for key in services[name] if key not in _READ]
+        profiles.append(profile._replace(left_out=(*profile.left_out, *(LeftOut(OF_COMPOSE, key) for key in own))))
+    if not profiles:
+        name, reason = next((each for each in refused.items() if each[0] in found), next(iter(refused.items())))
+        raise UsageError(f"No service in it can be imported; of {name}: {reason}")
+    return ImportedFile(tuple(profiles), refused=refused)
+
+
+def _started(name: str, service: Any, directory: Path) -> Started:
+    if not isinstance(service, dict):
+        raise UsageError("it has neither an image nor a command.")
+    image = str(service.get("image") or f"{name} (built here)")
+    words = run_by(image, _words(service.get("entrypoint")), _words(service.get("command")))
+    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, _nested)
+    started.before = [image, *started.before]
+    environment: dict[str, str] = {}
+    for each in _texts(service.get("env_file")):
+        environment |= _variables(directory / each)
+    started.variables = {**environment, **_environment(service.get("environment")), **started.variables}
+    started.directory = str(service.get("working_dir") or "/")
+    started.volumes = [
+        (outside if outside.startswith(("/", "~", "\0")) or ":" in outside else str(directory / outside), inside)
+        for outside, inside in _volumes(service.get("volumes"))
+    ]
+    return started
+
+
+def _nested(text: str) -> list[Started]:
+    return shell.read(text).started
+
+
+def _words(value: Any) -> list[str]:
+    return (
+        [str(each) for each in value] if isinstance(value, list) else words_of(value) if isinstance(value, str) else []
+    )
+
+
+def _texts(value: Any) -> list[str]:
+    every = value if isinstance(value, list) else [value]
+    return [
+        str(each.get("path", "")) if isinstance(each, dict) else each for each in every if isinstance(each, str | dict)
+    ]
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if isinstance(value, dict):
+        return {str(key): str(each) for key, each in value.items() if isinstance(each, str)}
+    lines = [str(each) for each in value] if isinstance(value, list) else []
+    return {key: each for key, equals, each in (line.partition("=") for line in lines) if equals}
+
+
+def _volumes(value: Any) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for each in value if isinstance(value, list) else []:
+        if isinstance(each, str):
+            found += volume(each)
+        elif (
+            isinstance(each, dict) and each.get("type", "bind") == "bind" and each.get("source") and each.get("target")
+        ):
+            found.append((str(each["source"]), str(each["target"])))
+    return found
+
+
+def _variables(file: Path) -> dict[str, str]:
+    """The variables of a file such as .env; none if there is no such file."""
+    if not file.is_file():
+        return {}
+    text = read_text(file, str(file), LARGEST_VARIABLES, "no file of variables is")
+    found = re.findall(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(.*?)[ \t]*\r?$", text, re.MULTILINE)
+    return {name: re.sub(r"^(['\"])(.*)\1$", r"\2", value) for name, value in found}
+
+
+def _expanded(value: Any, variables: Mapping[str, str]) -> Any:
+    """A value of the file with its variables replaced, all through."""
+    if isinstance(value, dict):
+        return {key: _expanded(each, variables) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_expanded(each, variables) for each in value]
+    return _VARIABLE.sub(lambda found: _value(found, variables), value) if isinstance(value, str) else value
+
+
+def _value(found: re.Match[str], variables: Mapping[str, str]) -> str:
+    name, sign, other = found[1] or found[4], found[2] or "", found[3] or ""
+    if name is None:
+        return "$"
+    missing = not variables.get(name) if sign.startswith(":") else name not in variables
+    if sign.endswith("-") and missing:
+        return _VARIABLE.sub(lambda inner: _value(inner, variables), other)
+    if sign.endswith("+"):
+        return "" if missing else other
+    return unknown(found[0]) if missing else variables[name]
