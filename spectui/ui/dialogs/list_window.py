@@ -7,18 +7,17 @@ from typing import ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 
+from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
 
 Answer = TypeVar("Answer")
 
 
-class ListWindow(ModalScreen[Answer | None]):
+class ListWindow(Dialog[Answer | None]):
     """A box with an OptionList, and in most an Input above it that keeps the focus. Answers None if it is closed."""
 
     BINDING_GROUP_TITLE = "list"
@@ -72,10 +71,6 @@ class ListWindow(ModalScreen[Answer | None]):
             yield OptionList(markup=False)
             yield Label("", markup=False)
             yield ActionLine(self.ACTIONS)
-
-    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        """Close once: a second Enter may come before the first has closed the window."""
-        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
 
     def action_back(self) -> None:
         """Close without an answer."""

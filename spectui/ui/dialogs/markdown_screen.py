@@ -9,20 +9,21 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Collapsible, Label, Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
 from spectui.chat.text.prose import code_blocks, parts
 from spectui.engine.events import Message
 from spectui.text import printable
+from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
 
 LONGEST = 200_000
 """Longest text that is laid out, in characters. The token view has all."""
 
 
-class MarkdownScreen(ModalScreen[None]):
+class MarkdownScreen(Dialog[None]):
     """Shows one prompt and its reply at a time: the layout of a whole conversation would take seconds."""
 
     BINDING_GROUP_TITLE = "reading"

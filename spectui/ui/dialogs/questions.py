@@ -8,13 +8,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
 
 
-class LineScreen(ModalScreen[str]):
+class LineScreen(Dialog[str]):
     """Asks for a line. Answers "" if it is cancelled."""
 
     VERB: ClassVar[str] = "take it"
@@ -78,11 +78,11 @@ class LineScreen(ModalScreen[str]):
 
     def _take(self) -> None:
         line = self.line
-        if line and self.is_current and self.acceptable(line):  # Enter may come twice at once
+        if line and self.acceptable(line):
             self.dismiss(line)
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Dialog[bool]):
     """Asks whether to do what cannot be undone. The key is a letter on purpose: Enter does nothing."""
 
     BINDING_GROUP_TITLE = "question"

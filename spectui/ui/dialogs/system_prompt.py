@@ -8,10 +8,10 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label, TextArea
 
 from spectui.text import printable
+from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
 
 
@@ -21,7 +21,7 @@ class _Box(TextArea):
         event.text = printable(event.text)  # and Textual's handler inserts it
 
 
-class SystemPromptScreen(ModalScreen[str | None]):
+class SystemPromptScreen(Dialog[str | None]):
     """Answers with the new text, or None where the old one stays."""
 
     BINDING_GROUP_TITLE = "system prompt"

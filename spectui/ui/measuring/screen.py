@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 from textual.worker import get_current_worker
 
@@ -31,6 +30,7 @@ from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
 from spectui.ui.measuring.result import ResultPane
+from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.line_widget import gauge
@@ -41,7 +41,7 @@ POLL_S = 0.2
 _BAR = 20
 
 
-class MeasureScreen(ModalScreen[str | None]):
+class MeasureScreen(Dialog[str | None]):
     """Runs one measurement at a time, and shows its table and its chart as they grow. Answers with a draft to load, or None."""
 
     BINDING_GROUP_TITLE = "measuring"

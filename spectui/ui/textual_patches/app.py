@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 
 from rich.console import RenderableType
-from textual.app import App, ScreenStackError
-from textual.css.query import NoMatches
+from textual._context import active_message_pump
+from textual.app import App
 from textual.driver import Driver
 from textual.screen import Screen
-from textual.widget import MountError
-from textual.worker import WorkerFailed
+from textual.worker import WorkerFailed, get_current_worker
 
-_NO_WIDGET = NoMatches, MountError, ScreenStackError
-"""Errors of a search for a widget that is gone, or of mounting into a parent that is gone."""
+from spectui.ui.textual_patches.screen import GONE, is_going
 
 
 class TerminalApp(App[None]):
@@ -35,10 +33,13 @@ class TerminalApp(App[None]):
             super()._display(screen, renderable)
 
     def _handle_exception(self, error: Exception) -> None:
-        """End with a traceback, unless the app ends anyway and a handler or worker came after its widgets were gone.
+        """End with a traceback, unless a widget or worker looked for what is gone because its screen was left or the app ends.
 
         Textual removes the widgets of a screen before it cancels the screen's workers and its last messages.
         """
+        failed = isinstance(error, WorkerFailed)
         cause = error.error if isinstance(error, WorkerFailed) else error
-        if not (self._exit and isinstance(cause, _NO_WIDGET)):
+        if not (
+            isinstance(cause, GONE) and is_going(get_current_worker().node if failed else active_message_pump.get())
+        ):
             super()._handle_exception(error)

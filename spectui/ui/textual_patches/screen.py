@@ -1,16 +1,81 @@
-"""A screen that draws only what has changed, and can be told to draw at once."""
+"""Screens that may be left at any moment, and the chat's, which draws only what has changed and can be told to draw at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from textual.screen import Screen
+from textual._callback import invoke
+from textual.app import ScreenStackError
+from textual.await_complete import AwaitComplete
+from textual.css.query import NoMatches
+from textual.dom import NoScreen
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.widget import MountError, Widget
 
 from spectui.ui.textual_patches.compositor import ChangesCompositor
 
+GONE = NoMatches, NoScreen, ScreenStackError, MountError, LookupError
+"""Errors of looking for what a screen had while it stood: widgets, styles, keys; and of mounting into it."""
 
-class DirectScreen(Screen[None]):
+
+def is_going(node: MessagePump) -> bool:
+    """Whether a screen or widget was left, or the app ends: it may have lost its widgets, or never get any."""
+    if node.app._exit or not node.is_attached:
+        return True
+    if not isinstance(node, Widget):
+        return False
+    screen = next((each for each in node.ancestors_with_self if isinstance(each, Screen)), None)
+    return node._pruning or node._closing or screen not in node.app.screen_stack
+
+
+@contextmanager
+def tolerant(node: MessagePump) -> Iterator[None]:
+    """What is done for a screen that is going ends without an error where it finds things gone."""
+    try:
+        yield
+    except GONE:
+        if not is_going(node):
+            raise
+
+
+class Leavable(MessagePump):
+    """A screen that may be left at any moment, also while it opens.
+
+    Its handlers, timers, callbacks and workers may take for granted that its widgets are there: one that finds them gone
+    because the screen is going ends there, and nothing else does. (`TerminalApp` sees to that in workers and in widgets.)
+
+    No `Screen` itself: Textual takes the styles and keys of a class's first base alone, and those are a `ModalScreen`'s too.
+    """
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Handle a message. An error here would end the screen's pump, which still has its own end to handle."""
+        with tolerant(self):
+            await super()._dispatch_message(message)
+
+    def _invoke_later(self, callback: Callable[[], object], sender: MessagePump) -> None:
+        """Call this after the next frame. Textual asks the screen in front for it, which need not be the sender's."""
+
+        async def call() -> None:
+            with tolerant(sender):
+                await invoke(callback)
+
+        super()._invoke_later(call, sender)  # type: ignore[misc]
+
+    def dismiss(self, result: Any = None) -> AwaitComplete:
+        """Leave once: a second key or click may come before the first has done so, and would leave the screen behind it."""
+        leave = self.is_current  # type: ignore[attr-defined]
+        return super().dismiss(result) if leave else AwaitComplete.nothing()  # type: ignore[misc,no-untyped-call,no-any-return]
+
+
+class Dialog(Leavable, ModalScreen[ScreenResultType]):
+    """A leavable screen over the chat."""
+
+
+class DirectScreen(Leavable, Screen[None]):
     """Textual's screen with `ChangesCompositor`. It draws at each turn of Textual's timer, and on demand."""
 
     def __init__(self) -> None:

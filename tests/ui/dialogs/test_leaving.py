@@ -1,0 +1,114 @@
+"""A screen that is left at any moment, also before it has widgets: the window stands.
+
+`TEST_LEAVES` is how often; by hand: `TEST_LEAVES=5000 pytest tests/ui/dialogs/test_leaving.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import os
+import pkgutil
+import random
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+import spectui.ui
+from spectui.profiles.file import ProfileFile
+from spectui.store.journal import Journal
+from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs import models, placement
+from spectui.ui.measuring import screen as measuring
+from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.textual_patches.screen import Leavable
+from tests.fake_engine import FakeEngine
+from tests.ui.dialogs.catalogues import HEADERS, Known
+from tests.ui.pilot_helpers import Window, answer, ask, wait_until
+
+LEAVES = int(os.environ.get("TEST_LEAVES", "40"))
+SCREENS = {
+    "f1": "HelpScreen", "f12": "ConversationsScreen", "alt+l": "MessagesScreen", "alt+m": "ModelsScreen",
+    "alt+d": "PlacementScreen", "alt+r": "MeasureScreen", "alt+v": "MarkdownScreen", "alt+y": "SystemPromptScreen",
+    "alt+x": "ExportScreen", "alt+s": "SaveScreen", "ctrl+p": "Palette", "alt+a": "Palette",
+}  # fmt: skip
+"""By the key that opens them."""
+FURTHER = {
+    "f12": ("f2", "ctrl+d", "a", "enter"), "alt+m": ("enter", "q", "down"), "alt+l": ("up", "enter"), "alt+r": ("tab", "x"),
+    "alt+d": ("-", "x"), "ctrl+p": ("a", "down"), "alt+v": ("t", "c", "left"),
+}  # fmt: skip
+"""What may be pressed there: dialogs of dialogs, searches, plans."""
+
+
+def test_all_are_leavable() -> None:
+    for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(kind) and issubclass(kind, Screen) and kind.__module__.startswith("spectui."):
+                assert issubclass(kind, Leavable), kind
+
+
+def press(app: SpectuiApp, key: str) -> None:
+    app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+async def turns(number: int) -> None:
+    """Let the application do a little."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def come_back(app: SpectuiApp, pilot: Pilot[None]) -> None:
+    """Leave whatever is open."""
+
+    def back() -> bool:
+        if len(app.screen_stack) > 1:
+            press(app, "escape")
+        return len(app.screen_stack) == 1
+
+    await wait_until(pilot, back)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_the_window_stands(
+    window: Window, engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in (
+        (models, "PLAN_AFTER_S"),
+        (models, "REFRESH_S"),
+        (placement, "PLAN_AFTER_S"),
+        (measuring, "POLL_S"),
+    ):
+        monkeypatch.setattr(module, name, 0.002)
+    chance = random.Random(seed)
+    parts = {
+        "journal": Journal(tmp_path / "conversations.db"), "catalogue": Known(HEADERS),
+        "plan": lambda setup, loaded: "It fits.", "profiles": ProfileFile(tmp_path / "config.toml"),
+    }  # fmt: skip
+    seen: set[str] = set()
+    async with window(size=(100, 30), **parts) as (app, pilot):
+        await ask(pilot, "one")
+        await answer(pilot, engine)
+        done: list[str] = []
+        for _ in range(LEAVES // 2):
+            key = chance.choice(list(SCREENS))
+            done = [key]
+            press(app, key)
+            await turns(chance.choice((chance.randrange(30), chance.randrange(200))))
+            while key in FURTHER and chance.randrange(3) == 0:
+                done.append(chance.choice(FURTHER[key]))
+                press(app, done[-1])
+                await turns(chance.randrange(60))
+            seen |= {type(each).__name__ for each in app.screen_stack}
+            press(app, "escape")
+            await turns(chance.randrange(30))
+            assert app.is_running, done
+            if chance.randrange(2):
+                await come_back(app, pilot)
+        await come_back(app, pilot)
+        await pilot.pause()  # what was pressed last comes before the end
+        assert isinstance(app.screen, ChatScreen)
+    assert len(seen) > 4, "many were open"
