@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from spectui import paths
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, Spec, check, setting, title
+from spectui.text import escaped
 from spectui.text_file import read_text
 
 LARGEST_FILE = 1_000_000
@@ -62,7 +63,7 @@ class Setting(NamedTuple):
 
     @property
     def kind(self) -> type:
-        """int, float or str. A setting whose default is None is text that may be missing."""
+        """int, float, str, or tuple for several texts. A setting whose default is None is text that may be missing."""
         return str if self.default is None else type(self.default)
 
     @property
@@ -141,24 +142,33 @@ def convert(key: str, value: Any, origin: str) -> Any:
     return _checked(row, _typed(row, value, origin), origin)
 
 
+def shown(value: object) -> str:
+    """A setting's value on one line; "" for none."""
+    return ", ".join(map(escaped, value)) if isinstance(value, tuple) else str(value)
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence about an unknown `name`: the closest of `names` as a question, or a full stop."""
+    """The end of a sentence about an unknown `name`: the closest of `names` as a question, or a full stop.
+
+    The dashes of flags do not count: all have them.
+    """
     from difflib import get_close_matches
 
-    found = get_close_matches(name, list(names), 1)
-    return f"; did you mean {found[0]}?" if found else "."
+    known = {each.lstrip("-"): each for each in names}
+    found = get_close_matches(name.lstrip("-"), list(known), 1)
+    return f"; did you mean {known[found[0]]}?" if found else "."
 
 
 def _typed(row: Setting, value: Any, origin: str) -> Any:
-    wanted = {int: "a whole number", float: "a number", str: "text"}[row.kind]
-    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
-    text = isinstance(value, str)
+    if row.kind is tuple:
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list | tuple):
+            raise UsageError(f"{origin}: {title(row.key)} must be text or a list of texts, not {_quoted(value)}.")
+        return tuple(_text(row, each, origin) for each in texts)
     if row.kind is str:
-        if not text:
-            raise problem
-        if row.spec.metavar not in ("FILE", "DIRS") and not _encodable(value):
-            raise UsageError(f"{origin}: {title(row.key)} is not UTF-8: convert it first.")
-        return value
+        return _text(row, value, origin)
+    wanted = {int: "a whole number", float: "a number"}[row.kind]
+    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
     # bool is an int to Python, and 1.5 would be cut to 1: neither is what the person meant.
     if (
         isinstance(value, bool)
@@ -170,6 +180,15 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
         return row.kind(value)
     except (ValueError, OverflowError):
         raise problem from None
+
+
+def _text(row: Setting, value: Any, origin: str) -> str:
+    if not isinstance(value, str) or (row.kind is tuple and not value):
+        wanted = "text" if row.kind is str else "texts that are not empty"
+        raise UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
+    if row.spec.metavar not in ("FILE", "DIRS") and not _encodable(value):
+        raise UsageError(f"{origin}: {title(row.key)} is not UTF-8: convert it first.")
+    return value
 
 
 def _quoted(value: object) -> str:

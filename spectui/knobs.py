@@ -93,6 +93,10 @@ class Knobs:
         "", 'values for the chat template of the next prompts, a JSON object such as {"enable_thinking": false}',
         "--chat-template-kwargs", metavar="JSON", section="sampling",
     )  # fmt: skip
+    stop: tuple[str, ...] = setting(
+        (), "texts that end the reply, which is cut before them; several by giving the flag again", "-r", "--reverse-prompt",
+        "--stop", metavar="TEXT", section="sampling",
+    )  # fmt: skip
 
     def checked(self) -> Knobs:
         """These knobs, if each is in range and they fit together. Raises UsageError with the sentence to show."""
@@ -239,6 +243,14 @@ class Setup:
         choices=("off", "on"), bare="on", section="speculation",
     )  # fmt: skip
     system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")
+    no_template: str = setting(
+        "off", "continue the texts as they are, without the chat template: for base models", "--no-template", "-no-cnv",
+        "--no-conversation", choices=("off", "on"), bare="on", section="models",
+    )  # fmt: skip
+    special: str = setting(
+        "off", "show the names of control tokens in replies", "-sp", "--special", choices=("off", "on"), bare="on",
+        section="models",
+    )  # fmt: skip
 
     def checked(self) -> Setup:
         """This set-up, if each value is in range. Raises UsageError with the sentence to show."""

@@ -80,4 +80,6 @@ def explanation(row: Setting) -> str:
 
 def literal(row: Setting) -> str:
     """A setting's default as TOML writes it."""
+    if row.kind is tuple:
+        return "[]"
     return f'"{row.default or ""}"' if row.kind is str else str(row.default)

@@ -15,6 +15,10 @@ _UNSAFE = re.compile(f"[{_CONTROLS}]")
 _UNSAFE_IN_A_LINE = re.compile(f"[\n\t{_CONTROLS}]")
 
 
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
+_ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|[nrt'\"\\])")
+
+
 def safe(text: str) -> str:
     """The text without the characters that could act on a terminal; newline and tab stay."""
     # `isprintable` is the faster check, and false for each character of the set.
@@ -29,6 +33,22 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The text on one line, with a "?" for each character that `safe` would delete, for newline and for tab."""
     return _UNSAFE_IN_A_LINE.sub("?", text)
+
+
+def unescaped(text: str) -> str:
+    r"""The text with `\n`, `\r`, `\t`, `\'`, `\"`, `\\` and `\xHH`, a byte of UTF-8, read as llama.cpp's -e does."""
+    data = _ESCAPE.sub(_unescape, text.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "replace")
+
+
+def escaped(text: str) -> str:
+    """The text on one line, to be read by `unescaped`."""
+    return text.translate({ord(sign): f"\\{name}" for name, sign in _ESCAPED.items()})
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    name = found[1].decode()
+    return _ESCAPED[name].encode() if name in _ESCAPED else bytes.fromhex(name[1:]) if name[0] == "x" else found[1]
 
 
 class TextStream:

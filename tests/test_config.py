@@ -219,3 +219,19 @@ def test_a_bad_variable_is_named() -> None:
 def test_nearest_suggests_nothing_if_nothing_is_near() -> None:
     assert nearest("--port", ["--temp", "-m"]) == "."
     assert nearest("--tmp", ["--temp", "-m"]) == "; did you mean --temp?"
+
+
+@pytest.mark.parametrize(
+    ("line", "stop"), [('stop = "User:"', ("User:",)), ('stop = ["a", "\\n"]', ("a", "\n")), ("stop = []", ())]
+)
+def test_several_texts_are_a_list(tmp_path: Path, line: str, stop: tuple[str, ...]) -> None:
+    (tmp_path / "c.toml").write_text(line)
+    assert load(path=tmp_path / "c.toml", environ={}).knobs.stop == stop
+    assert load(path=tmp_path / "c.toml", environ={"SPECTUI_STOP": "x"}).knobs.stop == ("x",)
+
+
+@pytest.mark.parametrize("value", ["7", '["a", ""]', '["a", 7]'])
+def test_a_list_of_something_else_is_refused(tmp_path: Path, value: str) -> None:
+    (tmp_path / "c.toml").write_text(f"stop = {value}")
+    with pytest.raises(UsageError, match="stop must be text"):
+        load(path=tmp_path / "c.toml", environ={})

@@ -47,8 +47,8 @@ class ChatMessage:
 
     @property
     def complete(self) -> bool:
-        """Whether the model ended it, or the context is full: then it cannot be continued."""
-        return self.stop in (StopReason.EOS.value, StopReason.CONTEXT.value)
+        """Whether the model or a stop text ended it, or the context is full: then it cannot be continued."""
+        return self.stop in (StopReason.EOS.value, StopReason.STOP.value, StopReason.CONTEXT.value)
 
     @property
     def model(self) -> str:

@@ -72,6 +72,8 @@ def stop_note(stop: str | None, n_ctx: int | None) -> str:
             return CUT_OFF
         case StopReason.CANCELLED.value:
             return "stopped"
+        case StopReason.STOP.value:
+            return "a stop text (-r) ended it"
         case StopReason.LIMIT.value:
             return "the limit of -n/--predict is reached"
         case StopReason.CONTEXT.value:

@@ -16,6 +16,7 @@ from spectui.config import Configuration, Setting, load, nearest, settings
 from spectui.errors import UsageError
 from spectui.profiles.command_line import CHANGES_TEXT, NOT_USED, Shape, changes_text, read
 from spectui.reference import HEADINGS, explanation, literal
+from spectui.text import unescaped
 
 INTERRUPTED = 130
 """The exit code after Ctrl+C: 128 + the signal's number, as a shell reports it."""
@@ -36,6 +37,7 @@ class SettingOption(click.Option):
         spec = row.spec
         # llama.cpp's old `-fa` stands alone: such a flag takes a value only where one follows.
         bare: dict[str, Any] = {"is_flag": False, "flag_value": spec.bare} if spec.bare else {}
+        several: dict[str, Any] = {"multiple": True} if row.kind is tuple else {}
         what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
         super().__init__(
             [*spec.flags, row.key],
@@ -43,6 +45,7 @@ class SettingOption(click.Option):
             metavar=spec.metavar or what or "N",
             help=explanation(row) + (f" (default {literal(row)})" if row.default not in (None, "") else ""),
             **bare,
+            **several,
         )
         self.bare = spec.bare
         self.heading = HEADINGS[spec.section]
@@ -84,7 +87,7 @@ class Command(click.Command):
         flags = {
             flag: Shape(option.name or "", bool(getattr(option, "bare", "")), bool(getattr(option, "is_flag", False)))
             for option in parameters
-            for flag in option.opts
+            for flag in (*option.opts, *option.secondary_opts)
             if flag.startswith("-")
         }
         takes_settings = any(isinstance(option, SettingOption) for option in parameters)
@@ -117,6 +120,8 @@ def setting_options(
             *([click.Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file")] * profile),
             click.Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE",
                          help="read this file instead of your own configuration"),
+            click.Option(["-e", "--escape/--no-escape", "escape"], default=None,
+                         help="read \\n, \\t, \\xHH and the like in -p; in stop texts they are read unless --no-escape"),
             *(
                 ListOption(row) if row.key in lists else SettingOption(row)
                 for row in settings() if row.spec.section != "ui" or "ui" in sections
@@ -138,7 +143,10 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
     spelled = click.get_current_context().meta[SPELLED]
     for notice in unused_flags():
         click.echo(f"spectui: {notice}", err=True)
-    given = {key: (value, spelled[key]) for key, value in values.items() if value is not None}
+    values = dict(values)
+    if values.pop("escape", None) is not False and values.get("stop"):
+        values["stop"] = tuple(map(unescaped, values["stop"]))
+    given = {key: (value, spelled[key]) for key, value in values.items() if value not in (None, ())}
     # Older versions of llama.cpp took the length of a draft here. "No such file" would not explain that.
     if "draft" in given and given["draft"][1] == "--draft" and given["draft"][0].isdecimal():
         length = given["draft"][0]

@@ -21,6 +21,7 @@ from spectui.cli.options import INTERRUPTED, Command, configuration, setting_opt
 from spectui.cli.report import report, summary
 from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
+from spectui.text import unescaped
 from spectui.text_file import read_text
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def command(
     The text goes to standard output and the figures to standard error.
     """
     settings = configuration(profile, config_path, values)
-    question = prompt_text(prompt, prompt_file)
+    question = prompt_text(unescaped(prompt) if prompt and values["escape"] else prompt, prompt_file)
     prepare_stdout("the reply")
 
     from spectui.chat.sentences import context_full

@@ -40,6 +40,11 @@ _MOST_SCORES = 256 * 2**20
 """Most bytes of attention scores for a context without flash attention."""
 
 
+CHATML_IS_USED = (
+    "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
+)
+
+
 class DraftError(SpectuiError):
     """The draft cannot be used; the target alone could."""
 
@@ -198,8 +203,8 @@ class Pair:
                 raise
             self.target = target
             self._loaded["target"] = placement.target_key(setup, extra_buffers)
-            if not self.template.from_file:
-                self._emit(Notice("The model has no chat template (a base model?): ChatML is used."))
+            if not self.template.from_file and setup.no_template == "off":
+                self._emit(Notice(CHATML_IS_USED))
         short, long = (placement.target_flash(setup, long) for long in (False, True))
         suits = (short, long) if self.context is not None and self.context.tokens else (short,)
         key = placement.context_key(setup, self._flash_attn)

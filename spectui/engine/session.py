@@ -22,8 +22,11 @@ from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.statistics import Statistics
+from spectui.speculation.stop_texts import StopTexts
 from spectui.speculation.strategy import Strategy
 from spectui.thinking import split
+
+WITHOUT_TEMPLATE = "Texts are continued as they are, without a chat template (--no-template)."
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,6 +92,8 @@ class Session:
             if sentence not in self._said:
                 self._said.add(sentence)
                 self._emit(Notice(sentence))
+        if setup.no_template == "on":
+            self._emit(Notice(WITHOUT_TEMPLATE))
         if demo.is_demo(setup):
             self._emit(Notice(demo.NOTICE))
         return loaded
@@ -114,10 +119,13 @@ class Session:
         drawn = secrets.randbits(32)
         prompt, begun = self._prompt(messages)
         thinking = pair.marks.opened(prompt)
-        text_of = ReplyText(pair.marks, thinking=thinking)
+        text_of, chosen_text_of = ReplyText(pair.marks, thinking=thinking), ReplyText(pair.marks, thinking=thinking)
         for token in begun:
             text_of.push(token)
+            chosen_text_of.push(token)
         prompt += begun
+        name = target.control_name if self._shows_names else lambda _: ""
+        stop_texts = StopTexts(lambda token: chosen_text_of.push(token) or name(token), target.control_name)
         self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(prompt)))
         continued = messages[-1].role == "assistant"  # then it ends at once, and stays as it is
         if len(prompt) > pair.context.n_ctx and not continued:
@@ -132,11 +140,12 @@ class Session:
         decoder = Decoder(
             pair.context,
             pair.strategy,
-            text=text_of.push,
+            text=lambda token: text_of.push(token) or name(token),
             piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
             is_end=target.is_end,
             cancelled=self._interrupt.is_set,
             notice=lambda text: self._emit(Notice(text, draft_failed=True)),
+            stops=stop_texts.reached,
         )
 
         def fed(done: int) -> None:
@@ -159,7 +168,7 @@ class Session:
             if read == len(prompt) - 1 and decoder.reason is None:
                 read = len(prompt)  # the first round evaluates the last one
                 fed(read)
-            for round in decoder.rounds(knobs):
+            for round in stop_texts.shown(decoder.rounds(knobs)):
                 first = first or perf_counter() - started
                 statistics.add(round)
                 text += [token.text for token in round.tokens]
@@ -229,16 +238,32 @@ class Session:
 
         Earlier replies reach the template as what they thought and what they answered.
         """
+        from spectui.llama.tokens.raw_text import raw_tokens
+
         assert self.pair is not None and self.pair.template is not None and self.pair.target is not None
         *before, last = messages
         begun = [token for token in last.tokens if 0 <= token < self.pair.target.n_vocab]
         if len(begun) < len(last.tokens):
             begun = []
+        if self._shows_names:
+            names = self.pair.target.control_names
+            before = [
+                each._replace(content=names.sub("", each.content)) if each.role == "assistant" else each
+                for each in before
+            ]
+        if self._loaded is not None and self._loaded.no_template == "on":
+            read = before if begun else messages
+            return raw_tokens(self.pair.target, [each.content for each in read]), begun
         turns = [_turn(each) for each in before]
         if not begun:
             turns.append((last.role, last.content))
         self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {})
         return self.pair.template.tokens(turns), begun
+
+    @property
+    def _shows_names(self) -> bool:
+        """Whether replies show the names of control tokens (--special)."""
+        return self._loaded is not None and self._loaded.special == "on"
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
         """These tokens and their logits, as text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,10 +16,12 @@ from spectui.llama.devices import listing, memory_use
 from spectui.llama.devices.records import Device
 from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.tokens.tokenizer import TextError, Tokenizer
+from spectui.text import safe
 
 MOST_BYTES = 1 << 20
 """Most bytes of one token."""
 
+_CONTROL = 1 << 3  # llama_token_attr (llama.h)
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
@@ -227,6 +230,17 @@ class Model:
     def token_text(self, token: int) -> str:
         """The token's text in the vocabulary; "" for the token -1."""
         return "" if token < 0 else (llama.llama_vocab_get_text(self.vocab, token) or b"").decode("utf-8", "replace")
+
+    def control_name(self, token: int) -> str:
+        """The name of a control token, such as <|im_end|>, made safe to show; "" for tokens with a text."""
+        attributes = llama.llama_vocab_get_attr(self.vocab, token)
+        return safe(self.token_text(token)) if attributes & _CONTROL and not self.piece(token) else ""
+
+    @cached_property
+    def control_names(self) -> re.Pattern[str]:
+        """Matches the names of all control tokens. Takes about 0.1 s for 150,000 tokens."""
+        names = filter(None, map(self.control_name, range(self.n_vocab)))
+        return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
 
     def is_end(self, token: int) -> bool:
         """Does this token end a reply?"""

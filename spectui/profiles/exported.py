@@ -12,6 +12,7 @@ from spectui import config
 from spectui.config import Configuration, UiSettings
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, title
+from spectui.text import escaped
 
 FLAGS = {
     "model": "--model", "ctx_size": "--ctx-size", "gpu_layers": "--n-gpu-layers", "device": "--device", "rpc": "--rpc",
@@ -21,6 +22,7 @@ FLAGS = {
     "ubatch": "--ubatch-size", "no_repack": "--no-repack", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p",
     "min_p": "--min-p", "repeat_penalty": "--repeat-penalty", "seed": "--seed", "predict": "--predict",
     "chat_template_kwargs": "--chat-template-kwargs",
+    "stop": "--reverse-prompt", "special": "--special",
 }  # fmt: skip
 """llama-server's flag for each setting that it has."""
 
@@ -76,9 +78,9 @@ def exported(settings: Configuration, name: str) -> Exported:
         given = origin.startswith("profile ") if row.owner is UiSettings else origin != "default"
         if key in flags and _expressible(key, value):
             if given or key in OTHER_DEFAULTS:
-                arguments.append(_argument(flags[key], key, value))
+                arguments += _arguments(flags[key], key, value)
         elif given or key in ALWAYS_A_COMMENT:
-            lacking.append(f"{title(key)} = {_toml(value)}")
+            lacking.append(f"{title(key)} = {toml(value)}")
     if drafters:
         arguments.append(("--spec-type", ",".join(drafters)))
     return Exported(tuple(arguments), tuple(lacking), tuple(_notes(settings, drafters)))
@@ -96,15 +98,17 @@ def _drafters(knobs: Knobs, setup: Setup) -> tuple[str, ...]:
 def _expressible(key: str, value: Any) -> bool:
     if key == "threads_draft":
         return bool(value > 0)  # 0 is all cores to llama-server, and the target's number here
-    return value not in (None, "") and not (key in ("no_repack", "numa") and value == "off")
+    return value not in (None, "", ()) and not (key in ("no_repack", "numa", "special") and value == "off")
 
 
-def _argument(flag: str, key: str, value: Any) -> tuple[str, ...]:
-    if key == "no_repack":
-        return (flag,)
+def _arguments(flag: str, key: str, value: Any) -> list[tuple[str, ...]]:
+    if key in ("no_repack", "special"):
+        return [(flag,)]
+    if key == "stop":  # llama-server reads escapes in it
+        return [(flag, escaped(each)) for each in value]
     if key in ("gpu_layers", "gpu_layers_draft") and value < 0:
-        return flag, {-1: "auto", -2: "all"}[value]
-    return flag, str(value)
+        return [(flag, {-1: "auto", -2: "all"}[value])]
+    return [(flag, str(value))]
 
 
 def _notes(settings: Configuration, drafters: tuple[str, ...]) -> list[str]:
@@ -127,8 +131,9 @@ def _notes(settings: Configuration, drafters: tuple[str, ...]) -> list[str]:
     return notes
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
     """A value as TOML writes it on one line. A $ is escaped: llama-swap would look for a macro."""
     import tomlkit
 
+    value = list(value) if isinstance(value, tuple) else value
     return tomlkit.item(value if value is not None else "").as_string().replace("$", "\\u0024")

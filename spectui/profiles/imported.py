@@ -27,6 +27,7 @@ from spectui.profiles.command_line import (
 )
 from spectui.profiles.scripts.containers import outside
 from spectui.profiles.scripts.started import EDGE, ScriptError, Started, shown
+from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
 NO_FLAG = "These words belong to no flag"
@@ -39,6 +40,9 @@ UNKNOWN = "Neither spectui nor its llama.cpp has these flags"
 MARK = re.compile(r"^[ \t]*[#;][ \t]*spectui:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 """A comment that holds a setting which the other program does not have, as a line of TOML."""
 
+ESCAPES = ("-e", "--escape", "--no-escape")
+"""Flags that say whether \\n and the like are read in texts, as they are without any of them."""
+
 SHAPES: dict[str, Shape] = {
     **{
         flag: Shape(row.key, bare=bool(row.spec.bare))
@@ -46,6 +50,7 @@ SHAPES: dict[str, Shape] = {
         if row.spec.section != "ui"
         for flag in row.spec.flags
     },
+    **dict.fromkeys(ESCAPES, Shape("escape", switch=True)),
     **dict.fromkeys(HUB_TARGET, Shape("hub_target")),
     **dict.fromkeys(HUB_DRAFT, Shape("hub_draft")),
 }
@@ -100,8 +105,10 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
     left_out += [LeftOut("spectui takes no model from", _shown(flag, values)) for flag, *values in line.refused]
+    escapes = [each for each in line.arguments if each in ESCAPES]
     for flag, value in _pairs(line.arguments, left_out):
-        _take(settings, flag, value, started, left_out)
+        read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
+        _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
     _take_types(settings, types, left_out)
     _take_marked(settings, comments, left_out)
     try:
@@ -172,6 +179,8 @@ def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[
         shape = SHAPES.get(flag)
         if shape is None:
             left_out.append(LeftOut(NOT_KNOWN if EDGE in flag else NO_FLAG, shown(flag)))
+        elif shape.switch:
+            continue
         elif shape.bare and (not rest or rest[-1].startswith("-") or re.fullmatch(f"{EDGE}.*[@*].*{EDGE}", rest[-1])):
             yield flag, config.SETTINGS[shape.name].spec.bare
         elif rest and rest[-1] not in SHAPES:
@@ -251,6 +260,8 @@ def _put(settings: dict[str, Any], key: str, value: Any, origin: str, left_out: 
     except UsageError as error:
         left_out.append(LeftOut("", f"{title(key)} is left out: {error}"))
         return
+    if isinstance(converted, tuple):  # each time that its flag is given adds some
+        converted = (*settings.get(key, ()), *converted)
     settings[key] = config.rooted(config.SETTINGS[key].spec, converted, Path.cwd())
 
 

@@ -1,7 +1,8 @@
 """llama.cpp's preset files (`llama-server --models-preset FILE`): read, and written from profiles.
 
 The grammar is that of llama.cpp's common/preset.cpp: `#` and `;` begin a comment anywhere, there are no quotes, and the
-section `[*]` holds what all the others share. A key is a flag without its dashes, or an environment variable.
+section `[*]` holds what all the others share. A key is a flag without its dashes, or an environment variable, and is there
+once: of stop texts only a single plain one is written for llama-server, others are kept in a comment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from spectui.errors import UsageError
 from spectui.profiles.command_line import unused_values
-from spectui.profiles.exported import Exported
+from spectui.profiles.exported import FLAGS, Exported, toml
 from spectui.profiles.imported import (
     SHAPES,
     ImportedFile,
@@ -24,6 +25,7 @@ from spectui.profiles.imported import (
     imported,
 )
 from spectui.profiles.scripts.started import Started
+from spectui.text import unescaped
 
 SHARED = "*"
 PRESET_ONLY = ("load-on-startup", "stop-timeout", "dedup-cache-models")
@@ -58,7 +60,12 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
         if name == SHARED or re.search(r"[]\r\n]", name) or name != name.strip():
             raise UsageError(f"A preset cannot be named {name!r}: give the profile another name.")
         lines = [f"[{name}]", *(f"; {line}" for line in exported.comments())]
-        for flag, *values in exported.arguments:
+        arguments = list(exported.arguments)
+        stops = [each for each in arguments if each[0] == FLAGS["stop"]]
+        if len(stops) > 1 or any(_UNWRITABLE.search(text) or text != text.strip() for _, text in stops):
+            lines.append(f"; spectui: stop = {toml([unescaped(text) for _, text in stops])}")
+            arguments = [each for each in arguments if each not in stops]
+        for flag, *values in arguments:
             value = values[0] if values else "true"
             if _UNWRITABLE.search(value):
                 raise UsageError(

@@ -34,9 +34,13 @@ class Decoder:
         is_end: Ends,
         cancelled: Cancelled,
         notice: Callable[[str], None],
+        stops: Callable[[int, Sequence[str]], bool] = lambda token, texts: False,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order."""
+        """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order.
+
+        `stops` is told each emitted token, in order, and the knobs' stop texts: does one of them end the reply?
+        """
         self.target = target
         self.strategy = strategy
         self.tokens: list[int] = []
@@ -46,6 +50,7 @@ class Decoder:
         self._is_end = is_end
         self._cancelled = cancelled
         self._notice = notice
+        self._stops = stops
         self._clock = clock
         self._emitted = 0
         self._ended: float | None = None  # when the last round ended
@@ -202,6 +207,9 @@ class Decoder:
             self._emitted += 1
             if self._is_end(choice.token):
                 self.reason = StopReason.EOS
+                break
+            if self._stops(choice.token, knobs.stop):
+                self.reason = StopReason.STOP
                 break
             if index < len(kept) and choice.token != kept[index].id:
                 break

@@ -25,6 +25,8 @@ class StopReason(str, Enum):
     """The model ended it."""
     LIMIT = "limit"
     """`predict` tokens were emitted."""
+    STOP = "stop"
+    """A text of `stop` is complete."""
     CONTEXT = "context"
     """No cell of the context is left."""
     CANCELLED = "cancelled"

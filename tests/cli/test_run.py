@@ -36,6 +36,7 @@ class ScriptedSession:
     reason = StopReason.EOS
     messages: Sequence[Message] = ()
     knobs = Knobs()
+    asked_with = knobs
     threads: set[str]
 
     def __init__(self, on_event: Callable[[Event], None], interrupt: Interrupt) -> None:
@@ -62,7 +63,7 @@ class ScriptedSession:
 
     def generate(self, messages: Sequence[Message]) -> Finished:
         self.threads.add(threading.current_thread().name)
-        type(self).messages = messages
+        type(self).messages, type(self).asked_with = messages, self.knobs
         self._emit(RoundDone(a_round(), 9))
         if self.interrupt_reply:
             self._interrupted()
@@ -93,6 +94,23 @@ def test_text_goes_to_stdout_and_figures_to_stderr(session: type[ScriptedSession
     assert result.stderr.endswith("accept    = 50.000%\n")
     assert session.messages == [Message("system", "Be brief."), Message("user", "Question?\n")]
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "prompt", "stop"),
+    [
+        ((), r"a\nb", ("User:", "\n\n", "é")),
+        (("-e",), "a\nb", ("User:", "\n\n", "é")),
+        (("--escape",), "a\nb", ("User:", "\n\n", "é")),
+        (("--no-escape",), r"a\nb", ("User:", r"\n\n", r"\xc3\xa9")),
+    ],
+)
+def test_escapes_and_stop_texts(session: type[ScriptedSession], flags: Sequence[str], prompt: str, stop: Sequence[str]):
+    stops = ("-r", "User:", "--reverse-prompt", r"\n\n", r"--stop=\xc3\xa9")
+    result = run(*flags, *stops, "-sp", "--no-conversation", "-p", r"a\nb")
+    assert "not used" not in result.stderr
+    assert session.messages == [Message("user", prompt)]
+    assert session.asked_with.stop == stop
 
 
 def test_the_engine_computes_in_a_thread_of_its_own(session: type[ScriptedSession]) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from spectui.cli.hub import hub_options
 from spectui.config import settings
+from spectui.profiles.imported import ESCAPES
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "spectui" / "profiles" / "llama_flags.py"
@@ -90,6 +91,7 @@ def source(help_texts: list[str]) -> str:
     """The text of the generated module."""
     ours = {flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags}
     ours |= {flag for option in hub_options(lambda: None).__click_params__ for flag in option.opts}  # type: ignore[attr-defined]
+    ours |= set(ESCAPES)
     groups: dict[str, set[str]] = {name: set() for name in ("SWITCHES", "VALUES", "PAIRS", "MODELS", "TEXT")}
     groups["SWITCHES"].update(OLDER.split())
     left_out = set(LEFT_OUT.split())

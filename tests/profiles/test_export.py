@@ -52,6 +52,8 @@ def value_of(key: str) -> st.SearchStrategy[Any]:
             if key != "system"
             else st.text("a\"'\\\n\t#;$ {}ü\x7f", max_size=8)
         )
+    if kind is tuple:
+        return st.lists(st.text("aé\"'\\\n\t#$ {}-", min_size=1, max_size=5), max_size=3)
     assert spec.low is not None and spec.high is not None
     return st.integers(int(spec.low), int(spec.high)) if kind is int else st.floats(spec.low, spec.high)
 
@@ -90,7 +92,8 @@ def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
     }
     assert others == {
         "async_draft", "op_offload_min_batch", "split_mode_draft", "tensor_split_draft", "main_gpu_draft", "flash_attn_draft",
-        "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "system", "drafter", "policy"
+        "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "system", "no_template", "drafter",
+        "policy",
     }, "llama-server has no flag for these: give a new setting its flag, or add it here"  # fmt: skip
     assert len({*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values()}) == len(
         {*FLAGS, *DRAFT_FLAGS, *SPECULATION_FLAGS}
@@ -102,7 +105,7 @@ def test_llama_server_has_every_flag_that_is_written() -> None:
         pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
     theirs = {flag: option.arity for text in help_texts(PEERS)[:1] for option in parse(text) for flag in option.flags}
     ours = {*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values(), "--spec-type", "--alias"}
-    assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {"--no-repack": 0}
+    assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {"--no-repack": 0, "--special": 0}
 
 
 def test_what_llama_server_would_do_otherwise_by_default_is_always_written(tmp_path: Path) -> None:

@@ -222,6 +222,13 @@ def test_flags_alone_are_a_command() -> None:
     assert llama_server.read("-m /x.gguf\n--temp=0\n").profiles[0].settings == {"model": "/x.gguf", "temperature": 0.0}
 
 
+@pytest.mark.parametrize(("flags", "stop"), [("-e", "\n\n"), ("", "\n\n"), ("--no-escape", r"\n\n")])
+def test_stop_texts_are_read_as_llama_server_reads_them(flags: str, stop: str) -> None:
+    (found,) = llama_server.read(rf"-m /x.gguf -sp -r User: {flags} --reverse-prompt '\n\n'").profiles
+    assert found.settings == {"model": "/x.gguf", "stop": ("User:", stop), "special": "on"}
+    assert found.left_out == ()
+
+
 def test_paths_start_at_the_working_directory_and_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")

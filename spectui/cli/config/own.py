@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from spectui import paths
+from spectui import config, paths
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError
 from spectui.text import one_line
@@ -55,4 +55,4 @@ def init() -> None:
 def _shown(value: Any) -> str:
     """The text of a value on one line: a dash for an empty one, so that columns stay columns. Control characters, which values
     and names from a file may hold, are shown as ?."""
-    return "-" if value in (None, "") else one_line(str(value))
+    return "-" if value in (None, "", ()) else one_line(config.shown(value))

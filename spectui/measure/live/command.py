@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, specs
+from spectui.text import escaped
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def flags(setup: Setup, knobs: Knobs) -> list[str]:
         for key, default, spec in specs(type(owner)):
             value = getattr(owner, key)
             if value != default and (owner is setup or key in _SAMPLING):
-                written += [spec.flags[0], str(value)]
+                for each in map(escaped, value) if isinstance(value, tuple) else [str(value)]:
+                    written += [spec.flags[0], each]
     return written
 
 

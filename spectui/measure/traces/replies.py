@@ -31,7 +31,7 @@ class RecordedReply:
     def recording(self, chains: list[Chain] | None) -> Recording:
         """For a simulation, with these drafts."""
         sure = [p for each in self.rounds for p in each.sure]
-        ends = self.finished is not None and self.finished.reason is StopReason.EOS
+        ends = self.finished is not None and self.finished.reason in (StopReason.EOS, StopReason.STOP)
         reused = self.read.reused if self.read is not None else 0
         return Recording(self.tokens, len(self.asked.tokens), sure, chains, reused, ends)
 

@@ -173,6 +173,11 @@ def checked_fields(kind: type, names: Sequence[str], values: Sequence[Any]) -> d
         types, words = allowed[name]
         if type(value) not in types or (words and value not in words):
             raise ValueError(name)
+        if isinstance(value, list | tuple):
+            if not all(isinstance(each, str) for each in value):
+                raise ValueError(name)
+            fields[name] = tuple(map(safe, value))
+            continue
         if isinstance(value, str):
             value = safe(value)
         elif value is not None and not -_LARGEST < value < _LARGEST:
@@ -192,5 +197,7 @@ def _allowed(kind: type) -> Mapping[str, tuple[frozenset[type], tuple[str, ...]]
         hint = hints[name]
         words = get_args(hint) if get_origin(hint) is Literal else ()
         types = {str} if words else set(get_args(hint) or (hint,))
+        if get_origin(hint) is tuple:  # several texts
+            types = {list, tuple}
         fields[name] = (frozenset(types | {int} if float in types else types), words)
     return fields

@@ -29,7 +29,10 @@ tokens = st.builds(
     st.none() | shares, shares,
 )  # fmt: skip
 drafts = st.builds(DraftToken, whole, texts, shares, texts, st.sampled_from(["accepted", "rejected", "ignored"]))
-knobs = st.builds(Knobs, temperature=shares, seed=whole, drafter=st.sampled_from(["auto", "off"]))
+knobs = st.builds(
+    Knobs, temperature=shares, seed=whole, drafter=st.sampled_from(["auto", "off"]),
+    stop=st.lists(st.text("ab\n"), max_size=2).map(tuple),
+)  # fmt: skip
 likeliest = st.lists(st.tuples(whole, st.floats(0, 1, width=32), texts), max_size=6).map(
     lambda rows: Likeliest(
         2, array("i", [row[0] % 2**31 for row in rows]).tobytes(), array("f", [row[1] for row in rows]).tobytes(),
@@ -177,7 +180,7 @@ def test_other_tables_give_rounds_or_one_sentence(table: dict[str, Any]) -> None
         ("token", "text", 7), ("token", "origin", "nobody"), ("token", "id", "7"), ("token", "p_target", None),
         ("token", "p_draft", float("nan")), ("round", "position", 10**300), ("draft", "fate", ""), ("draft", "p", True),
         ("round", "seconds", float("inf")), ("round", "pass_size", None), ("knobs", "temperature", "hot"),
-        ("knobs", "top_k", -5), ("knobs", "drafter", "x"),
+        ("knobs", "top_k", -5), ("knobs", "drafter", "x"), ("knobs", "stop", "x"), ("knobs", "stop", [7]),
     ],
 )  # fmt: skip
 def test_values_of_a_wrong_type_give_one_sentence(part: str, name: str, value: object) -> None:

@@ -12,11 +12,12 @@ from spectui.chat.figures.format import size
 from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.cli.plain.text_report import model_line
-from spectui.config import convert, nearest
+from spectui.config import SETTINGS, convert, nearest, shown
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.profiles.setup_line import flags_of
+from spectui.text import unescaped
 
 if TYPE_CHECKING:
     from spectui.cli.plain.chat import PlainChat
@@ -29,9 +30,10 @@ def _set(chat: PlainChat, rest: str) -> None:
     if name and key not in names:
         raise UsageError(f"There is no knob {name!r}{nearest(name, map(title, names))}")
     if value.strip():
-        chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, value.strip(), "/set")}).checked()
+        text = unescaped(value.strip()) if SETTINGS[key].kind is tuple else value.strip()
+        chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, text, "/set")}).checked()
     for each in [key] if name else names:
-        chat.output(f"{title(each)} {getattr(chat.session.knobs, each)}: {spec_of(Knobs, each).help}")
+        chat.output(f"{title(each)} {shown(getattr(chat.session.knobs, each))}: {spec_of(Knobs, each).help}")
 
 
 def _think(chat: PlainChat, rest: str) -> None:
