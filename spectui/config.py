@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
@@ -24,6 +25,8 @@ LARGEST_FILE = 1_000_000
 
 LONGEST_QUOTED = 60
 """A message quotes at most this many characters of a wrong value."""
+
+_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
 _SWITCHED = {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"}
 
@@ -303,9 +306,26 @@ def _put(layer: Layer, name: str, value: Any, members: tuple[str, ...], where: s
         raise UsageError(f"{where}: there is no setting {name!r}{nearest(title(key), names)}")
     if key in layer:
         raise UsageError(f"{where}: {title(key)} is given twice.")
-    value = convert(key, value, where)
+    value = _expanded(SETTINGS[key].spec, convert(key, value, where), f"{where}: {title(key)}")
     # Relative to the file's directory, so that a path means the same wherever spectui is started.
     layer[key] = (rooted(SETTINGS[key].spec, value, base.absolute()), origin)
+
+
+def in_file(spec: Spec, value: Any) -> Any:
+    """`value` as the file has to hold it: a $ in a path begins the name of a variable there."""
+    return value.replace("$", "$$") if spec.metavar in ("FILE", "DIRS") and isinstance(value, str) else value
+
+
+def _expanded(spec: Spec, value: Any, origin: str) -> Any:
+    """`value` with the variables in its paths replaced. Raises UsageError for one that is not set."""
+
+    def variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name is not None and name not in os.environ:
+            raise UsageError(f"{origin} names the variable {found[0]}, which is not set: set it, or write $$ for a $.")
+        return "$" if name is None else os.environ[name]
+
+    return _VARIABLE.sub(variable, value) if spec.metavar in ("FILE", "DIRS") else value
 
 
 def rooted(spec: Spec, value: Any, base: Path | str) -> Any:

@@ -11,7 +11,7 @@ from spectui.errors import SpectuiError, UsageError
 def read_text(
     source: Path | BinaryIO, name: str, largest: int, advice: str, error: type[SpectuiError] = UsageError
 ) -> str:
-    """The text of a file or a stream without its byte order mark. Raises `error`.
+    """The text of a file or a stream without its byte order mark, with newlines for Windows' line ends. Raises `error`.
 
     `name`: what its sentence calls the file. `largest`: bytes; a larger file is not read to its end, and `advice` says what to
     do.
@@ -34,4 +34,4 @@ def read_text(
         text, end = content[: problem.start].decode("utf-8-sig"), problem.start
     if end >= 0:
         raise error(f"{name} is not text in UTF-8 (line {text.count(chr(10), 0, end) + 1}): convert it first.")
-    return text
+    return text.replace("\r\n", "\n")

@@ -88,6 +88,37 @@ def test_paths_in_a_file_start_at_the_file(tmp_path: Path, monkeypatch: pytest.M
     assert setup.draft == "/home/someone/small.gguf"
 
 
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("$HOME/a.gguf", "/home/me/a.gguf"), ("${HOME}/a.gguf", "/home/me/a.gguf"), ("~/a.gguf", "/home/me/a.gguf"),
+        ("$HOME/$$x/a.gguf", "/home/me/$x/a.gguf"), ("/m/a$1.gguf", "/m/a$1.gguf"), ("/m/a$", "/m/a$"),
+    ],
+)  # fmt: skip
+def test_variables_in_paths_of_a_file_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, path: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    file = tmp_path / "config.toml"
+    file.write_text(
+        f"model = '{written}'\n[profiles.a]\ndraft = '{written}'\nmodels-dir = '/x,{written}'\nsystem = '$HOME'\n"
+    )
+    loaded = load(path=file, profile="a", environ={})
+    assert (loaded.setup.model, loaded.setup.draft, loaded.ui.models_dir) == (path, path, f"/x,{path}")
+    assert loaded.setup.system == "$HOME", "text is no path"
+
+
+def test_a_variable_that_is_not_set_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOWHERE", raising=False)
+    file = tmp_path / "config.toml"
+    file.write_text("[models]\nmodel = '${NOWHERE}/a.gguf'\n")
+    with pytest.raises(UsageError) as error:
+        load(path=file, environ={})
+    assert str(error.value) == (
+        f"{file}, [models]: model names the variable ${{NOWHERE}}, which is not set: set it, or write $$ for a $."
+    )
+
+
 def test_an_empty_flag_takes_a_model_of_the_file_away(tmp_path: Path) -> None:
     file = write(tmp_path, '[models]\ndraft = "small.gguf"\n')
     assert load({"draft": ("", "-md")}, path=file, environ={}).setup.draft is None

@@ -24,6 +24,10 @@ def test_the_text_comes_without_its_byte_order_mark(tmp_path: Path) -> None:
     assert read_text(io.BytesIO(file.read_bytes()), "a.txt", 9, "shorten it") == "café\n"
 
 
+def test_windows_line_ends_are_newlines() -> None:
+    assert read_text(io.BytesIO(b"a\r\nb\nc\r\n"), "a.txt", 9, "shorten it") == "a\nb\nc\n"
+
+
 def test_a_file_that_cannot_be_read_has_the_systems_reason(tmp_path: Path) -> None:
     assert refused(tmp_path / "none") == "a.txt cannot be read: No such file or directory."
     assert refused(tmp_path) == "a.txt cannot be read: Is a directory."

@@ -99,7 +99,11 @@ class ProfileFile:
         text = ""
         if self._path.exists():
             config.read(self._path)  # says in one sentence what is wrong with it
-            text = self._path.read_text("utf-8-sig")
+            text = self._path.read_bytes().decode()
+        # What an editor of Windows begins a file with, and how it ends lines, stays as it is.
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        line_end = "\r\n" if "\n" in text and text.count("\n") == text.count("\r\n") else "\n"
+        text = text.removeprefix(mark).replace(line_end, "\n")
         try:
             document: Any = tomlkit.parse(text)
             tables = document.setdefault("profiles", tomlkit.table(is_super_table=True))
@@ -112,8 +116,8 @@ class ProfileFile:
                 for key, value in settings.items():
                     # A profile may have sections, and names with _ for -: change a value where it already is.
                     spelled, holder = _where(profile, key)
-                    holder[spelled] = value
-            return str(tomlkit.dumps(document))
+                    holder[spelled] = config.in_file(config.SETTINGS[key].spec, value)
+            return mark + str(tomlkit.dumps(document)).replace("\n", line_end)
         except (TOMLKitError, TypeError, AttributeError) as error:
             raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error
 

@@ -113,7 +113,7 @@ def _read(path: Path) -> Theme:
     if len(data) > MAX_BYTES:
         raise _ThemeError(f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
-        table = tomli.loads(data.decode())
+        table = tomli.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _ThemeError("it is not UTF-8") from error
     except (tomli.TOMLDecodeError, RecursionError) as error:

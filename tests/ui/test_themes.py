@@ -90,6 +90,12 @@ def test_a_broken_theme_is_left_out_with_one_line(tmp_path: Path, text: str) -> 
     assert len(problems[0]) < 300
 
 
+def test_a_byte_order_mark_and_windows_line_ends_are_allowed(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(("\ufeff" + GOOD).replace("\n", "\r\n").encode())
+    themes, problems = ThemeFiles([tmp_path]).news()
+    assert ([theme.name for theme in themes], problems) == (["mine"], [])
+
+
 def test_what_is_no_readable_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "directory.toml").mkdir()
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')

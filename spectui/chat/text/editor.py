@@ -26,7 +26,7 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
         try:
             with meanwhile:
                 done = subprocess.run([*shlex.split(words), str(file)], check=False)
-            after = file.read_text(encoding="utf-8", errors="replace")
+            after = file.read_text(encoding="utf-8-sig", errors="replace")
         except (OSError, ValueError, IndexError) as error:
             raise EditorError(f"The editor {words!r} cannot be used: set EDITOR to another one.") from error
     if done.returncode:

@@ -85,7 +85,7 @@ def parsed(value: Mapping[str, Any]) -> Run:
 def read(path: Path) -> list[Run]:
     """The runs of a file. A last line that was cut off is left out. Raises UsageError."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except OSError as error:
         raise UsageError(f"The results {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:

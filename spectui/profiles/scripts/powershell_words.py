@@ -26,7 +26,7 @@ class PowerShellWords:
     """Reads the words of one script, from `at` on."""
 
     def __init__(self, text: str, file: Path | None) -> None:
-        self.text = re.sub(r"<#.*?#>", "", text.replace("\r\n", "\n").replace(EDGE, ""), flags=re.DOTALL)
+        self.text = re.sub(r"<#.*?#>", "", text.replace(EDGE, ""), flags=re.DOTALL)
         self.at = 0
         self.file = file
         self.values: dict[str, list[str]] = {}

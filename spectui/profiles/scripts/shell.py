@@ -51,7 +51,7 @@ class _Reader(Ways):
         import tree_sitter_bash
         from tree_sitter import Language, Parser
 
-        text = text.replace("\r\n", "\n").replace(EDGE, "\ufffd")
+        text = text.replace(EDGE, "\ufffd")
         # The grammar wants the last line's end; a backslash there would hide that the text is cut off.
         super().__init__((text + ("" if text.endswith("\\") else "\n")).encode(errors="replace"), scope)
         self._root = Parser(Language(tree_sitter_bash.language())).parse(self.source).root_node

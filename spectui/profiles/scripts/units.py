@@ -46,7 +46,7 @@ def _sections(text: str) -> dict[str, Keys]:
     """The keys of each section with all their values. A key that is set to nothing forgets those before."""
     sections: dict[str, Keys] = {}
     keys: Keys = {}
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = text.split("\n")
     current = ""
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith(("#", ";")):  # also between two lines that are one

@@ -193,3 +193,25 @@ def test_half_a_line_writes_nothing(directory: Path, text: str, sentence: str) -
     result = spectui("import", "start.sh", "--as", "mine")
     assert (result.exit_code, result.stderr) == (1, f"spectui: start.sh: {sentence}\n")
     assert not (directory / "config.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.yaml", "models:\n  a:\n    cmd: |\n      llama-server\n      -m /m/a.gguf \\\n      -c 5\n"),
+        ("a.ini", "[a]\nmodel = /m/a.gguf\nc = 5\n"),
+        ("a.sh", "#!/bin/sh\nARGS='-c 5'\nllama-server -m /m/a.gguf \\\n  $ARGS\n"),
+        ("a.bat", "@echo off\nset C=5\nllama-server -m /m/a.gguf ^\n  -c %C%\n"),
+        ("a.ps1", "$c = 5\n& llama-server -m /m/a.gguf `\n  -c $c\n"),
+        ("a.service", "[Service]\nExecStart=llama-server \\\n  -m /m/a.gguf -c 5\n"),
+        (
+            "compose.yml",
+            "services:\n  a:\n    image: llama.cpp\n    volumes: ['/m:/m']\n    command: -m /m/a.gguf -c 5\n",
+        ),
+    ],
+)
+def test_what_an_editor_of_windows_saved_is_read(directory: Path, name: str, content: str) -> None:
+    (directory / name).write_bytes(("\ufeff" + content).replace("\n", "\r\n").encode())
+    result = spectui("import", name)
+    assert result.exit_code == 0, result.stderr
+    assert (settings("a").setup.model, settings("a").setup.ctx_size) == ("/m/a.gguf", 5)

@@ -17,6 +17,12 @@ def test_each_line_is_a_prompt(tmp_path):
     assert first.name == "write a poem" and second.name != first.name
 
 
+def test_what_an_editor_of_windows_saved_is_read(tmp_path):
+    for name, content in (("p.txt", "Hello\r\n"), ("p.jsonl", '"Hello"\r\n')):
+        (tmp_path / name).write_bytes(("\ufeff" + content).encode())
+        assert [each.messages for each in read(tmp_path / name, "")] == [(Message("user", "Hello"),)]
+
+
 def test_a_line_of_json_may_be_a_conversation(tmp_path):
     file = tmp_path / "prompts.jsonl"
     file.write_text(

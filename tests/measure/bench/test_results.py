@@ -22,6 +22,12 @@ def test_runs_come_back_as_they_were(tmp_path):
     assert read(out.path) == runs
 
 
+def test_what_an_editor_of_windows_saved_is_read(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_bytes(f"\ufeff{a_run(FAST, 20.0).line()}\r\n".encode())
+    assert read(file) == [a_run(FAST, 20.0)]
+
+
 def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path):
     file = tmp_path / "runs.jsonl"
     file.write_text(a_run(FAST, 20.0).line() + "\n" + a_run(FAST, 21.0, 1).line()[:50])

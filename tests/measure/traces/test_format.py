@@ -125,6 +125,13 @@ def test_a_trace_without_its_end_is_read_up_to_there(tmp_path: Path):
     assert list(trace) == whole[:-1]
 
 
+def test_what_an_editor_of_windows_saved_is_read(tmp_path: Path):
+    file = written(tmp_path / "t", chat())
+    whole = list(Trace(file))
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    assert list(Trace(file)) == whole
+
+
 def test_a_line_of_a_later_version_is_left_out(tmp_path: Path):
     file = written(tmp_path / "t", chat())
     whole = list(Trace(file))

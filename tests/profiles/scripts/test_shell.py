@@ -75,7 +75,6 @@ def listed(text: str) -> dict[str, list[str]]:
         ("for m in a; do llama-server -m /m/$m.gguf; done", {}),
         ("M=/x/a.gguf.bak\nN=${M##*/}\nllama-server -m /m/${N%.bak} -c 5", {"ctx_size": 5}),
         (f"{RUN} -c 5 --temp \\\n 0 \\\n", {"ctx_size": 5, "temperature": 0.0}),
-        (f"{RUN}\r\n", {}),
         ("llama serve -m /m/a.gguf -c 5", {"ctx_size": 5}),
         (f"eval \"{RUN} -c 5\"", {"ctx_size": 5}),
         (f"mkdir -p llama.cpp; git clone x llama.cpp -b y\npkill -f llama-server\necho {RUN}\n{RUN} -c 5", {"ctx_size": 5}),

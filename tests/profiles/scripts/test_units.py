@@ -112,7 +112,7 @@ def test_a_unit_of_systemd() -> None:
         ("WorkingDirectory=~\nExecStart=./llama-server -m a.gguf", "~/a.gguf"),
         ("ExecStart=/bin/bash -c 'cd /m && exec llama-server -m $$PWD/a.gguf'", "/m/a.gguf"),
         ("Environment=ARGS=\"-m /m/a.gguf\"\nExecStart=llama-server $ARGS", "/m/a.gguf"),
-        ("Environment=\"ARGS=-m /m/a.gguf\"\r\nExecStart=llama-server $ARGS\r", "/m/a.gguf"),
+        ("Environment=\"ARGS=-m /m/a.gguf\"\nExecStart=llama-server $ARGS", "/m/a.gguf"),
         ("ExecStart=/usr/bin/podman run --rm -v /srv:/models:Z llama.cpp:server -m /models/a.gguf", "/srv/a.gguf"),
     ],
 )  # fmt: skip
