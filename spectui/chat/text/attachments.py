@@ -36,7 +36,7 @@ class PasteFolds:
         short = text
         for name, folded in sorted(self._texts.items(), key=lambda each: -len(each[1])):
             short = short.replace(folded, name)
-        if short.count("\n") < FOLD_LINES and len(short) <= FOLD_LENGTH:
+        if short.count("\n") < FOLD_LINES and len(short) <= FOLD_LENGTH and self.unfolded(short) == text:
             return short
         lines = text.count("\n") + 1
         name = f"[pasted {lines} lines, {len(text)} characters]" if lines > 1 else f"[pasted {len(text)} characters]"
@@ -65,9 +65,15 @@ class PasteFolds:
 
     def unfolded(self, text: str) -> str:
         """The text with all folded texts in full."""
-        for name, folded in self._texts.items():
-            text = text.replace(name, folded)
-        return text
+        return self._names.sub(lambda found: self._texts[found[0]], text)
+
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """Where a folded text's name begins and ends in this line of the prompt."""
+        return [found.span() for found in self._names.finditer(line)]
+
+    @property
+    def _names(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(re.escape, self._texts)) or "(?!)")
 
 
 def _attached(name: str) -> str:

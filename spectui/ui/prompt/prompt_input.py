@@ -15,6 +15,7 @@ from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
 from spectui.chat.text.editor import EditorError, edited
@@ -76,12 +77,12 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
             return self.prompt_input
 
     def __init__(self, *, id: str | None = None) -> None:
+        self._folds = PasteFolds()  # first: Textual sets the selection
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
         self._save: Callable[[str], None] = lambda _: None
         self._sent: list[str] = []
         self._back = 0
         self._recalled = ""
-        self._folds = PasteFolds()
         self._typed = ("", "")  # the last sent prompt, and its text as typed
 
     def remember(self, earlier: Sequence[str], save: Callable[[str], None]) -> None:
@@ -193,3 +194,58 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         """Clean the text that Textual's handler then inserts: a pasted ESC would reach the terminal. Fold it if it is large."""
         event.stop()
         event.text = self._folds.fold(printable(event.text))
+
+    # A folded paste is one unit: its name is never changed, and what is copied is its text
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Change the text. What would change a part of a fold's name takes the whole; what is put into it comes behind it."""
+        (top, first), (bottom, last) = edit.top, edit.bottom
+        if edit.top == edit.bottom:
+            first = last = max([first, *(end for start, end in self._spans(top) if start < first < end)])
+        else:
+            first = min([first, *(start for start, end in self._spans(top) if start < first < end)])
+            last = max([last, *(end for start, end in self._spans(bottom) if start < last < end)])
+        edit.from_location, edit.to_location = (top, first), (bottom, last)
+        return super().edit(edit)
+
+    def validate_selection(self, selection: Selection) -> Selection:
+        """Keep the cursor and the selection's ends out of a fold's name: they step over it, or go to its nearer end."""
+        (row, column), end = selection
+        for first, last in self._spans(row):
+            if not selection.is_empty and first < column < last and end[0] == row and first <= end[1] <= last:
+                return Selection((row, first), (row, last))  # a double click has selected a word of the name
+        end = self._outside(end, self.selection.end)
+        return (
+            Selection.cursor(end) if selection.is_empty else Selection(self._outside((row, column), (row, column)), end)
+        )
+
+    def _outside(self, location: Location, before: Location) -> Location:
+        """The location, or one of the ends of the fold it lies in: the one across if it comes `before` from the other."""
+        row, column = location
+        for first, last in self._spans(row):
+            if first < column < last:
+                if before in ((row, first), (row, last)):
+                    return row, last if before[1] == first else first
+                return row, first if column - first < last - column else last
+        return location
+
+    def _spans(self, row: int) -> list[tuple[int, int]]:
+        return self._folds.spans(self.document.get_line(row)) if row < self.document.line_count else []
+
+    @property
+    def selected_text(self) -> str:
+        """The selected text, with pastes in full."""
+        return self._folds.unfolded(super().selected_text)
+
+    def action_cut(self) -> None:
+        """Cut the selection, or the cursor's line, with pastes in full."""
+        start, end = sorted(self.selection)
+        if start == end:
+            start, end = (start[0], 0), (start[0] + 1, 0)
+        cut = self.delete(start, end, maintain_selection_offset=False)
+        self.app.copy_to_clipboard(self._folds.unfolded(cut.replaced_text))
+
+    def action_paste(self) -> None:
+        """Paste what was cut or copied here."""
+        pasted = self.replace(self._folds.fold(printable(self.app.clipboard)), *self.selection)
+        self.move_cursor(pasted.end_location)
