@@ -89,6 +89,10 @@ class Knobs:
         -1, "most tokens in a reply (-1: until the model ends it)", "-n", "--predict", "--n-predict",
         low=-1, high=2**31 - 1, step=16, section="sampling",
     )  # fmt: skip
+    reasoning_budget: int = setting(
+        -1, "most tokens that the model thinks, then its thinking is ended (-1: no limit, 0: none)", "--reasoning-budget",
+        low=-1, high=2**31 - 1, step=16, section="sampling",
+    )  # fmt: skip
     chat_template_kwargs: str = setting(
         "", 'values for the chat template of the next prompts, a JSON object such as {"enable_thinking": false}',
         "--chat-template-kwargs", metavar="JSON", section="sampling",

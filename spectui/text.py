@@ -57,6 +57,11 @@ class TextStream:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
+    @property
+    def complete(self) -> bool:
+        """Whether no character is begun."""
+        return not self._decoder.getstate()[0]
+
     def push(self, piece: bytes) -> str:
         """The text that these bytes complete, maybe "". Broken UTF-8 becomes U+FFFD."""
         return safe(self._decoder.decode(piece))

@@ -40,11 +40,8 @@ _FORMS = (
         r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>",
         r"(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>(?:final|commentary)<\|message\|>",
     ),
-    _Form(  # Granite, Apriel
-        "Here (?:is my thought process|are my reasoning steps):",
-        r"Here is my response:|\[BEGIN FINAL RESPONSE\]",
-        first=True,
-    ),
+    _Form("Here is my thought process:", "Here is my response:", first=True),  # Granite
+    _Form("Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", first=True),  # Apriel
 )  # fmt: skip
 
 MARK = re.compile(
@@ -146,10 +143,16 @@ class Thoughts(Generic[Kind]):
         return [section]
 
 
-def opens_at_end(prompt: str) -> bool:
-    """Whether a prompt ends with an opening mark."""
+def opens_at_end(prompt: str) -> int | None:
+    """The form of the opening mark that a prompt ends with; None if it ends otherwise."""
     end = prompt.rstrip()[-TAIL:]
-    return any(mark.end() == len(end) and (mark.lastgroup or "")[0] == "o" for mark in MARK.finditer(end))
+    groups = [mark.lastgroup or "" for mark in MARK.finditer(end) if mark.end() == len(end)]
+    return next((int(group[1:]) for group in groups if group[0] == "o"), None)
+
+
+def closing(form: int) -> str:
+    """The closing mark of this form."""
+    return re.sub(r"\\(.)", r"\1", _FORMS[form].closes)
 
 
 def divided(text: str, *, opened: bool) -> list[tuple[bool, str]]:

@@ -108,6 +108,7 @@ class Session:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices.listing import list_devices
         from spectui.llama.tokens.reply_text import ReplyText
+        from spectui.llama.tokens.thought_limit import ThoughtLimit
         from spectui.text import safe
 
         pair = self.pair
@@ -118,8 +119,8 @@ class Session:
         # -1 is one random seed per reply; every other seed acts from the next round on, like any knob.
         drawn = secrets.randbits(32)
         prompt, begun = self._prompt(messages)
-        thinking = pair.marks.opened(prompt)
-        text_of, chosen_text_of = ReplyText(pair.marks, thinking=thinking), ReplyText(pair.marks, thinking=thinking)
+        limit = ThoughtLimit(pair.marks, prompt)
+        text_of, chosen_text_of = (ReplyText(pair.marks, thinking=limit.opened) for _ in range(2))
         for token in begun:
             text_of.push(token)
             chosen_text_of.push(token)
@@ -146,11 +147,12 @@ class Session:
             cancelled=self._interrupt.is_set,
             notice=lambda text: self._emit(Notice(text, draft_failed=True)),
             stops=stop_texts.reached,
+            forced=limit.forced,
         )
 
         def fed(done: int) -> None:
             pair.adapt_threads()
-            self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, thinking))
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, limit.opened))
 
         # One Knobs object for all rounds between two changes, because each round keeps it.
         seeded = cache(lambda knobs: replace(knobs, seed=drawn))

@@ -21,7 +21,7 @@ FLAGS = {
     "cache_type_k": "--cache-type-k", "cache_type_v": "--cache-type-v", "threads": "--threads", "batch": "--batch-size",
     "ubatch": "--ubatch-size", "no_repack": "--no-repack", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p",
     "min_p": "--min-p", "repeat_penalty": "--repeat-penalty", "seed": "--seed", "predict": "--predict",
-    "chat_template_kwargs": "--chat-template-kwargs",
+    "reasoning_budget": "--reasoning-budget", "chat_template_kwargs": "--chat-template-kwargs",
     "stop": "--reverse-prompt", "special": "--special",
 }  # fmt: skip
 """llama-server's flag for each setting that it has."""

@@ -39,21 +39,21 @@ VALUES = """
     --models-max --models-preset --mtmd-batch-max-tokens --n-cpu-ffn --n-cpu-moe --n-cpu-moe-draft -ncffn -ncmoe
     -ncmoed -np -ot -otd --override-kv --override-tensor --override-tensor-draft --parallel --path --poll --poll-batch
     --poll-batch-draft --poll-draft --pooling --port --presence-penalty --prio --prio-batch --prio-batch-draft
-    --prio-draft -rea --reasoning --reasoning-budget --reasoning-budget-message --reasoning-effort --reasoning-format
-    --repeat-last-n --rope-freq-base --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers
-    --sampling-seq --sleep-idle-seconds --slot-prompt-similarity --slot-save-path --spec-draft-cpu-mask
-    --spec-draft-cpu-mask-batch --spec-draft-cpu-range --spec-draft-cpu-range-batch --spec-draft-cpu-strict
-    --spec-draft-cpu-strict-batch --spec-draft-n-cpu-moe --spec-draft-ncmoe --spec-draft-override-tensor
-    --spec-draft-p-split --spec-draft-poll --spec-draft-poll-batch --spec-draft-prio --spec-draft-prio-batch
-    --spec-draft-threads-batch --spec-ngram-map-k-min-hits --spec-ngram-map-k-size-m --spec-ngram-map-k-size-n
-    --spec-ngram-map-k4v-min-hits --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-size-n --spec-ngram-min-hits
-    --spec-ngram-mod-n-match --spec-ngram-mod-n-max --spec-ngram-mod-n-min --spec-ngram-simple-min-hits
-    --spec-ngram-simple-size-m --spec-ngram-simple-size-n --spec-ngram-size-m --spec-ngram-size-n --spec-synth-len
-    --spec-synth-rates --spec-type -sps --sse-ping-interval --ssl-cert-file --ssl-key-file --swa-checkpoints --tags
-    -tb -tbd --threads-batch --threads-batch-draft --threads-http --timeout -to --tools --tools-runtime --top-n-sigma
-    --top-nsigma --typical --typical-p --ui-config --ui-config-file --verbosity --video-ffmpeg-dir --video-fps
-    --video-timestamp-interval --webui-config --webui-config-file --xtc-probability --xtc-threshold --yarn-attn-factor
-    --yarn-beta-fast --yarn-beta-slow --yarn-ext-factor --yarn-orig-ctx
+    --prio-draft -rea --reasoning --reasoning-budget-message --reasoning-effort --reasoning-format --repeat-last-n
+    --rope-freq-base --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq
+    --sleep-idle-seconds --slot-prompt-similarity --slot-save-path --spec-draft-cpu-mask --spec-draft-cpu-mask-batch
+    --spec-draft-cpu-range --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch
+    --spec-draft-n-cpu-moe --spec-draft-ncmoe --spec-draft-override-tensor --spec-draft-p-split --spec-draft-poll
+    --spec-draft-poll-batch --spec-draft-prio --spec-draft-prio-batch --spec-draft-threads-batch
+    --spec-ngram-map-k-min-hits --spec-ngram-map-k-size-m --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits
+    --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-size-n --spec-ngram-min-hits --spec-ngram-mod-n-match
+    --spec-ngram-mod-n-max --spec-ngram-mod-n-min --spec-ngram-simple-min-hits --spec-ngram-simple-size-m
+    --spec-ngram-simple-size-n --spec-ngram-size-m --spec-ngram-size-n --spec-synth-len --spec-synth-rates --spec-type
+    -sps --sse-ping-interval --ssl-cert-file --ssl-key-file --swa-checkpoints --tags -tb -tbd --threads-batch
+    --threads-batch-draft --threads-http --timeout -to --tools --tools-runtime --top-n-sigma --top-nsigma --typical
+    --typical-p --ui-config --ui-config-file --verbosity --video-ffmpeg-dir --video-fps --video-timestamp-interval
+    --webui-config --webui-config-file --xtc-probability --xtc-threshold --yarn-attn-factor --yarn-beta-fast
+    --yarn-beta-slow --yarn-ext-factor --yarn-orig-ctx
 """
 """Flags with one value."""
 
@@ -76,8 +76,8 @@ TEXT = """
     --frequency-penalty --grammar --grammar-file --ignore-eos -j -jf --json-schema --json-schema-file -l --logit-bias
     --lora --lora-scaled --mirostat --mirostat-ent --mirostat-lr -mm --mmproj --mmproj-url -mmu --no-jinja
     --no-prefill-assistant --no-reasoning-preserve --override-kv --pooling --presence-penalty -rea --reasoning
-    --reasoning-budget --reasoning-budget-message --reasoning-effort --reasoning-preserve --repeat-last-n --rerank
-    --reranking --rope-freq-base --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq
+    --reasoning-budget-message --reasoning-effort --reasoning-preserve --repeat-last-n --rerank --reranking
+    --rope-freq-base --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq
     --skip-chat-parsing --spm-infill --top-n-sigma --top-nsigma --typical --typical-p --xtc-probability
     --xtc-threshold --yarn-attn-factor --yarn-beta-fast --yarn-beta-slow --yarn-ext-factor --yarn-orig-ctx
 """

@@ -58,6 +58,10 @@ class Choice(NamedTuple):
     ids: NDArray[np.intp]
     shares: NDArray[np.float64]
 
+    def of(self, token: int) -> Choice:
+        """The same with another token, whose probability is 0 if it is none of the likeliest."""
+        return self._replace(token=token, p=float(self.shares[self.ids == token].sum()))
+
 
 def choose(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> int:
     """The token at this absolute position. `history`: the tokens before it, for the repeat penalty.

@@ -35,11 +35,13 @@ class Decoder:
         cancelled: Cancelled,
         notice: Callable[[str], None],
         stops: Callable[[int, Sequence[str]], bool] = lambda token, texts: False,
+        forced: Callable[[Knobs, Sequence[int]], int | None] = lambda knobs, tokens: None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order.
 
         `stops` is told each emitted token, in order, and the knobs' stop texts: does one of them end the reply?
+        `forced`: the token that must come behind these, whatever the target would choose; None if it chooses.
         """
         self.target = target
         self.strategy = strategy
@@ -51,6 +53,7 @@ class Decoder:
         self._cancelled = cancelled
         self._notice = notice
         self._stops = stops
+        self._forced = forced
         self._clock = clock
         self._emitted = 0
         self._ended: float | None = None  # when the last round ended
@@ -202,6 +205,8 @@ class Decoder:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
+            if (forced := self._forced(knobs, self.tokens)) is not None:
+                choice = choice.of(forced)
             choices.append(choice)
             self.tokens.append(choice.token)
             self._emitted += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,22 @@ def test_harmony_s_template_takes_a_second_prompt(tmp_path: Path) -> None:
     for reply in ("<think>well</think>\n\nho", saved):  # the second by an earlier spectui
         talk = (TALK[0], Message("assistant", reply), TALK[2])
         assert asked(tmp_path, talk, official, **vocabulary)[0] == prompt
+
+
+def test_drafts_do_not_change_where_the_thinking_ends(tmp_path: Path) -> None:
+    path = str(write_model(tmp_path / "target.gguf", template=WHOLE + r"{{ '<think>\n' }}"))
+    draft = str(write_model(tmp_path / "draft.gguf"))
+    texts = []
+    for knobs in (Knobs(drafter="off"), Knobs(drafter="model", policy="fixed", draft_max=6, p_min=0.0)):
+        session = Session(lambda event: None)
+        session.knobs = replace(knobs, seed=3, predict=40, temperature=1.0, top_k=0, reasoning_budget=12)
+        try:
+            session.load(
+                Setup(model=path, draft=draft, ctx_size=256, threads=1, no_profile="on", requantise_draft="off")
+            )
+            finished = session.generate([Message("user", "hi")])
+        finally:
+            session.close()
+        texts.append(finished.text)
+    assert finished.statistics.accepted > 0
+    assert texts[0] == texts[1] and texts[0].count("</think>") == 1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spectui.llama.model import Model
 from spectui.text import TextStream
-from spectui.thinking import CLOSE, OPEN, opens_at_end
+from spectui.thinking import CLOSE, OPEN, closing, opens_at_end
 
 _BRACKETED = r"[<\[◁][^\s<>\[\]◁▷'\"{}]*%s[^\s<>\[\]◁▷'\"{}]*[>\]▷]"
 _MARK = re.compile(_BRACKETED % "")
@@ -43,15 +43,31 @@ class _Channels(NamedTuple):
     opens: tuple[str, ...] = ()
     closes: tuple[str, ...] = ()
     """They end the part of a channel."""
+    answer: str = ""
+    """What stands between a part that is thinking and the answer."""
 
 
 _CHANNELS = (
-    _Channels(("<|start|>", "<|channel|>"), ("<|message|>",), closes=("<|end|>",)),  # Harmony
-    _Channels(("<|begin|>",), ("<|content|>",), opens=("<|think|>",), closes=("<|end|>",)),  # Solar
-    _Channels(
-        ("<|open|>", "<|close|>"), ("<|sep|>",), closes=("<|close|>",)
-    ),  # Kimi K3, where a head stands behind the end too
-    _Channels(("<|channel>",), (), closes=("<channel|>",)),  # Gemma 4
+    _Channels(  # Harmony
+        heads=("<|start|>", "<|channel|>"),
+        bodies=("<|message|>",),
+        closes=("<|end|>",),
+        answer="<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
+    _Channels(  # Solar
+        heads=("<|begin|>",),
+        bodies=("<|content|>",),
+        opens=("<|think|>",),
+        closes=("<|end|>",),
+        answer="<|end|><|begin|>assistant<|content|>",
+    ),
+    _Channels(  # Kimi K3, where a head stands behind the end too
+        heads=("<|open|>", "<|close|>"),
+        bodies=("<|sep|>",),
+        closes=("<|close|>",),
+        answer="<|close|>think<|sep|><|open|>response<|sep|>",
+    ),
+    _Channels(heads=("<|channel>",), bodies=(), closes=("<channel|>",), answer="<channel|>"),  # Gemma 4
 )
 _THINKING = frozenset(("analysis", "think", "thinking", "thought"))
 """Words of a head whose part a reader need not see."""
@@ -68,10 +84,10 @@ class ReplyMarks:
         self.heads: set[int] = set()
         self.bodies: set[int] = set()
         self.line_ends_head = False
-        self.close: tuple[int, ...] = ()
-        """Tokens that end the thinking; () where the model has no marks that are tokens."""
+        self._closing: dict[int, str] = {}  # for each opening mark
+        self._answer = ""
         for each in _CHANNELS:
-            tokens = [[self._token(name) for name in names] for names in each]
+            tokens = [[self._token(name) for name in names] for names in each[:4]]
             if all(None not in names for names in tokens):
                 heads, bodies, opens, closes = ({id for id in names if id is not None} for names in tokens)
                 self.heads |= heads
@@ -79,22 +95,34 @@ class ReplyMarks:
                 self.opens |= opens
                 self.closes |= closes
                 self.line_ends_head = self.line_ends_head or not bodies
+                self._answer = each.answer
         if not self.heads:
             pairs = [*_named(model.template or ""), *_probed(rendered), *_PAIRS]
             for opens_with, closes_with in pairs:
-                opening, closing = self._token(opens_with), self._token(closes_with)
-                if opening is not None and closing is not None:
-                    self.opens.add(opening)
-                    self.closes.add(closing)
+                opener, closer = self._token(opens_with), self._token(closes_with)
+                if opener is not None and closer is not None:
+                    self.opens.add(opener)
+                    self.closes.add(closer)
+                    self._closing.setdefault(opener, closes_with)
 
     def _token(self, name: str) -> int | None:
         """The token of this name; None if there is none."""
         tokens = self._model.tokenize(name, special=True)
         return tokens[0] if len(tokens) == 1 else None
 
-    def opened(self, prompt: Sequence[int]) -> bool:
-        """Whether the prompt ends within thinking, so that the reply begins there."""
-        return opens_at_end("".join(map(ReplyText(self).push, prompt[-_TAIL:])))
+    def open_at(self, prompt: Sequence[int]) -> str | None:
+        """The mark that closes the thinking within which the prompt ends; None if it ends elsewhere."""
+        text = ReplyText(self)
+        form = opens_at_end("".join(map(text.push, prompt[-_TAIL:])))
+        return None if form is None else self.closing(text.opened, form)
+
+    def closing(self, opened: int | None, form: int) -> str:
+        """The mark that closes thinking which this token has opened, or else a mark of this form."""
+        return self._answer or self._closing.get(-1 if opened is None else opened) or closing(form)
+
+    def tokens(self, mark: str) -> list[int]:
+        """The tokens of a mark."""
+        return self._model.tokenize(mark, special=True)
 
     def piece(self, token: int) -> bytes:
         """The token's bytes; empty for control tokens."""
@@ -108,12 +136,19 @@ class ReplyText:
         """`thinking`: the prompt has opened it."""
         self.thinking = thinking
         """Within marks that are tokens."""
+        self.opened: int | None = None
+        """The token that opened it last."""
         self._marks = marks
         self._stream = TextStream()
         self._head: str | None = None
         self._line = ""  # what stands in the last line
         self._thought = thinking
         self._closed = False  # a mark was the last text
+
+    @property
+    def complete(self) -> bool:
+        """Whether no character is begun."""
+        return self._stream.complete
 
     def push(self, token: int) -> str:
         """The text of one more token, maybe ""."""
@@ -134,7 +169,7 @@ class ReplyText:
         if token in marks.bodies:
             return self._begin_body()
         if token in marks.opens:
-            self._head = None
+            self._head, self.opened = None, token
             return self._open(text)
         if self._head is None:
             if self._closed:  # a paragraph begins there already

@@ -37,7 +37,7 @@ CHOICES = ("policy", "drafter")
 """The knobs that are words."""
 
 
-_LABELS = {"repeat_penalty": "repetition"}
+_LABELS = {"repeat_penalty": "repetition", "reasoning_budget": "thinking"}
 """Names that are too long for a slider."""
 
 NO_PROFILE = "–"

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from spectui.knobs import Knobs
 from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText
+from spectui.llama.tokens.thought_limit import ThoughtLimit
+from spectui.thinking import split
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
 TURNS = "{% for each in messages %}{{ each.content }}\n{% endfor %}"
@@ -36,9 +39,22 @@ class Written:
         self.template = ChatTemplate(self.model)
         self.marks = ReplyMarks(self.model, self.template.with_thinking)
 
+    def think(self, budget: int, opens: str, prompt: str = "hi\n") -> str:
+        """The text of a reply that would think for ever, with this budget."""
+        tokens = self.model.tokenize(prompt, special=True)
+        limit = ThoughtLimit(self.marks, tokens)
+        text = ReplyText(self.marks, thinking=limit.opened)
+        coming = [*self.model.tokenize(opens, special=True), *self.model.tokenize("é" * 20, special=False)]
+        found = ""
+        while coming:
+            forced = limit.forced(Knobs(reasoning_budget=budget), tokens)
+            tokens.append(coming.pop(0) if forced is None else forced)
+            found += text.push(tokens[-1])
+        return found
+
     def read(self, reply: str, prompt: str = "hi\n") -> str:
         """The text of a reply of these tokens."""
-        opened = self.marks.opened(self.model.tokenize(prompt, special=True))
+        opened = self.marks.open_at(self.model.tokenize(prompt, special=True)) is not None
         text = ReplyText(self.marks, thinking=opened)
         found = "".join(map(text.push, self.model.tokenize(reply, special=True)))
         return f"opened|{found}" if opened else found
@@ -137,3 +153,25 @@ def test_other_channels(written: type[Written]) -> None:
     gemma = written(*GEMMA)  # type: ignore[call-arg,arg-type]
     assert gemma.read("<|channel>thought\nso<channel|>Four.") == "<think>so</think>\n\nFour."
     assert gemma.read("Four.", "hi\n<|channel>thought\n<channel|>") == "Four."
+
+
+@pytest.mark.parametrize(
+    ("marks", "opens"),
+    [
+        ((), "<think>"), ((), "<reasoning>"), (("<think>", "</think>"), "<think>"), (("[THINK]", "[/THINK]"), "[THINK]"),
+        (HARMONY, "<|channel|>analysis<|message|>"), (SOLAR, "<|think|>"), (GEMMA, "<|channel>thought\n"),
+    ],
+)  # fmt: skip
+def test_a_budget_ends_the_thinking_and_no_character(written: type[Written], marks: Sequence[str], opens: str) -> None:
+    model = written(*marks)  # type: ignore[call-arg,arg-type]
+    assert split(model.think(-1, opens))[1] == ""
+    for budget, thought in ((0, ""), (4, "éé"), (5, "ééé")):  # two tokens each
+        found, answer = split(model.think(budget, opens))
+        assert (found.strip(), set(answer)) == (thought, {"é"}), budget
+
+
+def test_a_budget_ends_what_the_prompt_has_opened(written: type[Written]) -> None:
+    seed = written("<seed:think>", "</seed:think>", "[THINK]", "[/THINK]")  # type: ignore[call-arg,arg-type]
+    assert seed.think(2, "", prompt="hi\n[THINK]").startswith("é</think>\n\né")
+    plain = written()  # type: ignore[call-arg]
+    assert plain.think(2, "", prompt="hi\n<reasoning>\n").startswith("é</reasoning>é")
