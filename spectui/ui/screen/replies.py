@@ -29,7 +29,8 @@ class Replies:
         """Send a prompt as soon as the engine is free."""
         screen = self._screen
         if screen.session.state in ("no model", "failed"):
-            screen.say(NO_MODEL)
+            if screen.prompt.keep_sent():
+                screen.say(NO_MODEL)
         elif screen.prompt.remove_sent(text):
             screen.session.queue(text)
             self.send_waiting()

@@ -16,6 +16,7 @@ import termios
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import Empty
+from time import monotonic
 from typing import Any, TextIO, cast
 
 from textual import constants, events
@@ -28,6 +29,7 @@ from textual.drivers.linux_driver import (
     KITTY_REPORT_ASSOCIATED_TEXT,
     LinuxDriver,
 )
+from textual.geometry import Size
 from textual.message import Message
 
 from spectui.text import printable
@@ -37,6 +39,12 @@ HUNG_UP = 128 + signal.SIGHUP
 
 KITTY_FLAGS = KITTY_DISAMBIGUATE_ESCAPE_CODES | KITTY_REPORT_ALL_KEYS | KITTY_REPORT_ASSOCIATED_TEXT
 """What Textual asks of kitty's keyboard protocol."""
+
+PAUSE_S = 0.05
+"""Text that comes sooner after a line's end, where more than one key came at once, belongs to it."""
+
+LONGEST_BURST = 1_000_000
+"""Characters."""
 
 PATIENCE_S = 1.0
 """How long `close` waits for the terminal to take the last output."""
@@ -51,6 +59,7 @@ class TerminalDriver(LinuxDriver):
         self._file = cast(Any, self._output)
         self._dropped = False
         self._line_modes: list[Any] = []
+        self._size_seen = Size()
 
     def start_application_mode(self) -> None:
         """Start application mode. The queue of output has no limit, since a full one blocks: `drops_frame` keeps it short."""
@@ -59,6 +68,7 @@ class TerminalDriver(LinuxDriver):
             self._writer_thread._queue.maxsize = 0
         with suppress(termios.error):
             self._line_modes = termios.tcgetattr(self.fileno)
+        self._size_seen = Size(*self._get_terminal_size())
 
     def drops_frame(self) -> bool:
         """Whether to drop this frame: when too many writes wait, until the terminal has taken them all.
@@ -100,8 +110,9 @@ class TerminalDriver(LinuxDriver):
         """Read what is typed, until the driver stops or the terminal closes."""
         parser = InputParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        held, came = "", 0.0
         while not self.exit_event.is_set():
-            if select.select([self.fileno], [], [], 0.1)[0]:
+            if select.select([self.fileno], [], [], PAUSE_S if held else 0.1)[0]:
                 try:
                     data = os.read(self.fileno, 4096)
                 except OSError:
@@ -110,10 +121,26 @@ class TerminalDriver(LinuxDriver):
                     # The kernel sends SIGHUP to the session's leader, which may not pass it on.
                     self._loop.call_soon_threadsafe(self._app.exit, None, HUNG_UP)
                     return
-                for message in parser.feed(decode(data)):
+                self._look_at_size()
+                held += decode(data)
+                quick, came = monotonic() - came < PAUSE_S, monotonic()
+                lines = ("\r" in held or "\n" in held) and (len(held) > 1 or quick)
+                if lines and "\x1b" not in held and not parser.in_paste and len(held) < LONGEST_BURST:
+                    continue  # slow lines cut what was pasted
+            if held:
+                for message in lines_as_text(parser.feed(held)):
                     self.process_message(message)
+                held = ""
             for message in parser.tick():
                 self.process_message(message)
+
+    def _look_at_size(self) -> None:
+        """Tell a new size of the terminal with the next key: the signal may be blocked, since it was in the parent process."""
+        size = Size(*self._get_terminal_size())
+        if size != self._size_seen and not self._in_band_window_resize:
+            if self._size_seen:
+                self.send_message(events.Resize(size, size))
+            self._size_seen = size
 
     def process_message(self, message: Message) -> None:
         """Pass on what the terminal sent. While it had not the focus, others may have written over the window or reset it."""
@@ -200,6 +227,46 @@ class Output:
                 self.let_go()
 
 
+def lines_as_text(messages: Iterable[Message]) -> Iterator[Message]:
+    """What came at once, as events: an Enter with text behind it is a line's end of pasted text, and so is a Tab there.
+
+    Terminals without bracketed pastes type what is pasted. An Enter at the end is a key: so programs send a prompt.
+    """
+    came = list(messages)
+    text = [at for at, each in enumerate(came) if isinstance(each, events.Paste) or _is_text(each)]
+    before: Message | None = None
+    lines: list[events.Key] = []
+    for at, each in enumerate(came):
+        if at <= max(text, default=-1) and isinstance(each, events.Key) and (_is_text(each) or each.key in _BLANKS):
+            lines.append(each)
+        else:
+            yield from _pasted(lines)
+            lines = []
+            crlf = _is_key(before, "enter") and _is_key(each, "ctrl+j")
+            if not crlf:
+                yield each
+        before = each
+    yield from _pasted(lines)
+
+
+_BLANKS = {"enter": "\n", "ctrl+j": "\n", "tab": "\t"}
+
+
+def _is_key(message: Message | None, key: str) -> bool:
+    return isinstance(message, events.Key) and message.key == key
+
+
+def _is_text(message: Message) -> bool:
+    return isinstance(message, events.Key) and message.is_printable and not message.key.startswith(("alt+", "ctrl+"))
+
+
+def _pasted(keys: list[events.Key]) -> Iterable[Message]:
+    """These keys, or one paste if there are several lines of them."""
+    if not any(each.key in ("enter", "ctrl+j") for each in keys):
+        return keys
+    return [events.Paste(printable("".join(each.character or "" for each in keys)))]
+
+
 class InputParser(XTermParser):
     """Makes one `Paste` of all text between a paste's two markers, however reads cut it. Nothing in it becomes a key.
 
@@ -210,6 +277,11 @@ class InputParser(XTermParser):
         super().__init__(debug)
         self._before = ""
         self._pasted: str | None = None
+
+    @property
+    def in_paste(self) -> bool:
+        """The end of a paste has not come yet."""
+        return self._pasted is not None
 
     def feed(self, data: str) -> Iterator[Message]:
         """Give the events of these characters."""

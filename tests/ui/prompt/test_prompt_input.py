@@ -10,11 +10,12 @@ import pytest
 from textual import events, on
 from textual.app import App, ComposeResult
 
+from spectui.knobs import Setup
 from spectui.store.prompts import PromptHistory
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, answer, ask, notified, wait_until
+from tests.ui.pilot_helpers import Make, Window, answer, ask, burst, notified, wait_until
 
 
 class Box(App[None]):
@@ -57,6 +58,26 @@ async def test_enter_that_comes_twice_at_once_sends_once(window: Window, engine:
         await pilot.press("b", "enter")
         await wait_until(pilot, lambda: len(engine.generates) > 1)
         assert [messages[-1].content for messages in engine.generates] == ["a", "b"]
+
+
+async def test_prompts_that_are_sent_at_once_come_whole_and_in_order(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        burst(app, *"ab", "enter", *"cd", "enter", *"ef", "enter", "g")
+        for number, _ in enumerate("abc", 1):
+            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
+            await answer(pilot, engine)
+        assert [messages[-1].content for messages in engine.generates] == ["ab", "cd", "ef"]
+        assert app.screen.query_one(PromptInput).text == "g"
+
+
+async def test_prompts_that_cannot_be_taken_are_kept(make_app: Make) -> None:
+    app = make_app(Setup())
+    async with app.run_test() as pilot:
+        burst(app, *"ab", "enter", *"cd", "enter", "e")
+        box = app.screen.query_one(PromptInput)
+        await wait_until(pilot, lambda: "e" in box.text and "a" in box.text)
+        await pilot.pause()
+        assert [each for each in box.text if each != "\n"] == [*"abcde"]
 
 
 async def test_white_space_is_not_sent() -> None:

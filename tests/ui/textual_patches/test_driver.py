@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from unittest.mock import patch
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from textual import events
 
 from spectui.text import printable
-from spectui.ui.textual_patches.driver import InputParser
+from spectui.ui.textual_patches.driver import InputParser, lines_as_text
 from tests.helpers.terminal import Terminal
 from tests.program.test_chat_in_a_terminal import leave, open_window
 
@@ -74,6 +75,60 @@ def test_whatever_is_typed_breaks_nothing(text: str) -> None:
 def test_alt_and_a_digit_is_a_key_and_no_sign(key: str) -> None:
     (event,) = events_of(["\x1b" + key], slow=True)
     assert isinstance(event, events.Key) and event.key == f"alt+{key}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told_"),
+    [
+        ("one\rtwo\r\n\tthree\n\r", ["one\ntwo\n\tthree", "ctrl+j", "enter"]),
+        ("one\r\ntwo\r\n", ["one\ntwo", "enter"]),
+        ("\r\rx", ["\n\nx"]),
+        ("hi\r", ["h", "i", "enter"]),
+        ("hi\r\x1b[A", ["h", "i", "enter", "up"]),
+        ("a\tb", ["a", "tab", "b"]),
+        (f"a\r{START}b\rc{END}d\r", ["a\n", "b\nc", "d", "enter"]),
+    ],
+)
+def test_an_enter_with_text_behind_it_is_a_new_line(typed: str, told_: list[str]) -> None:
+    came = lines_as_text(events_of([typed], slow=True))  # type: ignore[arg-type]
+    assert [each.text if isinstance(each, events.Paste) else each.key for each in came] == told_  # type: ignore[attr-defined]
+
+
+LINES = [f"line {number}" for number in range(6)]
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_lines_that_are_typed_at_once() -> None:
+    """In one piece, and cut as a slow connection does it."""
+    with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
+        open_window(terminal)
+        terminal.type("\r".join(["short", *LINES]) + "\r")
+        prompt = " ".join(["short", *LINES])
+        terminal.wait(
+            "one prompt", lambda: prompt in " ".join(" ".join(e[:60].split()) for e in terminal.screen.display)
+        )
+        terminal.wait("its reply", lambda: "9 -" in terminal.text)
+        terminal.type("short one\r")
+        terminal.wait(
+            "a prompt that a program sends", lambda: "short one" in terminal.text and terminal.text.count("9 -") == 2
+        )
+        leave(terminal)
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_the_size_is_looked_at_where_the_signal_does_not_come() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+    try:
+        terminal = Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with terminal:
+        open_window(terminal)
+        terminal.child.setwinsize(24, 80)
+        terminal.screen.resize(24, 80)
+        terminal.type("x")
+        terminal.wait("the smaller window", lambda: "Panel" in terminal.screen.display[23])
+        leave(terminal)
 
 
 @pytest.mark.usefixtures("fresh_directories")
