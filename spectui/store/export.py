@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.speculation.statistics import Statistics
-from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.records import Conversation, StoredMessage
 from spectui.text import safe
 from spectui.thinking import divided, split
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from spectui.engine.events import ModelInfo
 
 SCHEMA = "spectui.conversation/1"
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # without an indent, which is written in Python
 
 LONGEST_NAME = 60
 """Characters of a proposed file name."""
@@ -55,7 +57,7 @@ def markdown(conversation: Conversation) -> str:
 def document(conversation: Conversation) -> str:
     """The conversation as a `spectui.conversation/1` object in JSON: tokens with origins, replies with figures and models.
 
-    Times are ISO 8601 in UTC, durations are in seconds; unknown values are null.
+    A line for each message and token. Times are ISO 8601 in UTC, durations are in seconds; unknown values are null.
     """
     table = {
         "schema": SCHEMA,
@@ -65,9 +67,10 @@ def document(conversation: Conversation) -> str:
         "updated": _time(conversation.updated),
         "system": conversation.system,
         "target": conversation.target,
-        "messages": [_message(each) for each in conversation.messages],
+        "messages": [],
     }
-    return json.dumps(finite(table), ensure_ascii=False, indent=1) + "\n"
+    messages = ",\n".join(map(_message, conversation.messages))
+    return f"{_json(table).removesuffix('[]}')}[\n{messages}\n]}}\n"
 
 
 def statistics_table(figures: Statistics) -> dict[str, Any]:
@@ -172,25 +175,35 @@ def _texts(message: StoredMessage) -> list[str]:
     ]
 
 
-def _message(message: StoredMessage) -> dict[str, Any]:
-    table = {"role": message.role, "text": message.text, "created": _time(message.created)}
-    if message.reply is None:
-        return table
-    thought, answer = split(message.text, opened=message.reply.thinking)
-    return {**table, "thinking": thought, "answer": answer, **_reply(message.reply)}
-
-
-def _reply(reply: Reply) -> dict[str, Any]:
+def _message(message: StoredMessage) -> str:
+    table: dict[str, Any] = {"role": message.role, "text": message.text, "created": _time(message.created)}
+    reply = message.reply
+    if reply is None:
+        return _json(table)
+    table["thinking"], table["answer"] = split(message.text, opened=reply.thinking)
+    figures, tokens = Statistics(), []
+    for round in reply.rounds:  # once: they are unpacked meanwhile
+        figures.add(round)
+        tokens += [_json(token._asdict()) for token in round.tokens]
     knobs = dataclasses.asdict(reply.knobs) if reply.knobs is not None else {}
-    return {
+    table |= {
         "settings": {**dataclasses.asdict(reply.setup), **knobs},
         "stop_reason": reply.stop,
         "prompt_tokens": reply.prompt_tokens,
         "prompt_s": reply.prompt_s,
         "time_to_first_token_s": reply.first_token_s,
-        "stats": statistics_table(Statistics.of(reply.rounds)),
-        "tokens": [token._asdict() for round in reply.rounds for token in round.tokens],
+        "stats": statistics_table(figures),
+        "tokens": [],
     }
+    return f"{_json(table).removesuffix('[]}')}[{','.join(f'{chr(10)} {each}' for each in tokens)}]}}"
+
+
+def _json(value: Any) -> str:
+    """The value on one line."""
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:  # an unknown number
+        return _ENCODER.encode(finite(value))
 
 
 def _time(seconds: float) -> str:

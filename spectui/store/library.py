@@ -1,8 +1,8 @@
 """Reads conversations, renames and deletes them, and branches from an earlier message.
 
-Each function reads the disk, waits up to `database.BUSY_S` seconds for another process, and may decode many rounds: call it
-from a worker thread, never from the UI thread. It opens a connection of its own, so any thread may call it at any time. What
-it reads is of one commit. All raise StoreError.
+Each function reads the disk and waits up to `database.BUSY_S` seconds for another process: call it from a worker thread, never
+from the UI thread. It opens a connection of its own, so any thread may call it at any time. What it reads is of one commit. All
+raise StoreError. Rounds are unpacked when somebody asks for them first, which takes a second for 100,000 tokens.
 
 Texts are made safe to show. SQLite can hold values of another type than spectui writes, in a damaged file: they are read as
 empty or unknown.
@@ -20,7 +20,6 @@ from typing import Any
 from spectui.store.database import StoreError, reading, transaction, writing
 from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
 from spectui.store.rounds.packed import PackedRounds
-from spectui.store.rounds.packing import PackedError, unpack
 from spectui.text import safe
 
 _LAST_TIME = 253_402_214_400  # the last day of the year 9999
@@ -49,8 +48,7 @@ def last(file: Path) -> Conversation | None:
 def open_conversation(file: Path, name: str) -> Conversation:
     """The conversation of this id, or of the only one that begins so.
 
-    Call it from a worker thread: it decodes every round. Figures and texts of the rounds are derived in that thread
-    too (`reply.rounds` keeps them packed, and any thread may iterate it).
+    Call it from a worker thread.
     """
     with reading(file) as connection:
         return _conversation(connection, _identity(connection, name))
@@ -91,7 +89,7 @@ def delete(file: Path, name: str) -> list[str]:
 def branch(file: Path, name: str, message: int) -> Conversation:
     """Make the path that ends at an earlier message the conversation's current one, and return it. Nothing is deleted.
 
-    Call it from a worker thread: it decodes every round.
+    Call it from a worker thread.
     """
     with writing(file) as connection, transaction(connection):
         identity = _identity(connection, name)
@@ -162,10 +160,7 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     if row is None:
         return None
     chunks = connection.execute("SELECT rounds FROM chunk WHERE message = ? ORDER BY number", (message,)).fetchall()
-    try:
-        rounds = PackedRounds(round for (packed,) in chunks for round in unpack(packed))
-    except PackedError:
-        rounds = PackedRounds()  # the message has the text; only its colours and figures are lost
+    rounds = PackedRounds.of_chunks(packed for (packed,) in chunks)
     stop = row[1] if isinstance(row[1], str) else None
     prompt_tokens = row[2] if isinstance(row[2], int) else None
     try:

@@ -17,11 +17,8 @@ from typing import NamedTuple
 from spectui.knobs import Setup
 from spectui.store.database import is_damage
 from spectui.store.records import Conversation, Reply, StoredMessage
-from spectui.store.rounds.packed import PackedRounds
+from spectui.store.rounds.packed import CHUNK, PackedRounds
 from spectui.store.rounds.packing import pack
-
-CHUNK_ROUNDS = 500
-"""Rounds in one chunk at most: unpacked, a chunk may not exceed `packing.MOST_BYTES`."""
 
 _log = logging.getLogger(__name__)
 
@@ -239,8 +236,8 @@ def _write_message(
             " thinking = excluded.thinking, mixed = excluded.mixed",
             (message.id, *reply),
         )
-    for at in range(start, size, CHUNK_ROUNDS):
-        rounds = pack(message.rounds.between(at, min(at + CHUNK_ROUNDS, size)))
+    for at in range(start, size, CHUNK):
+        rounds = pack(message.rounds.between(at, min(at + CHUNK, size)))
         connection.execute(
             "INSERT INTO chunk SELECT ?1, 1 + coalesce(max(number), -1), ?2 FROM chunk WHERE message = ?1",
             (message.id, rounds),
@@ -248,7 +245,7 @@ def _write_message(
 
 
 def _texts(message: PendingMessage, start: int, stop: int) -> Iterator[str]:
-    for at in range(start, stop, CHUNK_ROUNDS):
-        for round in message.rounds.between(at, min(at + CHUNK_ROUNDS, stop)):
+    for at in range(start, stop, CHUNK):
+        for round in message.rounds.between(at, min(at + CHUNK, stop)):
             for token in round.tokens:
                 yield storable(token.text)

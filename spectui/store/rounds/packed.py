@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from typing import overload
 
 from spectui.speculation.records import Round
-from spectui.store.rounds.packing import pack, unpack
+from spectui.store.rounds.packing import PackedError, pack, unpack
 
 CHUNK = 64
 """Rounds that are packed together. More would take less memory, and more time within one frame of the window."""
@@ -31,39 +32,59 @@ class PackedRounds(Sequence[Round]):
     """
 
     def __init__(self, rounds: Iterable[Round] = ()) -> None:
+        self._unread: tuple[bytes, ...] = ()  # chunks from the disk, whose sizes are not known yet
         self._packed: list[bytes] = []
+        self._ends: list[int] = []  # for each of these: how many rounds it and those before it have
         self._latest: list[Round] = []
         self._size = 0
-        self._lock = Lock()  # for `_packed` and `_latest` to be changed together
+        self._lock = Lock()  # for all of these to be changed together
         self._read: OrderedDict[int, tuple[Round, ...]] = OrderedDict()
         for round in rounds:
             self.append(round)
 
+    @classmethod
+    def of_chunks(cls, chunks: Iterable[bytes]) -> PackedRounds:
+        """The rounds of these chunks, each of which `pack` made. They are unpacked when something asks for them first.
+
+        If a chunk is damaged, there are no rounds from then on: the first who iterates may have got those before it.
+        """
+        rounds = cls()
+        rounds._unread = tuple(chunks)
+        return rounds
+
     def append(self, round: Round) -> None:
         """Append a round."""
+        self._know()
         self._latest.append(round)
         if len(self._latest) == 2 * CHUNK:
             packed = pack(self._latest[:CHUNK])
             with self._lock:
                 self._packed.append(packed)
+                self._ends.append(len(self) - CHUNK + 1)
                 del self._latest[:CHUNK]
         self._size += 1
 
     def between(self, start: int, stop: int) -> list[Round]:
         """The rounds from number `start` up to `stop`, which must exist. From any thread."""
+        self._know()
         with self._lock:
-            packed, latest = tuple(self._packed), tuple(self._latest)
-        first = min(start // CHUNK, len(packed))
-        rounds = [round for each in packed[first : -(-stop // CHUNK)] for round in unpack(each)]
-        rounds += latest[: max(0, stop - len(packed) * CHUNK)]
-        return rounds[start - first * CHUNK :][: stop - start]
+            packed, ends, latest = tuple(self._packed), tuple(self._ends), tuple(self._latest)
+        first = bisect_right(ends, start)
+        before = ends[first - 1] if first else 0
+        rounds = [round for each in packed[first : bisect_left(ends, stop) + 1] for round in unpack(each)]
+        rounds += latest[: max(0, stop - (ends[-1] if ends else 0))]
+        return rounds[start - before :][: stop - start]
 
     def __len__(self) -> int:
+        self._know()
         return self._size
 
     def __iter__(self) -> Iterator[Round]:
         with self._lock:
-            packed, latest = tuple(self._packed), tuple(self._latest)
+            unread, packed, latest = self._unread, tuple(self._packed), tuple(self._latest)
+        if unread:
+            yield from self._first_read(unread)
+            return
         for each in packed:
             yield from unpack(each)
         yield from latest
@@ -82,12 +103,32 @@ class PackedRounds(Sequence[Round]):
     def __getitem__(self, number: int | slice) -> Round | list[Round]:
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
-        chunk, index = divmod(range(len(self))[number], CHUNK)
-        if chunk >= len(self._packed):
-            return self._latest[index + (chunk - len(self._packed)) * CHUNK]
+        index = range(len(self))[number]
+        chunk = bisect_right(self._ends, index)
+        index -= self._ends[chunk - 1] if chunk else 0
+        if chunk == len(self._packed):
+            return self._latest[index]
         if chunk not in self._read:
             self._read[chunk] = unpack(self._packed[chunk])
             if len(self._read) > UNPACKED:
                 self._read.popitem(last=False)
         self._read.move_to_end(chunk)
         return self._read[chunk][index]
+
+    def _know(self) -> None:
+        """Unpack what was not unpacked yet, to know how many rounds there are."""
+        if self._unread:
+            deque(self, maxlen=0)
+
+    def _first_read(self, chunks: Sequence[bytes]) -> Iterator[Round]:
+        ends = [0]
+        try:
+            for each in chunks:
+                rounds = unpack(each)
+                ends.append(ends[-1] + len(rounds))
+                yield from rounds
+        except PackedError:
+            chunks, ends = (), [0]  # the message has the text: only its colours and figures are lost
+        with self._lock:
+            if self._unread:  # another thread may have been quicker
+                self._unread, self._packed, self._ends, self._size = (), list(chunks), ends[1:], ends[-1]
