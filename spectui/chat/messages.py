@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from spectui.chat.figures.running import ChatFigures, ReplyFigures
 from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Message
 from spectui.knobs import Setup
-from spectui.speculation.records import StopReason
+from spectui.speculation.records import Round, StopReason
 from spectui.store.records import Conversation
 from spectui.store.rounds.packed import PackedRounds
 from spectui.thinking import OPEN
@@ -61,6 +63,16 @@ class ChatMessage:
         return stop_note(self.stop, self.setup.ctx_size or None) if self.setup is not None else ""
 
 
+class MessageReader(Protocol):
+    """Is given a conversation's messages while they are read."""
+
+    def show(self, index: int, message: ChatMessage, rounds: Iterator[Round]) -> None:
+        """The conversation's nth message. Its rounds, unpacked one by one, may be taken from `rounds`."""
+
+    def progress(self, share: float) -> None:
+        """This share of the conversation, 0..1, has been read: it is called about twenty times for a conversation."""
+
+
 class OpenedConversation(NamedTuple):
     """A conversation that was read from the disk, ready for `ChatSession.resume`. `figures` are of all its replies.
 
@@ -72,18 +84,35 @@ class OpenedConversation(NamedTuple):
     figures: ChatFigures
 
     @classmethod
-    def of(cls, conversation: Conversation) -> OpenedConversation:
-        """Count the figures of all replies. That decodes every round: the window calls it in a worker thread."""
+    def of(cls, conversation: Conversation, reader: MessageReader | None = None) -> OpenedConversation:
+        """Count the figures of all replies, and give each message to the reader. That unpacks every round, once: the window
+        calls it in a worker thread.
+        """
         messages, figures = [], ChatFigures()
-        for each in conversation.messages:
+        total = sum(len(each.text) for each in conversation.messages)
+        done, next_step = 0, total / 20
+
+        def counted(message: ChatMessage) -> Iterator[Round]:
+            nonlocal done, next_step
+            for round in message.rounds:
+                message.figures.add(round)
+                figures.add(round)
+                yield round
+                done += sum(len(token.text) for token in round.tokens)
+                if done >= next_step and reader is not None:
+                    reader.progress(done / total)
+                    next_step = done + total / 20
+
+        for index, each in enumerate(conversation.messages):
             message = ChatMessage(each.role, each.text)
             if (reply := each.reply) is not None:
                 message.rounds = reply.rounds
                 message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
                 message.stop, message.first_token_s = reply.stop, reply.first_token_s
-                for round in reply.rounds:
-                    message.figures.add(round)
-                    figures.add(round)
+            rounds = counted(message)
+            if reader is not None:
+                reader.show(index, message, rounds)
+            deque(rounds, maxlen=0)
             messages.append(message)
         return cls(conversation, tuple(messages), figures)
 

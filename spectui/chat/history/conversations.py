@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.chat.messages import OpenedConversation
+from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
 from spectui.store import library
@@ -77,9 +77,9 @@ class StoredConversations:
         self._journal.flush()
         return library.summaries(self._file, words)
 
-    def read(self, identity: str) -> OpenedConversation:
+    def read(self, identity: str, reader: MessageReader | None = None) -> OpenedConversation:
         """The conversation of this id."""
-        return OpenedConversation.of(library.open_conversation(self._file, identity))
+        return OpenedConversation.of(library.open_conversation(self._file, identity), reader)
 
     def rename(self, identity: str, title: str) -> str:
         """Give it another title, which is cut to length. Returns the title; an empty one changes nothing."""
@@ -103,9 +103,9 @@ class StoredConversations:
         journal.flush()
         return [each for each in library.ends(journal.file, journal.conversation) if each.id not in journal.path]
 
-    def read_branch(self, message: int) -> OpenedConversation:
+    def read_branch(self, message: int, reader: MessageReader | None = None) -> OpenedConversation:
         """The open conversation along the branch that ends with this message."""
-        return OpenedConversation.of(library.branch(self._file, self._journal.conversation, message))
+        return OpenedConversation.of(library.branch(self._file, self._journal.conversation, message), reader)
 
     def save_prompt(self, typed: str) -> None:
         """Save a typed prompt, which the arrow keys bring back in later chats. Does not wait for the disk."""

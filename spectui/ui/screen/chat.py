@@ -117,6 +117,7 @@ class ChatScreen(KeyActions, DirectScreen):
             with Vertical(id="main"):
                 yield InspectableTranscript(id="transcript")
                 yield LoadingLine(id="loading")
+                yield LoadingLine(id="opening")
                 yield Inspector(id="inspector")
                 yield Legend(id="legend")
                 yield StatusLine(id="status")
@@ -131,7 +132,7 @@ class ChatScreen(KeyActions, DirectScreen):
         self.panel = self.query_one(SidePanel)
         self.show_models()
         if self.session.setup.model:
-            self.query_one(LoadingLine).begin()
+            self.query_one("#loading", LoadingLine).begin()
         self.show_figures()
         self._refresh_rate = RefreshRate(self.set_interval, self._tick)
         self.call_after_refresh(lambda: self.run_worker(self._begin()))
@@ -212,13 +213,13 @@ class ChatScreen(KeyActions, DirectScreen):
             case Prompt(thinking=True):
                 transcript.begin_thinking()
             case Loading():
-                self.query_one(LoadingLine).update_loading(event)
+                self.query_one("#loading", LoadingLine).update_loading(event)
             case Loaded():
-                self.query_one(LoadingLine).end()
+                self.query_one("#loading", LoadingLine).end()
                 self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
-                self.query_one(LoadingLine).end()
+                self.query_one("#loading", LoadingLine).end()
                 self.panel.update_models(())
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 say = transcript.add_notice if session.models.stopped else transcript.add_error

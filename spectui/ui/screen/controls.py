@@ -141,7 +141,7 @@ class Controls:
 
     def _show_loading(self, loads: bool) -> None:
         """Show whether other models are being loaded."""
-        loading, session = self._screen.query_one(LoadingLine), self._screen.session
+        loading, session = self._screen.query_one("#loading", LoadingLine), self._screen.session
         if loads:
             loading.begin("the draft" if session.setup.draft else "")
             self._show_knobs()

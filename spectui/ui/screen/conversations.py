@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spectui.chat.messages import OpenedConversation
+from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
+from spectui.engine.events import Loading
 from spectui.errors import SpectuiError
 from spectui.store.records import Conversation
 from spectui.text import printable
 from spectui.ui.keys import with_keys
-from spectui.ui.transcript.blocks import NOTICE
 from spectui.ui.transcript.document import Document
+from spectui.ui.transcript.document_reader import DocumentReader
+from spectui.ui.widgets.loading import LoadingLine
 
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
@@ -39,23 +41,23 @@ class Conversations:
             if choice is not None and choice.verb == "new":
                 self.begin_new()
             elif choice is not None and not stored.is_open(choice.id):
-                self.open(lambda: stored.read(choice.id))
+                self.open(lambda reader: stored.read(choice.id, reader))
 
         screen.app.push_screen(ConversationsScreen(stored, self._delete), chosen)
 
-    def open(self, read: Callable[[], OpenedConversation]) -> None:
-        """Open the conversation that `read` returns; waiting prompts go back into the text area."""
+    def open(self, read: Callable[[MessageReader], OpenedConversation]) -> None:
+        """Open the conversation that `read` returns and shows; waiting prompts go back into the text area."""
         self._screen.replies.return_waiting()
         self._screen.run_worker(self._open(read), exclusive=True, group="open")
 
     async def show(self, conversation: Conversation) -> None:
         """Resume a conversation that was read from the disk before the window started."""
-        await self._open(lambda: OpenedConversation.of(conversation))
+        await self._open(lambda reader: OpenedConversation.of(conversation, reader))
 
     def open_offer(self) -> None:
         """Resume the conversation that a crash ended."""
         if (offer := self._screen.session.take_offer()) is not None:
-            self.open(lambda: OpenedConversation.of(offer))
+            self.open(lambda reader: OpenedConversation.of(offer, reader))
 
     def begin_new(self) -> None:
         """Begin a new chat; a reply in progress is stopped, and waiting prompts go back into the text area."""
@@ -71,6 +73,7 @@ class Conversations:
 
     def _show_new(self) -> None:
         screen, self._opening = self._screen, None
+        screen.query_one("#opening", LoadingLine).end()
         screen.replies.return_waiting()
         screen.transcript.clear()
         screen.panel.clear()
@@ -82,24 +85,26 @@ class Conversations:
         """A conversation is being read; prompts sent now wait for it."""
         return self._opening is not None
 
-    async def _open(self, read: Callable[[], OpenedConversation]) -> None:
+    async def _open(self, read: Callable[[MessageReader], OpenedConversation]) -> None:
         screen, transcript = self._screen, self._screen.transcript
         document = self._opening = Document(transcript.text_width)
         ghosts, thinking, notes = transcript.show_ghosts, transcript.show_thinking, self._notes()
 
-        def prepare() -> OpenedConversation:
-            opened = read()
-            fill(document, opened, notes, ghosts=ghosts, show_thinking=thinking)
-            return opened
+        loop, line = asyncio.get_running_loop(), screen.query_one("#opening", LoadingLine)
 
+        def progress(share: float) -> None:
+            loop.call_soon_threadsafe(line.update_loading, Loading("the conversation", share))
+
+        reader = DocumentReader(document, notes, progress, ghosts=ghosts, show_thinking=thinking)
         try:
-            opened = await asyncio.to_thread(prepare)
+            opened = await asyncio.to_thread(read, reader)
         except SpectuiError as error:
             screen.complain(error)
             opened = None
         if self._opening is not document:
             return  # a person has begun a new chat, or opened another, meanwhile
         self._opening = None
+        line.end()
         if opened is None:
             screen.replies.return_waiting()
             return
@@ -129,19 +134,3 @@ class Conversations:
             advice = crash_advice(session.setup, offer=offer, held=held, details=True)
             said = f"{crash.sentence} {with_keys(self._screen.app, advice)}".strip()
             self._screen.transcript.add_error(printable(said))
-
-
-def fill(
-    document: Document, opened: OpenedConversation, notes: Callable[[str], str], *, ghosts: bool, show_thinking: bool
-) -> None:
-    """Write a conversation's messages into a document. This decodes every round; any thread may call it."""
-    for index, message in enumerate(opened.messages):
-        if message.setup is None or (message.content and not message.rounds):
-            document.add_message(message.role, message.content, index=index)
-            continue
-        document.add_reply(
-            message.model, index, message.rounds,
-            opened_thinking=message.thinking, ghosts=ghosts, show_thinking=show_thinking,
-        )  # fmt: skip
-        if note := notes(message.stop_note):
-            document.add_remark(note, NOTICE)

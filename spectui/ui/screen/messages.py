@@ -85,7 +85,7 @@ class Messages:
                     self._screen.show_figures()
                     self._screen.show_state()
                 case ListedMessage("branch", end):
-                    self._screen.conversations.open(lambda: session.stored.read_branch(end))
+                    self._screen.conversations.open(lambda reader: session.stored.read_branch(end, reader))
 
         self._screen.app.push_screen(MessagesScreen(listed, at), chosen)
 

@@ -73,13 +73,17 @@ class Block:
     """The next text is below a folded heading, so a newline comes before it."""
 
     def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
-        """Append a round's tokens. Returns the first changed row of the block, and sections of thinking that have ended."""
+        """Append a round and draw it, as `draw` does."""
+        if len(self._starts) == len(self.rounds):  # the block has its own list, so the round must be appended here
+            self.rounds.append(round)
+        return self.draw(round, ghosts)
+
+    def draw(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
+        """Draw the next of `rounds`. Returns the first changed row of the block, and sections of thinking that have ended."""
         number = len(self._starts)
         if round.index != self._next or not number:
             self._run = number, round.index
         self._next = round.index + 1
-        if number == len(self.rounds):  # the block has its own list, so the round must be appended here
-            self.rounds.append(round)
         self.has_rejected = self.has_rejected or bool(round.count("rejected"))
         closed = self.thinking.add(round)
         return self._write(round, ghosts), closed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from spectui.speculation.records import Round
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.transcript.blocks import ASIDE, HEADING, INDENT, NOTICE, TEXT, USER, Block, MessageStart, index_at
 from spectui.ui.transcript.wrap import Flow
@@ -31,7 +34,15 @@ class Document:
         return first
 
     def add_reply(
-        self, name: str, index: int, rounds: PackedRounds, *, opened_thinking: bool, ghosts: bool, show_thinking: bool
+        self,
+        name: str,
+        index: int,
+        rounds: PackedRounds,
+        unpacked: Iterable[Round],
+        *,
+        opened_thinking: bool,
+        ghosts: bool,
+        show_thinking: bool,
     ) -> None:
         """Add a finished reply with all its rounds. `opened_thinking`: the prompt had begun the model's thinking."""
         self.begin(name, is_reply=True, index=index)
@@ -39,12 +50,16 @@ class Document:
         if opened_thinking:
             block.thinking.begin()
         folded = False
-        for round in rounds:
-            for section in block.add(round, ghosts)[1]:
+        for round in unpacked:
+            for section in block.draw(round, ghosts)[1]:
                 section.folded = not show_thinking
                 folded |= section.folded
         if folded:
             block.take_text(block.rewritten(self.width, ghosts), ghosts)
+
+    def cut(self, block: int, message: int) -> None:
+        """Remove the blocks and messages from these on."""
+        del self.blocks[block:], self.messages[message:]
 
     def add_remark(self, text: str, kind: int, mark: str = "") -> int:
         """Add a notice or an error. Returns its block's index."""
