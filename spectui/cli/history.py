@@ -54,22 +54,26 @@ def show(name: str) -> None:
 @click.option("--force", is_flag=True, help="replace a file of that name")
 def export(name: str, kind: str, force: bool) -> None:
     """Write a conversation to a file in this directory, named after its title; prints the file's name."""
+    from spectui.measure.progress import ProgressLine
     from spectui.store import export
     from spectui.store.database import database_file
     from spectui.store.library import open_conversation
 
-    conversation = open_conversation(database_file(), name)
+    conversation, line = open_conversation(database_file(), name), ProgressLine()
+    file = export.file_name(conversation.title, f".{kind}")
     try:
-        click.echo(
-            export.save(
-                conversation,
-                export.working_directory(),
-                export.file_name(conversation.title, f".{kind}"),
-                replace=force,
-            )
+        saved = export.save(
+            conversation,
+            export.working_directory(),
+            file,
+            replace=force,
+            progress=lambda share: line(share, file),
         )
     except export.ExistsError as error:
         raise UsageError(f"{error} --force replaces it.") from error
+    finally:
+        line.end()
+    click.echo(saved)
 
 
 @command.command("delete", cls=Command)

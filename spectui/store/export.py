@@ -7,8 +7,10 @@ import json
 import math
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +56,11 @@ def markdown(conversation: Conversation) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def document(conversation: Conversation) -> str:
+def document(conversation: Conversation, progress: Callable[[float], None] = lambda share: None) -> str:
     """The conversation as a `spectui.conversation/1` object in JSON: tokens with origins, replies with figures and models.
 
-    A line for each message and token. Times are ISO 8601 in UTC, durations are in seconds; unknown values are null.
+    `progress` is called with the share that is done, 0..1. Messages and tokens have a line each. Times are ISO 8601 in UTC,
+    durations are in seconds; unknown values are null.
     """
     table = {
         "schema": SCHEMA,
@@ -69,7 +72,12 @@ def document(conversation: Conversation) -> str:
         "target": conversation.target,
         "messages": [],
     }
-    messages = ",\n".join(map(_message, conversation.messages))
+    total = sum(len(each.text) for each in conversation.messages)
+    done = list(accumulate((len(each.text) for each in conversation.messages), initial=0))
+    messages = ",\n".join(
+        _message(each, lambda read, before=before: progress((before + read) / max(1, total)))  # type: ignore[misc]
+        for each, before in zip(conversation.messages, done, strict=False)
+    )
     return f"{_json(table).removesuffix('[]}')}[\n{messages}\n]}}\n"
 
 
@@ -121,8 +129,17 @@ def working_directory() -> Path:
         ) from error
 
 
-def save(conversation: Conversation, directory: Path, name: str, *, replace: bool = False) -> Path:
+def save(
+    conversation: Conversation,
+    directory: Path,
+    name: str,
+    *,
+    replace: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Path:
     """Write it under a plain name in a directory, as JSON where the name ends so, else as Markdown; returns the file.
+
+    `progress` is called with the share that is done, 0..1, if it may take seconds.
 
     Raises ExistsError unless it may `replace` what is there, and ExportError.
     """
@@ -135,7 +152,7 @@ def save(conversation: Conversation, directory: Path, name: str, *, replace: boo
     ):
         raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
     file = directory / name
-    text = document(conversation) if file.suffix.lower() == ".json" else markdown(conversation)
+    text = document(conversation, progress) if file.suffix.lower() == ".json" else markdown(conversation)
     data = text.encode("utf-8", "replace")
     try:
         if replace:
@@ -175,19 +192,22 @@ def _texts(message: StoredMessage) -> list[str]:
     ]
 
 
-def _message(message: StoredMessage) -> str:
+def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
+    """`progress` is called with the characters of the text that are done."""
     table: dict[str, Any] = {"role": message.role, "text": message.text, "created": _time(message.created)}
     reply = message.reply
     if reply is None:
         return _json(table)
     table["thinking"], table["answer"] = split(message.text, opened=reply.thinking)
-    figures, tokens = Statistics(), []
+    figures, tokens, knobs, read = Statistics(), [], None, 0
     for round in reply.rounds:  # once: they are unpacked meanwhile
         figures.add(round)
         tokens += [_json(token._asdict()) for token in round.tokens]
-    knobs = dataclasses.asdict(reply.knobs) if reply.knobs is not None else {}
+        knobs, read = round.knobs, read + sum(len(token.text) for token in round.tokens)
+        if figures.rounds % 256 == 0:
+            progress(read)
     table |= {
-        "settings": {**dataclasses.asdict(reply.setup), **knobs},
+        "settings": dataclasses.asdict(reply.setup) | (dataclasses.asdict(knobs) if knobs is not None else {}),
         "stop_reason": reply.stop,
         "prompt_tokens": reply.prompt_tokens,
         "prompt_s": reply.prompt_s,

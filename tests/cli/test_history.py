@@ -9,10 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from spectui.cli import root
+from spectui.speculation.records import Round
 from spectui.store import library
 from spectui.store.database import database_file
+from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
-from tests.store.journal_helpers import written
+from spectui.store.rounds import packed
+from tests.store.journal_helpers import exchange, some_rounds, written
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +39,45 @@ def test_list_search_show_and_delete() -> None:
     assert said("show", summary.id[:5]).startswith("user:\nfirst\nof all\n\nassistant:\nEin 2 ä!\n")
     assert said("delete", summary.id) == ""
     assert said() == ""
+
+
+def test_a_conversation_is_shown_and_exported_without_its_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (summary,) = library.summaries(database_file())
+    unpacked = unpacked_chunks(monkeypatch)
+    assert "Ein 2 ä!" in said("show", summary.id)
+    said("export", summary.id)
+    assert "Ein 2 ä!" in (tmp_path / "first.md").read_text() and not unpacked
+
+
+def test_every_chunk_is_unpacked_once_for_the_export_with_origins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = Journal(database_file())
+    exchange(journal, "a long one", some_rounds(1000))
+    journal.close()
+    unpacked = unpacked_chunks(monkeypatch)
+    said("export", library.summaries(database_file(), "long")[0].id, "--format", "json")
+    prompt, reply = json.loads((tmp_path / "a-long-one.json").read_text())["messages"]
+    assert prompt["text"] == "a long one" and "".join(token["text"] for token in reply["tokens"]) == reply["text"]
+    assert reply["stats"]["rounds"] == 1000 and reply["settings"]["ctx_size"] == 512
+    assert len(unpacked) == len(set(unpacked)) > 10
+
+
+def unpacked_chunks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The chunks that are unpacked from here on."""
+    chunks = list[bytes]()
+    unpack = packed.unpack
+
+    def noted(chunk: bytes) -> tuple[Round, ...]:
+        chunks.append(chunk)
+        return unpack(chunk)
+
+    monkeypatch.setattr(packed, "unpack", noted)
+    return chunks
 
 
 def test_what_was_said_goes_from_the_prompts_with_its_conversation() -> None:

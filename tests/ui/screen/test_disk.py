@@ -24,6 +24,7 @@ from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.widgets.loading import LoadingLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
@@ -107,7 +108,7 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     journal.close()
     held = Journal(file)
     read = Held(StoredConversations(held).read)
-    monkeypatch.setattr(StoredConversations, "read", lambda stored, identity: read(identity))
+    monkeypatch.setattr(StoredConversations, "read", lambda stored, identity, reader: read(identity, reader))
     async with window(journal=Journal(file)) as (app, pilot):
         await begin_reading(app, pilot, read)
         await pilot.press("ctrl+n")
@@ -191,6 +192,31 @@ async def test_the_window_reads_and_writes_no_file_of_a_person_in_its_own_thread
     assert [name for name in opened if Path(name).suffix in (".txt", ".md", ".db", ".jsonl", ".toml")] == []
 
 
+async def test_a_line_says_how_much_of_a_long_conversation_is_read(
+    make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(file)
+    exchange(journal, "first question", some_rounds(2000))
+    journal.close()
+    conversation, unpack, go_on = last(file), packed.unpack, threading.Event()
+    taken = list[bytes]()
+
+    def held(chunk: bytes) -> Any:
+        taken.append(chunk)
+        assert len(taken) < 16 or go_on.wait(60)
+        return unpack(chunk)
+
+    monkeypatch.setattr(packed, "unpack", held)
+    app = make_app(journal=Journal(file), conversation=conversation)
+    async with app.run_test(size=(120, 40)) as pilot:
+        line = app.screen.query_one("#opening", LoadingLine)
+        await wait_until(pilot, lambda: "loading the conversation" in str(line.render()) and " 4" in str(line.render()))
+        assert line.display and "first question" not in said(app)
+        go_on.set()
+        await wait_until(pilot, lambda: "first question" in said(app))
+        assert not line.display
+
+
 async def test_a_long_conversation_is_decoded_beside_the_window(
     make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,8 +228,10 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
     app = make_app(journal=Journal(file), conversation=conversation)
     async with app.run_test(size=(120, 40)) as pilot:
         await wait_until(pilot, lambda: "first question" in said(app))
+        chunks = -(-2000 // packed.CHUNK)
+        assert chunks <= len(decoders) - decoders.count(threading.current_thread()) <= chunks + 1, "each one once"
         here = decoders.count(threading.current_thread())
-        assert len(decoders) > 30 and here <= 5, "only the latest rounds"
+        assert here <= 5, "only the latest rounds"
         assert app.screen.session.figures().reply.rounds == 2000
         transcript = app.screen.query_one(Transcript)
         block = next(block for block in transcript.blocks if block.rounds)
