@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -18,6 +18,9 @@ from spectui.engine.events import Message
 from spectui.text import printable
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
+
+if TYPE_CHECKING:
+    from spectui.ui.textual_patches.app import TerminalApp
 
 LONGEST = 200_000
 """Longest text that is laid out, in characters. The token view has all."""
@@ -120,6 +123,6 @@ def copy_block(screen: Screen[None], blocks: Sequence[str], at: int) -> None:
     if not 0 <= at < len(blocks):
         screen.notify("There is no code block in the reply.", severity="warning", markup=False)
         return
-    screen.app.copy_to_clipboard(blocks[at])
     lines = blocks[at].count("\n") + 1
-    screen.notify(f"Copied code block {at + 1} of {len(blocks)}: {lines} lines.", timeout=3, markup=False)
+    what = f"code block {at + 1} of {len(blocks)}, {lines} line{'' if lines == 1 else 's'}"
+    cast("TerminalApp", screen.app).copy_to_clipboard(blocks[at], what)

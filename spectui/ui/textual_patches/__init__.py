@@ -13,7 +13,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual._xterm_parser.BRACKETED_PASTE_START": (),
     "textual._parser.Parser": ("_awaiting", "_gen", "_timeout_time", "_tokens"),
     "textual._xterm_parser.XTermParser": ("_sequence_to_key_events",),
-    "textual.app.App": ("_display", "_driver", "_exit", "_handle_exception", "_keymap"),
+    "textual.app.App": ("_clipboard", "_display", "_driver", "_exit", "_handle_exception", "_keymap"),
     "textual.command.CommandPalette": ("_action_command_list",),
     "textual.dom.DOMNode": ("_bindings", "_pruning"),
     "textual.driver.Driver": ("_app", "_auto_restart", "_debug", "_loop"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 
 from rich.console import RenderableType
 from textual._context import active_message_pump
@@ -11,7 +13,15 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.worker import WorkerFailed, get_current_worker
 
+from spectui.ui.clipboard import Known, copy
 from spectui.ui.textual_patches.screen import GONE, is_going
+
+COPIED: dict[Known, str] = {
+    "copied": "copied: {what}.",
+    "tmux": "{what}: in tmux's buffer, and sent to the terminal.",
+    "sent": "sent to the terminal's clipboard: {what}.",
+    "file": "there is no clipboard here: {what} is in {file}.",
+}
 
 
 class TerminalApp(App[None]):
@@ -31,6 +41,29 @@ class TerminalApp(App[None]):
         drops_frame = getattr(self._driver, "drops_frame", None)
         if drops_frame is None or not drops_frame():
             super()._display(screen, renderable)
+
+    def copy_to_clipboard(self, text: str, what: str = "") -> None:
+        """Copy a text for pasting, here and elsewhere. Says what is known of that, if `what` names the text or it failed."""
+        self._clipboard = text
+        send = partial(super().copy_to_clipboard, text)
+        if self.is_headless or self.is_web:  # the browser's clipboard
+            send()
+            self._tell(what, "sent")
+        else:
+            self.run_worker(self._copy(text, what, send), exclusive=True, group="clipboard")
+
+    async def _copy(self, text: str, what: str, send: Callable[[], None]) -> None:
+        try:
+            known, file = await copy(text, send)
+        except OSError as error:
+            self.notify(f"Nothing here takes a copy: {error.strerror or error}.", severity="error", markup=False)
+        else:
+            self._tell(what, known, str(file or ""))
+
+    def _tell(self, what: str, known: Known, file: str = "") -> None:
+        if what or file:
+            sentence = COPIED[known].format(what=what or "text", file=file)
+            self.notify(sentence[:1].upper() + sentence[1:], timeout=8 if file else 3, markup=False)
 
     def _handle_exception(self, error: Exception) -> None:
         """End with a traceback, unless a widget or worker looked for what is gone because its screen was left or the app ends.
