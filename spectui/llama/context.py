@@ -103,7 +103,7 @@ class Context:
         if not self.handle:
             if self._sampler is not None:
                 self._sampler.close()
-            raise SpectuiError(context_memory.refusal(self.n_ctx, first_error()))
+            raise SpectuiError(context_memory.refusal(model, self.n_ctx, first_error()))
         self._output = memory_use.logged_output(log, rows)
         logged = memory_use.divided(memory_use.logged(log), model.tensor_shares)
         self.memory = added((*model.memory, *logged, self._output))
@@ -251,7 +251,7 @@ class Context:
             raise Interrupted
         if code == 1:
             raise EvaluationError("The context is full: start a new chat, or load the model with a larger -c.")
-        raise EvaluationError(context_memory.failure(n, code, first_error()))
+        raise EvaluationError(context_memory.failure(self.model, n, code, first_error()))
 
     def truncate(self, length: int) -> None:
         """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""

@@ -56,6 +56,8 @@ class Model:
         nothing, to ask what a context would need; it cannot compute. Raises ModelFileError, LoadCancelled.
         """
         self.simulated = simulated
+        self.role = role
+        """"target" or "draft"."""
         self._gpu_layers = gpu_layers if on_devices is None or on_devices else 0
         self.path = str(check_file(path, role, textless=True))
         names = [device.name for device in on_devices or ()] if split_mode == "tensor" else []

@@ -34,7 +34,7 @@ class StopReason(str, Enum):
 
 
 ReasonKind = Literal[
-    "draft", "measuring", "no room", "strict", "budget", "unread", "uncertain", "unlikely", "no match",
+    "draft", "measuring", "no room", "draft full", "strict", "budget", "unread", "uncertain", "unlikely", "no match",
     "p-min", "draft-min", "end", "drafter off", "profile",
 ]  # fmt: skip
 
@@ -45,6 +45,7 @@ class Reason(NamedTuple):
     draft: `kept` of at most `limit` tokens were sent; auto expects `gain` times plain decoding's speed, others leave it None.
     profile: the same by the profile policy, `gain` in tokens per second.
     measuring: what a plain pass costs is not known yet. no room: the context, the reply's limit or draft-max leaves none.
+    draft full: the draft model's own context, of `limit` tokens, has no room for this text.
     strict: not even a pass over two rows is bit-equal to plain decoding's. drafter off: the knob says so.
     budget: the loss budget does not allow another draft to fail.
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.

@@ -18,6 +18,9 @@ from spectui.speculation.policies.fixed import FixedPolicy, Policy, ProfilePolic
 from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Outcome, Reason
 
+_OTHER_CAUSES = ("no match", "uncertain", "unlikely", "p-min")
+"""What a policy says of a round without a draft, which is not the cause if the draft model's context is full."""
+
 
 class Strategy:
     """Lives as long as the pair is loaded, so later replies use what it has learned."""
@@ -45,6 +48,7 @@ class Strategy:
         """Proposes repetitions."""
         self._is_end: Ends = lambda token: False
         self._drafts = False  # in this round
+        self._full = False  # the draft model's own context, in this round
         self.guessed: bool | None = None
         """`Round.guessed` of the round that began last."""
         self._policies: dict[str, Policy] = {"auto": self.auto, "fixed": FixedPolicy(), "profile": ProfilePolicy(costs)}
@@ -109,11 +113,11 @@ class Strategy:
         """Why there is no drafter in this round, which has room for `limit` drafted tokens."""
         if knobs.drafter == "off":
             return Reason("drafter off")
-        if self.model is None or (limit and self.prefill.unread_s is None):
+        if self.model is None or (limit and self.prefill.unread_s is None and not self._full):
             return Reason("no match")
         if not limit:
             return Reason("strict" if self.longest == 0 else "no room")
-        return Reason("unread", seconds=self.prefill.unread_s)
+        return self._draft_full() if self._full else Reason("unread", seconds=self.prefill.unread_s)
 
     def reason(self, knobs: Knobs, policy: Policy) -> Reason:
         """Why the policy did what it did in this round."""
@@ -122,15 +126,24 @@ class Strategy:
             return Reason("strict")
         if knobs.drafter == "suffix":
             return reason
+        if reason.kind in _OTHER_CAUSES and self._full:
+            return self._draft_full()
         if reason.kind in ("no match", "uncertain") and self.prefill.unread_s is not None:
             return Reason("unread", seconds=self.prefill.unread_s)
         if reason.kind == "no match" and self._model is not None:
-            return Reason("no room")  # the model was asked, and its own context is full
+            return self._draft_full()  # the model was asked, and this round fills its context
         return reason
+
+    def _draft_full(self) -> Reason:
+        return Reason("draft full", limit=self.model.model.n_ctx if self.model is not None else 0)
 
     def _reading_model(self, knobs: Knobs, tokens: Sequence[int]) -> DraftModel | None:
         """The draft model, if these knobs ask for it and reading its unread text is worth the time."""
         model = self._model if knobs.drafter in ("auto", "model") else None
+        self._full = model is not None and model.full(tokens)
+        if self._full:
+            self.prefill.unread_s = None
+            return None
         if model is None or knobs.policy != "auto":
             return model
         return model if self.prefill.pays(model.lag(tokens), len(tokens), knobs.predict) else None

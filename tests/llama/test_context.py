@@ -20,7 +20,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
 from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
-from spectui.llama.devices.context_memory import refusal
+from spectui.llama.devices.context_memory import check_cells, failure, refusal
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
@@ -244,9 +244,30 @@ def test_the_advice_for_a_refused_context_fits_the_reason(gemma: Model, cells: d
         Context(gemma, Interrupt(), n_ctx=256, rows=1, **cells)  # type: ignore[arg-type]
 
 
-def test_a_refusal_for_lack_of_memory_asks_for_a_smaller_context():
+def test_a_refusal_for_lack_of_memory_asks_for_a_smaller_context(gemma: Model):
     reason = "failed to initialize the context: failed to allocate compute pp buffers"
-    assert refusal(256, reason).endswith("buffers): choose a smaller -c.")
+    assert refusal(gemma, 256, reason).endswith("buffers): choose a smaller -c.")
+
+
+def test_the_advice_for_a_drafts_context_names_the_drafts_flags(gemma: Model, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gemma, "role", "draft")
+    said = "A context of 256 tokens could not be made for the draft"
+    with pytest.raises(SpectuiError) as caught:
+        Context(gemma, Interrupt(), n_ctx=256, rows=1, type_v="q8_0", flash_attn="off")
+    assert str(caught.value).startswith(said)
+    assert str(caught.value).endswith(": choose -fad on, or cells of f16 (-ctkd and -ctvd).")
+    for reason, advice in {
+        "unsupported cache type": "choose other types of cells (-ctkd and -ctvd)",
+        "failed to allocate": "choose a smaller -cd",
+        "no backend": "choose another device (-devd)",
+    }.items():
+        assert refusal(gemma, 256, reason) == f"{said} ({reason}): {advice}."
+    assert failure(gemma, 3, -2, "").endswith("with a smaller -cd, or with fewer layers on GPUs (-ngld).")
+    assert failure(gemma, 3, 1, "").endswith("load the models on another device (-devd).")
+    with pytest.raises(
+        SpectuiError, match=r"tokens for the draft needs .* choose (-cd|a smaller model).* -ctkd and -ctvd\."
+    ):
+        check_cells(gemma, 2**40, "f16", "f16")
 
 
 SMALL_BATCH = """

@@ -24,7 +24,9 @@ def why_no_drafts(figures: Figures) -> str:
     if any(round.count("rejected") for round in rounds):
         if len(rounds) < _LATELY // 2:
             return ""
-        return "all drafts are rejected" + (_besides(figures, knobs) or ": this text cannot be guessed")
+        full = _draft_full(rounds)
+        besides = f"; {full.partition(':')[0]}" if full else _besides(figures, knobs)
+        return "all drafts are rejected" + (besides or ": this text cannot be guessed")
     return _cause(figures, rounds)
 
 
@@ -40,6 +42,8 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "the draft model failed; the next reply tries it again"
     if knobs.drafter == "model" and not figures.has_draft:
         return figures.draft_problem or "there is no draft model: give one with -md"
+    if full := _draft_full(rounds):
+        return full
     if knobs.policy == "fixed" and any(round.drafted for round in rounds):
         return f"all drafts are shorter than draft-min {knobs.draft_min}"
     if knobs.policy != "auto" and (knobs.drafter == "suffix" or not figures.has_draft):
@@ -52,6 +56,13 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
     reason = next((each for each in reversed(found) if each.kind != "no room"), found[-1] if found else None)
     said = cause(reason, knobs).removeprefix("the ") if reason is not None else "the policy expects no gain"
     return said + _besides(figures, knobs)
+
+
+def _draft_full(rounds: tuple[Round, ...]) -> str:
+    """That the draft model's own context is full, if it was in one of these rounds; else ""."""
+    reasons = (round.reason for round in reversed(rounds) if round.reason is not None)
+    full = next((reason for reason in reasons if reason.kind == "draft full"), None)
+    return cause(full, rounds[-1].knobs) if full is not None else ""
 
 
 def _besides(figures: Figures, knobs: Knobs) -> str:

@@ -26,6 +26,8 @@ def cause(reason: Reason, knobs: Knobs) -> str:
     """Why nothing was sent."""
     if reason.kind == "unlikely":
         return _unlikely(reason)
+    if reason.kind == "draft full":
+        return f"the draft's context is full: raise -cd {reason.limit}"
     if reason.kind == "unread":
         return f"the draft needs {_number(reason.seconds, 1)} s to read this text, more than it would save"
     if reason.kind == "uncertain":

@@ -78,33 +78,45 @@ def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
     )
     if needed > available:
         most = int(n_ctx * available / needed) // 256 * 256
-        smaller = f"-c {most} or less" if most else "a smaller model"
+        d = _d(model)
+        smaller = f"-c{d} {most} or less" if most else "a smaller model"
         raise SpectuiError(
-            f"A context of {n_ctx} tokens needs {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are free: "
-            f"choose {smaller}, or a smaller -ctk and -ctv."
+            f"A context of {n_ctx} tokens{_of(model)} needs {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are free: "
+            f"choose {smaller}, or a smaller -ctk{d} and -ctv{d}."
         )
 
 
-def refusal(n_ctx: int, reason: str) -> str:
+def _of(model: Model) -> str:
+    return " for the draft" if model.role == "draft" else ""
+
+
+def _d(model: Model) -> str:
+    """What the draft's flags end with; "" for the target's."""
+    return "d" if model.role == "draft" else ""
+
+
+def refusal(model: Model, n_ctx: int, reason: str) -> str:
     """The sentence for a context that llama.cpp did not make, from its first error line ("" if it logged none)."""
-    lower = reason.lower()
+    lower, d = reason.lower(), _d(model)
     if "cache type" in lower:
-        advice = "choose other types of cells (-ctk and -ctv)"
+        advice = f"choose other types of cells (-ctk{d} and -ctv{d})"
     elif "flash" in lower:
-        advice = "choose -fa on, or cells of f16 (-ctk and -ctv)"
+        advice = f"choose -fa{d} on, or cells of f16 (-ctk{d} and -ctv{d})"
     elif not reason or "alloc" in lower or "memory" in lower or "buffer" in lower:
-        advice = "choose a smaller -c"
+        advice = f"choose a smaller -c{d}"
     elif "backend" in lower:
-        advice = "choose another device (--device)"
+        advice = f"choose another device (-dev{d})"
     else:
         advice = "choose another model, or change the settings that this reason names"
-    return f"A context of {n_ctx} tokens could not be made ({reason or 'llama.cpp does not say why'}): {advice}."
+    of = _of(model)
+    return f"A context of {n_ctx} tokens could not be made{of} ({reason or 'llama.cpp does not say why'}): {advice}."
 
 
-def failure(n_tokens: int, code: int, reason: str) -> str:
+def failure(model: Model, n_tokens: int, code: int, reason: str) -> str:
     """The sentence for tokens that llama_decode did not evaluate, from its code and first error line ("" if it logged none)."""
+    d = _d(model)
     if code == -2:  # an allocation failed (llama-context.cpp)
-        advice = "there is too little memory, so load the models with a smaller -c, or with fewer layers on GPUs (-ngl)"
+        advice = f"there is too little memory, so load the models with a smaller -c{d}, or with fewer layers on GPUs (-ngl{d})"
     else:
-        advice = "send the prompt again, and if that fails too load the models on another device (-dev)"
+        advice = f"send the prompt again, and if that fails too load the models on another device (-dev{d})"
     return f"llama.cpp could not evaluate {n_tokens} tokens (code {code}{f', {reason}' if reason else ''}): {advice}."

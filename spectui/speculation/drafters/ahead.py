@@ -115,6 +115,10 @@ class AheadDrafter:
             return len(tokens) - common_prefix(job.base, tokens)
         return self._drafter.lag(tokens)
 
+    def full(self, tokens: Sequence[int]) -> bool:
+        job = self.job
+        return (job is None or job.done.is_set()) and self._drafter.full(tokens)  # what the thread reads had room
+
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         self.settle()
         self._drafter.prepare(tokens, cancelled)

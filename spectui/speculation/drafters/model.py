@@ -47,6 +47,9 @@ class DraftModel(Drafter, Protocol):
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""
 
+    def full(self, tokens: Sequence[int]) -> bool:
+        """Whether the text has more tokens than the draft model's context holds."""
+
 
 class ModelDrafter:
     """A draft model that chooses as the target does: same rule, same noise, same positions.
@@ -65,6 +68,9 @@ class ModelDrafter:
 
     def lag(self, tokens: Sequence[int]) -> int:
         return self._known(tokens) - common_prefix(self.model.tokens, tokens)
+
+    def full(self, tokens: Sequence[int]) -> bool:
+        return len(tokens) > self.model.n_ctx
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         if len(tokens) <= self.model.n_ctx:

@@ -77,13 +77,25 @@ def test_no_room_is_a_replys_last_token_and_draft_max_0(policy: str):
 
 
 @pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
-def test_no_room_is_where_the_draft_models_own_context_is_full(policy: str):
-    """It would have been worth asking, so that it is not unlikely to be accepted."""
+@pytest.mark.parametrize("drafter", ["model", "auto"])
+@pytest.mark.parametrize("short", [1, len(PROMPT) - 4, -4])
+def test_draft_full_is_where_the_draft_models_own_context_is_full(policy: str, drafter: str, short: int):
+    """Not p-min, and not the time that reading would take: also where it fills up during the reply."""
     found = strategy(0.0001, {1: 0.01, 17: 0.012})
     assert found.model is not None
-    found.model.model.n_ctx = len(PROMPT) - 1  # type: ignore[misc]
-    rounds = reply(found, Knobs(drafter="model", policy=policy, temperature=0.9, predict=8, p_min=0.0))
-    assert kinds(rounds) == {"no room"}
+    found.model.model.n_ctx = len(PROMPT) - short  # type: ignore[misc]
+    found.prefill.begin_reply(100, 1e4)  # it seems to read slowly
+    knobs = Knobs(drafter=drafter, policy=policy, temperature=0.9, predict=16, p_min=0.5)
+    rounds = reply(found, knobs)
+    late = [round for round in rounds[:-1] if round.position > len(PROMPT) - short and not round.drafted]
+    assert late and kinds(late) == {"draft full"}
+    assert cause(reasons(late)[0], knobs) == f"the draft's context is full: raise -cd {len(PROMPT) - short}"
+    assert short < 0 or {round.reason.kind for round in rounds if round.reason} <= {
+        "draft full",
+        "no room",
+        "draft",
+        "profile",
+    }
 
 
 @pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])

@@ -37,8 +37,20 @@ def without_having_read(engine: FakeEngine) -> None:
     engine.emit_round(plain="a", reason=Reason("unread", seconds=12.4))
 
 
+FULL = "the draft's context is full: raise -cd 64"
+
+
 def without_a_match(engine: FakeEngine) -> None:
     engine.emit_round(plain="a", reason=Reason("no match", limit=16))
+
+
+def without_room_in_the_draft(engine: FakeEngine) -> None:
+    engine.emit_round(plain="a", reason=Reason("draft full", limit=64))
+
+
+def in_vain_without_room_in_the_draft(engine: FakeEngine) -> None:
+    engine.emit_round(correction="a", rejected=[" x"])
+    without_room_in_the_draft(engine)
 
 
 def in_vain(engine: FakeEngine) -> None:
@@ -68,6 +80,9 @@ def said(pilot: Pilot[None]) -> str:
         (PAIR, {}, 9, without_having_read, "draft needs 12.4 s to read this text, more than it would save"),
         (PAIR, {}, 4095, plainly, "the context is nearly full: no room for a draft"),
         (PAIR, {}, 9, after_the_draft_failed, "the draft model failed; the next reply tries it again"),
+        (PAIR, FIXED | {"p_min": 0.9}, 9, without_room_in_the_draft, FULL),
+        (PAIR, {}, 9, without_room_in_the_draft, FULL),
+        (PAIR, {}, 9, in_vain_without_room_in_the_draft, "all drafts are rejected; the draft's context is full"),
         (PAIR, {"drafter": "off"}, 9, plainly, "the drafter is off"),
         (PAIR, {"draft_max": 0}, 9, plainly, "draft-max is 0"),
         (PAIR, FIXED, 9, in_vain, "all drafts are rejected: this text cannot be guessed"),

@@ -53,6 +53,10 @@ class _TranslatingDrafter:
         context = self._context.follow(tokens)
         return len(context) - common_prefix(self.model.tokens, context)
 
+    def full(self, tokens: Sequence[int]) -> bool:
+        """Whether its context has no room for this text."""
+        return len(self._context.follow(tokens)) > self.model.n_ctx
+
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         """A reply to this prompt begins."""
         context = self._context.follow(tokens)
