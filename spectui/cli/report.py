@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectui.store.export import finite, model_table, statistics_table
+from spectui.thinking import split
 
 if TYPE_CHECKING:
     from spectui.engine.events import Finished, Loaded
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
 SCHEMA = "spectui.run/1"
 
 
-def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[str, Any]:
-    """The object that `spectui run --json` prints. Unknown figures are None; every number is finite."""
+def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, opened: bool = False) -> dict[str, Any]:
+    """The object that `spectui run --json` prints. Unknown figures are None; every number is finite.
+
+    `opened`: the prompt had opened the model's thinking.
+    """
+    thought, answer = split(finished.text, opened=opened)
     whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
@@ -25,6 +30,8 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished) -> dict[
             "settings": {**dataclasses.asdict(loaded.setup), **dataclasses.asdict(finished.knobs)},
             "prompt_tokens": finished.prompt_tokens,
             "text": finished.text,
+            "thinking": thought,
+            "answer": answer,
             "stop_reason": finished.reason.value,
             "tokens": [token._asdict() for round in rounds for token in round.tokens],
             "stats": _statistics(finished),

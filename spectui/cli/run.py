@@ -23,6 +23,7 @@ from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import unescaped
 from spectui.text_file import read_text
+from spectui.thinking import OPEN
 
 if TYPE_CHECKING:
     from spectui.engine.events import Event
@@ -109,7 +110,13 @@ def command(
         full = context_full(loaded.target.n_ctx)
         click.echo(f"spectui: The reply ends here, because {full}: -c/--ctx-size sets a larger one.", err=True)
     if as_json:
-        click.echo(json.dumps(report(loaded, printer.rounds, finished), ensure_ascii=False, allow_nan=False))
+        click.echo(
+            json.dumps(
+                report(loaded, printer.rounds, finished, opened=printer.opened_thinking),
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+        )
     else:
         click.echo(f"\n{summary(finished)}", err=True)
     if verdict is not None and not stopped:
@@ -124,6 +131,8 @@ class Printer:
 
     def __init__(self, text: bool, colours: bool) -> None:
         self.rounds: list[Round] = []
+        self.opened_thinking = False
+        """The prompt had opened the model's thinking, so that the reply's text has no mark for that."""
         self._text = text
         self._colours = colours
         self._progress = sys.stderr is not None and sys.stderr.isatty()
@@ -131,12 +140,16 @@ class Printer:
         self._begun = False
 
     def __call__(self, event: Event) -> None:
-        from spectui.engine.events import Loaded, Loading, Notice, RoundDone
+        from spectui.engine.events import Loaded, Loading, Notice, Prompt, RoundDone
 
         if isinstance(event, RoundDone):
             self.rounds.append(event.round)
             if self._text:
                 self._write("".join(map(self._shown, event.round.tokens)))
+        elif isinstance(event, Prompt) and event.thinking and not self.opened_thinking:
+            self.opened_thinking = True
+            if self._text:
+                self._write(f"{OPEN}\n")
         elif isinstance(event, Loading) and self._progress:
             # The next progress or message overwrites the line.
             click.echo(f"\r\x1b[Kloading {event.what} {event.progress:4.0%}", err=True, nl=False)

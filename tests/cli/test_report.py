@@ -33,6 +33,12 @@ def finished(*rounds: Round) -> Finished:
     return Finished(StopReason.EOS, text, Statistics.of(rounds), Knobs(seed=3), 7, 0.5, None)
 
 
+def test_what_the_reply_thought_is_apart() -> None:
+    thought = finished()._replace(text="so\n</think>\n\nFour.")
+    found = report(LOADED, [], thought, opened=True)
+    assert (found["text"], found["thinking"], found["answer"]) == (thought.text, "so", "Four.")
+
+
 def test_the_object() -> None:
     found = json.loads(json.dumps(report(LOADED, [a_round()], finished(a_round())), allow_nan=False))
     assert found["schema"] == "spectui.run/1"

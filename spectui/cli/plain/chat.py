@@ -23,7 +23,7 @@ from spectui.chat.text.editor import edited
 from spectui.cli.plain.slash import COMMANDS
 from spectui.cli.plain.slash.command import Command, with_commands
 from spectui.config import nearest
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -34,6 +34,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import Conversation, Summary
 from spectui.store.recovery.crash import Crash
 from spectui.text import printable
+from spectui.thinking import OPEN
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -188,8 +189,15 @@ class PlainChat:
 
     # What is said
 
+    @property
+    def _continues(self) -> bool:
+        reply = self.session.writing
+        return reply is not None and bool(reply.content)
+
     def _show(self, event: Event | OfComparison) -> None:
         match event:
+            case Prompt(done=done, total=total, thinking=True) if done == total and not self._continues:
+                self._write(f"{OPEN}\n")  # the prompt has that mark
             case RoundDone(round=round):
                 self._write("".join(token.text for token in round.tokens))
             case Loading(what=what, bytes=bytes):
