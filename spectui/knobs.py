@@ -81,6 +81,14 @@ class Knobs:
         1.0, "divide the logits of the last 64 tokens by this", "--repeat-penalty", low=0.5, high=3.0, step=0.05,
         section="sampling",
     )  # fmt: skip
+    presence_penalty: float = setting(
+        0.0, "take this from the logit of each of the last 64 tokens", "--presence-penalty", low=-2.0, high=2.0, step=0.1,
+        section="sampling",
+    )  # fmt: skip
+    frequency_penalty: float = setting(
+        0.0, "take this from it for each time that it is among them", "--frequency-penalty", low=-2.0, high=2.0, step=0.1,
+        section="sampling",
+    )  # fmt: skip
     seed: int = setting(
         -1, "the text depends on the target and this number alone (-1: a new one for each reply)", "-s", "--seed",
         low=-1, high=2**32 - 1, step=1, section="sampling",

@@ -20,7 +20,8 @@ FLAGS = {
     "tensor_split": "--tensor-split", "split_mode": "--split-mode", "main_gpu": "--main-gpu", "flash_attn": "--flash-attn",
     "cache_type_k": "--cache-type-k", "cache_type_v": "--cache-type-v", "threads": "--threads", "batch": "--batch-size",
     "ubatch": "--ubatch-size", "no_repack": "--no-repack", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p",
-    "min_p": "--min-p", "repeat_penalty": "--repeat-penalty", "seed": "--seed", "predict": "--predict",
+    "min_p": "--min-p", "repeat_penalty": "--repeat-penalty", "presence_penalty": "--presence-penalty",
+    "frequency_penalty": "--frequency-penalty", "seed": "--seed", "predict": "--predict",
     "reasoning_budget": "--reasoning-budget", "chat_template_kwargs": "--chat-template-kwargs",
     "stop": "--reverse-prompt", "special": "--special",
 }  # fmt: skip

@@ -31,29 +31,29 @@ VALUES = """
     --cpu-strict --cpu-strict-batch --cpu-strict-batch-draft --cpu-strict-draft -cram --ctx-checkpoints -ctxcp
     --defrag-thold --draft-p-split --dry-allowed-length --dry-base --dry-multiplier --dry-penalty-last-n
     --dry-sequence-breaker -dt --dynatemp-exp --dynatemp-range --embd-normalize --fit -fit --fit-ctx --fit-target
-    -fitc -fitt --frequency-penalty --grammar --grammar-file --hf-token -hft --host --image-max-tokens
-    --image-min-tokens -j -jf --json-schema --json-schema-file --keep --kv-unified-per-slot -l --lazy-mode -lcd -lcs
-    -lm --load-mode --log-colors --log-file --log-prompts-dir --log-verbosity --logit-bias --lookup-cache-dynamic
+    -fitc -fitt --grammar --grammar-file --hf-token -hft --host --image-max-tokens --image-min-tokens -j -jf
+    --json-schema --json-schema-file --keep --kv-unified-per-slot -l --lazy-mode -lcd -lcs -lm --load-mode
+    --log-colors --log-file --log-prompts-dir --log-verbosity --logit-bias --lookup-cache-dynamic
     --lookup-cache-static --lora --lora-scaled -lv -lzm --mcp-servers-config --mcp-servers-json --media-path
     --mirostat --mirostat-ent --mirostat-lr -mm -mmdev --mmproj --mmproj-device --mmproj-url -mmu --models-dir
     --models-max --models-preset --mtmd-batch-max-tokens --n-cpu-ffn --n-cpu-moe --n-cpu-moe-draft -ncffn -ncmoe
     -ncmoed -np -ot -otd --override-kv --override-tensor --override-tensor-draft --parallel --path --poll --poll-batch
-    --poll-batch-draft --poll-draft --pooling --port --presence-penalty --prio --prio-batch --prio-batch-draft
-    --prio-draft -rea --reasoning --reasoning-budget-message --reasoning-effort --reasoning-format --repeat-last-n
-    --rope-freq-base --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq
-    --sleep-idle-seconds --slot-prompt-similarity --slot-save-path --spec-draft-cpu-mask --spec-draft-cpu-mask-batch
-    --spec-draft-cpu-range --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch
-    --spec-draft-n-cpu-moe --spec-draft-ncmoe --spec-draft-override-tensor --spec-draft-p-split --spec-draft-poll
-    --spec-draft-poll-batch --spec-draft-prio --spec-draft-prio-batch --spec-draft-threads-batch
-    --spec-ngram-map-k-min-hits --spec-ngram-map-k-size-m --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits
-    --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-size-n --spec-ngram-min-hits --spec-ngram-mod-n-match
-    --spec-ngram-mod-n-max --spec-ngram-mod-n-min --spec-ngram-simple-min-hits --spec-ngram-simple-size-m
-    --spec-ngram-simple-size-n --spec-ngram-size-m --spec-ngram-size-n --spec-synth-len --spec-synth-rates --spec-type
-    -sps --sse-ping-interval --ssl-cert-file --ssl-key-file --swa-checkpoints --tags -tb -tbd --threads-batch
-    --threads-batch-draft --threads-http --timeout -to --tools --tools-runtime --top-n-sigma --top-nsigma --typical
-    --typical-p --ui-config --ui-config-file --verbosity --video-ffmpeg-dir --video-fps --video-timestamp-interval
-    --webui-config --webui-config-file --xtc-probability --xtc-threshold --yarn-attn-factor --yarn-beta-fast
-    --yarn-beta-slow --yarn-ext-factor --yarn-orig-ctx
+    --poll-batch-draft --poll-draft --pooling --port --prio --prio-batch --prio-batch-draft --prio-draft -rea
+    --reasoning --reasoning-budget-message --reasoning-effort --reasoning-format --repeat-last-n --rope-freq-base
+    --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq --sleep-idle-seconds
+    --slot-prompt-similarity --slot-save-path --spec-draft-cpu-mask --spec-draft-cpu-mask-batch --spec-draft-cpu-range
+    --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch --spec-draft-n-cpu-moe
+    --spec-draft-ncmoe --spec-draft-override-tensor --spec-draft-p-split --spec-draft-poll --spec-draft-poll-batch
+    --spec-draft-prio --spec-draft-prio-batch --spec-draft-threads-batch --spec-ngram-map-k-min-hits
+    --spec-ngram-map-k-size-m --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits --spec-ngram-map-k4v-size-m
+    --spec-ngram-map-k4v-size-n --spec-ngram-min-hits --spec-ngram-mod-n-match --spec-ngram-mod-n-max
+    --spec-ngram-mod-n-min --spec-ngram-simple-min-hits --spec-ngram-simple-size-m --spec-ngram-simple-size-n
+    --spec-ngram-size-m --spec-ngram-size-n --spec-synth-len --spec-synth-rates --spec-type -sps --sse-ping-interval
+    --ssl-cert-file --ssl-key-file --swa-checkpoints --tags -tb -tbd --threads-batch --threads-batch-draft
+    --threads-http --timeout -to --tools --tools-runtime --top-n-sigma --top-nsigma --typical --typical-p --ui-config
+    --ui-config-file --verbosity --video-ffmpeg-dir --video-fps --video-timestamp-interval --webui-config
+    --webui-config-file --xtc-probability --xtc-threshold --yarn-attn-factor --yarn-beta-fast --yarn-beta-slow
+    --yarn-ext-factor --yarn-orig-ctx
 """
 """Flags with one value."""
 
@@ -72,14 +72,14 @@ MODELS = """
 TEXT = """
     --adaptive-decay --adaptive-target --chat-template --chat-template-file --context-shift --control-vector
     --control-vector-layer-range --control-vector-scaled --dry-allowed-length --dry-base --dry-multiplier
-    --dry-penalty-last-n --dry-sequence-breaker --dynatemp-exp --dynatemp-range --embedding --embeddings
-    --frequency-penalty --grammar --grammar-file --ignore-eos -j -jf --json-schema --json-schema-file -l --logit-bias
-    --lora --lora-scaled --mirostat --mirostat-ent --mirostat-lr -mm --mmproj --mmproj-url -mmu --no-jinja
-    --no-prefill-assistant --no-reasoning-preserve --override-kv --pooling --presence-penalty -rea --reasoning
-    --reasoning-budget-message --reasoning-effort --reasoning-preserve --repeat-last-n --rerank --reranking
-    --rope-freq-base --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq
-    --skip-chat-parsing --spm-infill --top-n-sigma --top-nsigma --typical --typical-p --xtc-probability
-    --xtc-threshold --yarn-attn-factor --yarn-beta-fast --yarn-beta-slow --yarn-ext-factor --yarn-orig-ctx
+    --dry-penalty-last-n --dry-sequence-breaker --dynatemp-exp --dynatemp-range --embedding --embeddings --grammar
+    --grammar-file --ignore-eos -j -jf --json-schema --json-schema-file -l --logit-bias --lora --lora-scaled
+    --mirostat --mirostat-ent --mirostat-lr -mm --mmproj --mmproj-url -mmu --no-jinja --no-prefill-assistant
+    --no-reasoning-preserve --override-kv --pooling -rea --reasoning --reasoning-budget-message --reasoning-effort
+    --reasoning-preserve --repeat-last-n --rerank --reranking --rope-freq-base --rope-freq-scale --rope-scale
+    --rope-scaling --sampler-seq --samplers --sampling-seq --skip-chat-parsing --spm-infill --top-n-sigma --top-nsigma
+    --typical --typical-p --xtc-probability --xtc-threshold --yarn-attn-factor --yarn-beta-fast --yarn-beta-slow
+    --yarn-ext-factor --yarn-orig-ctx
 """
 """Those of the first three groups that can change what llama.cpp writes."""
 

@@ -26,7 +26,8 @@ LONGEST_COMMAND = 100_000
 
 PARAMETERS = {
     "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "repeat_penalty": "--repeat-penalty",
-    "seed": "--seed", "max_tokens": "--predict", "n_predict": "--predict",
+    "presence_penalty": "--presence-penalty", "frequency_penalty": "--frequency-penalty", "seed": "--seed",
+    "max_tokens": "--predict", "n_predict": "--predict",
 }  # fmt: skip
 """Flags for the parameters of requests that `filters: setParams:` sets, whatever a client asks for."""
 

@@ -22,12 +22,14 @@ from spectui.speculation.candidates import LARGE, Candidates, Row, candidates, l
 from spectui.speculation.evaluator import Evaluator, Submit
 from spectui.speculation.sampling import (
     CONFIDENCE_TOKENS,
+    NO_PENALTIES,
     PENALTY_WINDOW,
     chain,
     confidence,
     distribution,
     penalised,
     penalised_candidates,
+    penalties,
 )
 
 _MASK = (1 << 64) - 1
@@ -64,11 +66,12 @@ class Choice(NamedTuple):
 
 
 def choose(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> int:
-    """The token at this absolute position. `history`: the tokens before it, for the repeat penalty.
+    """The token at this absolute position. `history`: the tokens before it, for the penalties.
 
     Raises NumericsError if the logits hold a NaN or nothing finite.
     """
-    row = penalised(row, knobs.repeat_penalty, history)
+    repeat, presence, frequency = penalties(knobs)
+    row = penalised(row, repeat, history, presence, frequency)
     if knobs.temperature <= 0.0:
         best = int(row.argmax())  # a NaN if there is one
         _check(row[best])
@@ -85,17 +88,20 @@ def choose(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> int
 def needed(knobs: Knobs) -> int | None:
     """The number of likeliest tokens that decides the choice; None if the whole row must be known.
 
-    A repeat penalty of 1 or more only lowers logits, and of 64 tokens at most: so many more tokens are enough.
+    A repeat penalty of 1 or more and other penalties of 0 or more only lower logits, and of 64 tokens at most: so many more
+    tokens are enough.
     """
-    if knobs.repeat_penalty < 1.0 or (knobs.temperature > 0.0 and not knobs.top_k):
+    raised = knobs.repeat_penalty < 1.0 or knobs.presence_penalty < 0.0 or knobs.frequency_penalty < 0.0
+    if raised or (knobs.temperature > 0.0 and not knobs.top_k):
         return None
-    return (knobs.top_k if knobs.temperature > 0.0 else 1) + (PENALTY_WINDOW if knobs.repeat_penalty > 1.0 else 0)
+    lowered = PENALTY_WINDOW if penalties(knobs) != NO_PENALTIES else 0
+    return (knobs.top_k if knobs.temperature > 0.0 else 1) + lowered
 
 
 def tokens_to_keep(knobs: Knobs) -> int | None:
     """How many of a row's likeliest tokens a device is to keep for these settings; None for whole rows.
 
-    As many more than top-k as a repeat penalty could need, whether there is one or not: so changing it changes no graph, and
+    As many more than top-k as penalties could need, whether there are any or not: so changing it changes no graph, and
     tokens that are equally likely at top-k's end are there.
     """
     return None if needed(knobs) is None or knobs.top_k > _MOST_KEPT else max(_LOOKED_AT, knobs.top_k) + PENALTY_WINDOW
@@ -181,16 +187,16 @@ def choose_draft(row: Row | Candidates, knobs: Knobs, position: int, history: Se
 
 
 def _tokens(found: Candidates, knobs: Knobs, position: int) -> list[int] | None:
-    """The choice of each row; None if it depends on those before, by the repeat penalty."""
-    if knobs.repeat_penalty != 1.0:
+    """The choice of each row; None if it depends on those before, by a penalty."""
+    if penalties(knobs) != NO_PENALTIES:
         return None
     tokens: list[int] = _pick(found, knobs, position).tolist()
     return tokens
 
 
 def _penalised_pick(found: Candidates, knobs: Knobs, position: int, history: Sequence[int]) -> int:
-    """The choice from a single row's candidates under the repeat penalty, which is at least 1."""
-    return int(_pick(penalised_candidates(found, knobs.repeat_penalty, history), knobs, position)[0])
+    """The choice from a single row's candidates under the penalties, which only lower logits."""
+    return int(_pick(penalised_candidates(found, knobs, history), knobs, position)[0])
 
 
 def _pick(found: Candidates, knobs: Knobs, position: int) -> NDArray[np.intp]:

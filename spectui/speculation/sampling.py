@@ -17,7 +17,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.candidates import Candidates, Row, likeliest
 
 PENALTY_WINDOW = 64
-"""Tokens that the repeat penalty looks back at (llama.cpp's default penalty_last_n)."""
+"""Tokens that the penalties look back at (llama.cpp's default penalty_last_n)."""
 
 CONFIDENCE_TOKENS = 10
 """llama.cpp measures p-min on the softmax over the 10 likeliest tokens (common/speculative.cpp)."""
@@ -37,27 +37,47 @@ def confidence(found: Candidates, token: int) -> float:
     return 1.0 / sum(exp(logit - own) for logit in best)
 
 
-def penalised(row: Row, penalty: float, history: Sequence[int]) -> Row:
-    """The row with the logits of the last 64 tokens divided by the penalty (multiplied where negative); a copy."""
-    if penalty == 1.0 or not len(history):
+def penalties(knobs: Knobs) -> tuple[float, float, float]:
+    """The knobs' repeat, presence and frequency penalty."""
+    return knobs.repeat_penalty, knobs.presence_penalty, knobs.frequency_penalty
+
+
+NO_PENALTIES = 1.0, 0.0, 0.0
+
+
+def penalised(row: Row, repeat: float, history: Sequence[int], presence: float = 0.0, frequency: float = 0.0) -> Row:
+    """The row with lower logits of the last 64 tokens; a copy.
+
+    They are divided by the repeat penalty (multiplied where negative). Then the presence penalty is taken from each, and the
+    frequency penalty as many times as the token is among the 64.
+    """
+    if (repeat, presence, frequency) == NO_PENALTIES or not len(history):
         return row
     row = row.copy()
-    ids = np.unique(np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp))
-    ids = ids[ids < row.shape[0]]
-    logits = row[ids]
-    row[ids] = np.where(logits <= 0, logits * penalty, logits / penalty)
+    ids, counts = np.unique(np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp), return_counts=True)
+    ids, counts = ids[ids < row.shape[0]], counts[ids < row.shape[0]]
+    row[ids] = _lowered(row[ids], counts, repeat, presence, frequency)
     return row
 
 
-def penalised_candidates(found: Candidates, penalty: float, history: Sequence[int]) -> Candidates:
-    """The candidates of a single row under the penalty, in their new order. With a penalty of 1 or more all but the last 64 of
-    them are those of the penalised row.
+def penalised_candidates(found: Candidates, knobs: Knobs, history: Sequence[int]) -> Candidates:
+    """The candidates of a single row under the knobs' penalties, in their new order. Where those only lower logits, all but the
+    last 64 of them are those of the penalised row.
     """
-    ids, logits = found.ids[0], found.logits[0]
-    lowered = np.where(logits <= 0, logits * penalty, logits / penalty)
-    logits = np.where(np.isin(ids, history[-PENALTY_WINDOW:]), lowered, logits)
+    ids, logits = found.ids[0], found.logits[0].copy()
+    recent = np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp)
+    held = np.isin(ids, recent)
+    counts = (ids[held, None] == recent).sum(axis=1)
+    logits[held] = _lowered(logits[held], counts, *penalties(knobs))
     order = np.lexsort((ids, -logits))
     return Candidates(ids[order][None], logits[order][None], found.log_total)
+
+
+def _lowered(logits: Row, counts: NDArray[np.intp], repeat: float, presence: float, frequency: float) -> Row:
+    """The logits of tokens that are among the last 64 so many times, in float32 as llama.cpp computes them."""
+    lowered: Row = np.where(logits <= 0, logits * np.float32(repeat), logits / np.float32(repeat))
+    lowered -= counts.astype(np.float32) * np.float32(frequency) + np.float32(presence)
+    return lowered
 
 
 def distribution(row: Row, knobs: Knobs) -> tuple[NDArray[np.intp], NDArray[np.float64]]:

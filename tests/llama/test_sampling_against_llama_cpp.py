@@ -35,7 +35,7 @@ def llama_cpps(row: Row, knobs: Knobs, history: Sequence[int]) -> dict[int, floa
     params = llama.llama_sampler_chain_default_params()
     chain = llama.llama_sampler_chain_init(params)
     for sampler in (
-        llama.llama_sampler_init_penalties(len(row), PENALTY_WINDOW, knobs.repeat_penalty, 0.0, 0.0),
+        llama.llama_sampler_init_penalties(len(row), PENALTY_WINDOW, *penalties(knobs)),
         llama.llama_sampler_init_top_k(knobs.top_k),
         llama.llama_sampler_init_top_p(knobs.top_p, 1),
         llama.llama_sampler_init_min_p(knobs.min_p, 1),
@@ -60,16 +60,26 @@ def llama_cpps(row: Row, knobs: Knobs, history: Sequence[int]) -> dict[int, floa
     return found
 
 
+def penalties(knobs: Knobs) -> tuple[float, float, float]:
+    """In the order of llama.cpp's sampler."""
+    return knobs.repeat_penalty, knobs.frequency_penalty, knobs.presence_penalty
+
+
+def lowered(row: Row, knobs: Knobs, history: Sequence[int]) -> Row:
+    """The row under the penalties."""
+    return penalised(row, knobs.repeat_penalty, history, knobs.presence_penalty, knobs.frequency_penalty)
+
+
 def spectuis(row: Row, knobs: Knobs, history: Sequence[int]) -> dict[int, float]:
     """Token -> probability behind spectui's."""
-    ids, log_p = distribution(penalised(row, knobs.repeat_penalty, history), knobs)
+    ids, log_p = distribution(lowered(row, knobs, history), knobs)
     return dict(zip(ids.tolist(), np.exp(log_p).tolist(), strict=True))
 
 
 def agree(row: Row, knobs: Knobs, history: Sequence[int]) -> None:
     theirs, ours = llama_cpps(row, knobs, history), spectuis(row, knobs, history)
     assert sum(ours.values()) == pytest.approx(1)
-    seen = penalised(row, knobs.repeat_penalty, history)
+    seen = lowered(row, knobs, history)
     if set(theirs) != set(ours):
         # Equal logits at a cut: either may be kept, as many of them, and with the same probability.
         # A rounding at a cut: one more token, and only where the cut is within the rounding.
@@ -116,6 +126,8 @@ knobs = st.builds(
     top_p=st.one_of(st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.999, 1.0]), st.floats(0.01, 1.0)),
     min_p=st.one_of(st.sampled_from([0.0, 0.05, 0.5, 1.0]), st.floats(0.001, 1.0)),
     repeat_penalty=st.sampled_from([1.0, 0.5, 1.1, 1.5, 3.0]),
+    presence_penalty=st.sampled_from([0.0, 0.0, 1.5, -1.0, 0.3]),
+    frequency_penalty=st.sampled_from([0.0, 0.0, 0.7, -0.4, 2.0]),
 )
 
 

@@ -21,6 +21,8 @@ samplers = st.builds(
     top_p=st.sampled_from([0.5, 0.95, 1.0]),
     min_p=st.sampled_from([0.0, 0.05, 0.3]),
     repeat_penalty=st.sampled_from([1.0, 1.0, 0.8, 1.3]),
+    presence_penalty=st.sampled_from([0.0, 0.0, 1.5, -0.5]),
+    frequency_penalty=st.sampled_from([0.0, 0.0, 0.5, -0.5]),
     seed=st.integers(0, 2**32 - 1),
 )
 
@@ -35,7 +37,7 @@ def test_rows_chosen_at_once_give_what_the_rule_says_of_each(knobs, seed, n, voc
     for row, choice in zip(rows, choose_rows(rows, knobs, history), strict=True):
         p = np.exp(row.astype(np.float64))
         p /= p.sum()
-        own = penalised(row, knobs.repeat_penalty, history)
+        own = penalised(row, knobs.repeat_penalty, history, knobs.presence_penalty, knobs.frequency_penalty)
         expected = int(own.argmax())
         if knobs.temperature > 0:
             ids, log_p = distribution(own, knobs)
@@ -55,7 +57,8 @@ def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabu
     history += [int(token) for row in rows for token in np.argsort(-row)[:6]]  # likely ones, which a penalty lowers
     k = needed(knobs)
     if k is None:
-        assert knobs.repeat_penalty < 1.0 or not knobs.top_k
+        raised = knobs.repeat_penalty < 1.0 or min(knobs.presence_penalty, knobs.frequency_penalty) < 0.0
+        assert raised or not knobs.top_k
         return
     kept = candidates(rows, max(10, k) + more)
     for index, (whole, choice) in enumerate(

@@ -27,6 +27,8 @@ samplers = st.builds(
     top_p=st.sampled_from([0.5, 0.95, 1.0]),
     min_p=st.sampled_from([0.0, 0.05, 0.3]),
     repeat_penalty=st.sampled_from([1.0, 1.3]),
+    presence_penalty=st.sampled_from([0.0, 1.5]),
+    frequency_penalty=st.sampled_from([0.0, 0.7]),
     seed=st.integers(0, 2**32 - 1),
     predict=st.integers(1, 60),
 )

@@ -31,7 +31,7 @@ MEASUREMENTS = (
     Measurement("compare", "Which of several drafts is best for the target.", "--minutes 10"),
 )
 
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty")
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
 """The knobs that a measurement takes from the chat. The other ones are what it varies, or would make it too long."""
 
 

@@ -44,7 +44,17 @@ def json_object(
             "settings": asdict(loaded.setup),
             "sampling": {
                 key: getattr(knobs, key)
-                for key in ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "predict")
+                for key in (
+                    "temperature",
+                    "top_k",
+                    "top_p",
+                    "min_p",
+                    "repeat_penalty",
+                    "presence_penalty",
+                    "frequency_penalty",
+                    "seed",
+                    "predict",
+                )
             },
             "prompts": [{"name": prompt.name, "digest": prompt.digest} for prompt in prompts],
             "busy": busy,

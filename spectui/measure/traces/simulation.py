@@ -116,7 +116,8 @@ class Simulator:
         def given(position: int) -> Knobs:
             """The text is given, so nothing is drawn; its length is known too."""
             predict = -1 if recording.ends else recording.length
-            return replace(knobs(position), temperature=0.0, repeat_penalty=1.0, predict=predict)
+            return replace(knobs(position), temperature=0.0, repeat_penalty=1.0, presence_penalty=0.0,
+                           frequency_penalty=0.0, predict=predict)  # fmt: skip
 
         def chosen(token: int) -> str:
             clock.now += machine.choose

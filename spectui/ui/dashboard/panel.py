@@ -37,7 +37,10 @@ CHOICES = ("policy", "drafter")
 """The knobs that are words."""
 
 
-_LABELS = {"repeat_penalty": "repetition", "reasoning_budget": "thinking"}
+_LABELS = {
+    "repeat_penalty": "repetition", "presence_penalty": "presence", "frequency_penalty": "frequency",
+    "reasoning_budget": "thinking",
+}  # fmt: skip
 """Names that are too long for a slider."""
 
 NO_PROFILE = "–"

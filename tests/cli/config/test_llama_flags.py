@@ -43,7 +43,7 @@ HELP = """\
 --jinja, --no-jinja                     whether to use jinja template engine for chat (default: enabled)
 ----- sampling params -----
 
---presence-penalty N                    repeat alpha presence penalty (default: 0.00, 0.0 = disabled)
+--typical-p N                    repeat alpha presence penalty (default: 0.00, 0.0 = disabled)
 """
 
 
@@ -136,13 +136,13 @@ def test_a_help_text_is_read() -> None:
     assert options["-kvo"] == Option(("-kvo", "--kv-offload", "-nkvo", "--no-kv-offload"), 0, "common params")
     assert options["-ot"] == Option(("-ot", "--override-tensor"), 1, "common params")
     assert options["--control-vector-layer-range"].arity == 2
-    assert options["--presence-penalty"] == Option(("--presence-penalty",), 1, "sampling params")
+    assert options["--typical-p"] == Option(("--typical-p",), 1, "sampling params")
     made: dict[str, str] = {}
     exec(source([HELP]), made)
     assert made["SWITCHES"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
-    assert made["VALUES"].split() == ["-ot", "--override-tensor", "--presence-penalty"]
+    assert made["VALUES"].split() == ["-ot", "--override-tensor", "--typical-p"]
     assert made["MODELS"].split() == ["--model-url", "-mu"]
-    assert made["TEXT"].split() == ["--control-vector-layer-range", "--no-jinja", "--presence-penalty"]
+    assert made["TEXT"].split() == ["--control-vector-layer-range", "--no-jinja", "--typical-p"]
 
 
 def test_the_table_is_of_the_installed_llama_cpp_python() -> None:

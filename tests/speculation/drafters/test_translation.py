@@ -41,6 +41,8 @@ samplers = st.builds(
     fixed,
     temperature=st.sampled_from([0.0, 0.8, 1.5]),
     repeat_penalty=st.sampled_from([1.0, 1.3]),
+    presence_penalty=st.sampled_from([0.0, 1.5]),
+    frequency_penalty=st.sampled_from([0.0, 0.7]),
     seed=st.integers(0, 2**32 - 1),
     predict=st.integers(1, 40),
 )
