@@ -192,7 +192,9 @@ def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[
 def _take(settings: dict[str, Any], flag: str, value: str, started: Started, left_out: list[LeftOut]) -> None:
     """Put the value of one flag into the settings, or say why not."""
     key = SHAPES[flag].name
-    if EDGE in value:
+    if key in ("model", "draft") and not value:
+        raise ScriptError(f"{flag} is empty: write the file's path there.")
+    if EDGE in value or (key in ("model", "draft") and "*" in value):
         if key in ("model", "draft"):
             raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: write the file's path there.")
         left_out.append(LeftOut(NOT_KNOWN, f"{flag} {shown(value)}"))

@@ -37,9 +37,10 @@ def profile_of(text: str, file: Path | None, reader: Callable[[str, Path | None]
             else "there is no command in it."
         )
         raise UsageError(f"There is no llama-server command: {reason}")
-    if len(script.started) > 1:
-        raise UsageError(f"There are {len(script.started)} commands of llama.cpp: leave one in the file.")
-    (started,) = script.started
+    different = {tuple(each.arguments) for each in script.started}  # the same one may stand in several branches
+    if len(different) > 1:
+        raise UsageError(f"There are {len(different)} commands of llama.cpp: leave one in the file.")
+    started = script.started[0]
     tail = (LeftOut(SHELL, started.tail),) if started.tail else ()
     return ImportedFile((imported(started, name=started.name, comments=text),), (*others, *tail))
 

@@ -24,7 +24,7 @@ from spectui.profiles.scripts.started import (
 )
 from spectui.profiles.scripts.windows import environment, split
 
-_VARIABLE = re.compile(r"%%|%~?([a-z]*)([0-9*])|%([^%\s=:]+)(:[^%]*)?%|%%?~?[a-z]*([A-Za-z])\b", re.IGNORECASE)
+_VARIABLE = re.compile(r"%%(?:~[a-z]*)?([A-Za-z])\b|%%|%~?([a-z]*)([0-9*])|%([^%\s=:]+)(:[^%]*)?%", re.IGNORECASE)
 _LATE = re.compile(r"!([^!\s=:]+)!")
 _SET = re.compile(r'set\s+(?:(/[ap])\s+)?(?:"([^=]+?)=([^"]*)"?|([^="]+?)=(.*))', re.IGNORECASE)
 _IF = re.compile(
@@ -93,7 +93,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 def _expanded(batch: _Batch, line: str) -> str:
     def value(found: re.Match[str]) -> str:
-        modifiers, digit, name, change, loop = found.groups()
+        loop, modifiers, digit, name, change = found.groups()
         if found[0] == "%%":
             return "%"
         if digit == "0" and batch.file is not None:

@@ -64,6 +64,9 @@ class _Reader(PowerShellWords):
         )
         if assigned:
             self.at = assigned.end()
+            if re.compile(r"&\s|start-process\s", re.I).match(self.text, self.at):
+                self._command()  # what it starts, and not what it says, matters
+                return
             start = self.at
             values = self.list()
             self.space()

@@ -30,9 +30,14 @@ _NOT_STARTING = {
     "alias", "apt", "awk", "brew", "cat", "chmod", "chown", "cmake", "command", "cp", "curl", "cut", "echo", "export", "find",
     "git", "grep", "hash", "head", "install", "journalctl", "kill", "killall", "launchctl", "ln", "logger", "ls", "make",
     "mkdir", "mv", "notify-send", "pgrep", "pip", "pkill", "printf", "ps", "rem", "rg", "rm", "sc", "sed", "systemctl", "tail",
-    "taskkill", "tasklist", "tee", "title", "touch", "trap", "type", "wget", "where", "which", "write-host", "write-output",
+    "taskkill", "tasklist", "tee", "title", "touch", "trap", "type", "wget", "where", "which",
 }  # fmt: skip
 """Programs that may name llama-server and not start it."""
+
+_CMDLET = re.compile(
+    r"(get|stop|test|wait|remove|copy|move|new|set|out|write|select|register|unregister)-\w+$", re.IGNORECASE
+)
+"""The same, of PowerShell."""
 
 
 class ScriptError(UsageError):
@@ -111,7 +116,7 @@ def starts(
     while rest and (found := ASSIGNMENT.fullmatch(rest[0])):
         environment[found[1]] = found[2]
         rest.pop(0)
-    if not rest or _stem(rest[0]) in _NOT_STARTING:
+    if not rest or _stem(rest[0]) in _NOT_STARTING or _CMDLET.match(rest[0]):
         return []
     if rest[0].startswith("-"):
         return [Started(rest, [], environment, directory)]

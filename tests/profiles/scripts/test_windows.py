@@ -71,9 +71,12 @@ def test_batch_files(text: str, expected: dict[str, object]) -> None:
         (f"param(\n  [string]$Model = \"{MODEL}\",\n  [int]$Ctx = 5\n)\nllama-server -m $Model -c $Ctx", {"ctx_size": 5}),
         (f"Start-Process -FilePath llama-server.exe -ArgumentList '-m {MODEL}', '-c', '5' -NoNewWindow", {"ctx_size": 5}),
         (f"Start-Process llama-server.exe -ArgumentList \"-m `\"{MODEL}`\" -c 5\" -WindowStyle Hidden", {"ctx_size": 5}),
+        (f"$p = Start-Process -FilePath \"C:\\l l\\llama-server.exe\" `\n  -ArgumentList @('-m', '{MODEL}',\n '-c', 5)",
+         {"ctx_size": 5}),
         ("$d = 'C:\\m'\n$m = Join-Path $d 'a.gguf'\n& llama-server -m $m -fa", {"flash_attn": "on"}),
         ("$d = 'C:\\'\n& llama-server -m (Join-Path $d \"m\" 'a.gguf') -c 5", {"ctx_size": 5}),
         ("Set-Location C:\\m\n.\\llama-server.exe -m a.gguf -c 5 2>&1 | Tee-Object log.txt", {"ctx_size": 5}),
+        (f"Get-Process llama-server -ErrorAction Ignore | Stop-Process\nllama-server -m {MODEL} -c 5", {"ctx_size": 5}),
         (f"$env:LLAMA_ARG_CTX_SIZE = 5; llama-server -m {MODEL}", {"ctx_size": 5}),
         (f"if (-not (Test-Path $x)) {{\n  Write-Host 'no {{'\n  exit\n}}\nwhile ($true) {{ & llama-server -m {MODEL} -c 5 }}",
          {"ctx_size": 5}),
@@ -129,9 +132,10 @@ def test_half_a_line_is_no_profile(form: str, text: str, sentence: str) -> None:
 
 
 def test_what_is_beside_it_is_listed() -> None:
-    text = f"set CUDA_VISIBLE_DEVICES=0\nset X=1\ncopy a b\n{RUN} --port 80 > log.txt 2>&1\npause"
+    text = f"set CUDA_VISIBLE_DEVICES=0\nset X=1\ncopy a b\nfor %%f in (x) do del %%f\n{RUN} --port 80 > log.txt 2>&1\npause"
     assert read("batch", text)[1] == {
-        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"], NOT_USED: ["--port 80"], OTHER_LINES: ["copy a b"], SHELL: ["> log.txt 2>&1"],
+        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"], NOT_USED: ["--port 80"], OTHER_LINES: ["copy a b", "del %%f"],
+        SHELL: ["> log.txt 2>&1"],
     }  # fmt: skip
     text = f"$env:CUDA_VISIBLE_DEVICES = 0\nCopy-Item a b\n& {RUN} --port 80 *> log.txt"
     assert read("powershell", text)[1] == {
