@@ -169,7 +169,6 @@ class Pair:
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, costs, past)
-        self.strategy.fills = not self.target.recurrent
         if strict:
             self.strategy.longest = found.strict_up_to - 1
 

@@ -116,7 +116,7 @@ def expected_speed_ups(costs: CostModel, chance: float) -> list[float]:
     empty context; that of length 0 is 1."""
     plain = costs.verify(1, 0)
     return [
-        expected_tokens(chance, length) * plain / (costs.verify.least(length + 1, 0) + costs.drafting(length))
+        expected_tokens(chance, length) * plain / (costs.verify(length + 1, 0) + costs.drafting(length))
         for length in range(_LONGEST + 1)
     ]
 

@@ -273,7 +273,8 @@ def advise(costs: CostModel, found: Sequence[int]) -> Advice:
     """
     longest = SIZES[-1] - 1
     lengths = range(longest + 1)
-    times = [costs.verify.least(m + 1, 0) + costs.drafting(m) for m in lengths]
+    passes = [costs.verify(n, 0) for n in range(1, longest + 2)]
+    times = [min(passes[m:]) + costs.drafting(m) for m in lengths]
     good: set[int] = set()
     for acceptance in _ACCEPTANCES:
         speeds = [expected_tokens(acceptance, m) / times[m] for m in lengths]

@@ -44,10 +44,6 @@ class Candidates(NamedTuple):
         rows = slice(index, index + 1)
         return Candidates(self.ids[rows], self.logits[rows], self.log_total[rows])
 
-    def first(self, rows: int) -> Candidates:
-        """Those of the first rows."""
-        return Candidates(self.ids[:rows], self.logits[:rows], self.log_total[:rows])
-
     @classmethod
     def ordered(cls, ids: NDArray[np.int32], logits: Row, p: Row) -> Candidates:
         """From the k likeliest tokens of each row in any order, and their probabilities. All [rows, k]."""

@@ -130,11 +130,9 @@ class Decoder:
         ids = [candidate.id for candidate in drafted[:sent]]
         batch = pending + ids
         self.strategy.go_on(self.tokens, ids, knobs)
-        padding = self.strategy.padding_rows(len(batch), position, self.target.n_ctx - position - sent)
-        computed = submit_rows(self.target, batch + batch[-1:] * padding, sent + 1 + padding, knobs)
+        computed = submit_rows(self.target, batch, sent + 1, knobs)
         yield from self._record()  # the round before
         rows = computed()
-        rows = rows.first(sent + 1) if isinstance(rows, Candidates) else rows[: sent + 1]
         verified_at = self._clock()
 
         choices = self._verify(rows, drafted[:sent], knobs)
@@ -158,7 +156,7 @@ class Decoder:
             verify_s=verified_at - drafted_at,
             choose_s=chosen_at - verified_at,
             seconds=self._ended - (started if since is None else since),
-            pass_size=len(batch) + padding,
+            pass_size=len(batch),
             reason=reason,
             plain_s=verify(1, position) if verify.known else None,
             guessed=self.strategy.guessed,

@@ -37,8 +37,6 @@ class Strategy:
         self._clock = clock
         self.longest: int | None = None
         """Most tokens that may be drafted whatever the knobs say (--strict); None for no bound."""
-        self.fills = True
-        """May a pass be padded with rows that nobody reads? Not if the target's KV cache cannot drop them."""
         self.auto = AutoPolicy(costs)
         self.prefill = DraftPrefill(costs, self.auto.acceptance)
         self.model = model
@@ -99,15 +97,6 @@ class Strategy:
         """Return when nothing is drafted ahead any more: the draft's context is free, to be measured or closed."""
         if isinstance(self.model, AheadDrafter):
             self.model.settle()
-
-    def padding_rows(self, rows: int, context: int, room: int) -> int:
-        """How many rows, at most `room`, to add to a pass over `rows`: kernels may take less time for a larger pass."""
-        verify = self.costs.verify
-        if not self.fills or not verify.known:
-            return 0
-        filled = verify.filled(rows, context)
-        bound = rows + room if self.longest is None else min(rows + room, self.longest + 1)
-        return filled - rows if filled <= bound else 0
 
     def no_drafter(self, knobs: Knobs, limit: int) -> Reason:
         """Why there is no drafter in this round, which has room for `limit` drafted tokens."""

@@ -80,7 +80,6 @@ PARTS: dict[str, list[Change]] = {
     # the cost model
     "drift": [(cost_model.VerifyCost, "observe", _no_drift)],
     "correction of t_n by rounds": [(cost_model, "_SIZE_WEIGHT", 0.0)],
-    "cheapest pass over at least n rows": [(cost_model, "_FREE", 0.0)],
     "bound on one drafted token's time": [(cost_model, "_OUTLIER", inf)],
     # the acceptance
     "fading of observations": [(acceptance, "_DECAY", 1.0)],

@@ -146,7 +146,7 @@ def timing(watch: Stopwatch) -> Iterator[None]:
     """Count the decoder's parts."""
     parts = {
         decoder.Decoder: {"_verify": "choose", "_record": "record"},
-        strategy.Strategy: {"at": "policy", "learn": "policy", "reason": "policy", "padding_rows": "policy"},
+        strategy.Strategy: {"at": "policy", "learn": "policy", "reason": "policy"},
         ModelDrafter: {"propose": "draft"},
         MixedDrafter: {"propose": "draft"},
         AutoPolicy: dict.fromkeys(("begin", "wants_more", "takes", "keep"), "policy"),

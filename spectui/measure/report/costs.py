@@ -169,7 +169,7 @@ class _Payoff:
     def __init__(self, costs: CostModel) -> None:
         plain = costs.verify(1, 0)
         lengths = range(max(LENGTHS) + 1)
-        self.passes = [costs.verify.least(length + 1, 0) / plain for length in lengths]
+        self.passes = [costs.verify(length + 1, 0) / plain for length in lengths]
         self.times = [self.passes[length] + costs.drafting(length) / plain for length in lengths]
 
 

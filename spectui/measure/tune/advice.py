@@ -107,7 +107,7 @@ def _advice(costs: CostModel, weights: Weights) -> Iterator[str]:
     share = (costs.drafting(2) - costs.drafting(1)) / one if costs.draft.next else 0.0
     if share > _DEAR_DRAFT:
         yield f"A drafted token takes {share:.0%} of a plain pass: {_cheaper_draft(weights)}."
-    four = costs.verify.least(4, 0) / one
+    four = costs.verify(4, 0) / one
     if four > _DEAR_ROWS:
         yield f"A pass over four rows takes {four:.1f} plain passes, so only short drafts pay{_other_target(weights)}."
 

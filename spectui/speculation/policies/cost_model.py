@@ -19,9 +19,6 @@ _MOST_CONTEXT = 1 / 200
 """What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
 (1.5B, heads of 128) to 1/300 (135M, heads of 64, AVX512-FP16)."""
 
-_FREE = 0.97
-"""A larger pass replaces a smaller one if it costs less than this share of the smaller one; a smaller gain is noise."""
-
 _FIRST_RISE = 0.1
 """While one size is known: what each row more is assumed to add, as a share of a row's cost. So drafts are tried."""
 
@@ -65,6 +62,8 @@ class VerifyCost:
             # moment. Nothing would correct that later: plain passes look dear, so every round drafts.
             self.table[1] = min(self.table.values())
         self._passes = 0 if drift is None else 1
+        # The measured over the expected time of the last pass, and of the last one of each size.
+        self._error, self._errors = 1.0, dict.fromkeys(self.table, 1.0)
         self.drift = _bounded(drift or 1.0)
         most = _MOST_CONTEXT * min(self.table.values(), default=0.0)
         self.per_row, self.per_pass = min(per_row, most), min(per_pass, most)
@@ -84,47 +83,46 @@ class VerifyCost:
         last = len(self._base) - 1
         return self._base[n] if n <= last else self._base[last] + self._rise * (n - last)
 
-    def filled(self, n: int, context: int) -> int:
-        """Rows of the cheapest pass over at least n rows: n, or more where the kernels make a larger pass cheaper."""
-        m = self._cheapest[n] if n < len(self._cheapest) else n
-        return m if m > n and self(m, context) < _FREE * self(n, context) else n
-
-    def least(self, n: int, context: int) -> float:
-        """Seconds of the cheapest pass over at least n rows."""
-        return self(self.filled(n, context), context)
-
     def observe(self, n: int, context: int, seconds: float) -> None:
-        """Learn the seconds of a pass over n rows."""
-        weight = max(_DRIFT_WEIGHT, 1 / (1 + self._passes))
+        """Learn the seconds of a pass over n rows.
+
+        An error is drift as far as the pass before it had the same, and the size's own as far as the pass of this size before it
+        had. So a single slow pass teaches nothing: nothing would correct it where no pass of its size follows.
+        """
+        weight, first = max(_DRIFT_WEIGHT, 1 / (1 + self._passes)), not self._passes
         self._passes += 1
         if not self.table:
             self.table[n], self._passes = seconds, 2  # the drift is known too: 1
             self._refresh()
+        error = _bounded(seconds / self(n, context))
+        before, before_here = self._error, self._errors.get(n, error)
+        self._error = self._errors[n] = error
         if n in self.table or self._passes < 3:
-            self.drift *= 1 + weight * (_bounded(seconds / self(n, context)) - 1)
+            self.drift *= 1 + weight * ((error if first else _agreed(before, error)) - 1)
+            error = _bounded(seconds / self(n, context))
         # The rest of the error is the size's own; all of it at a size that is new, because its cost was a guess.
-        self.table[n] = self._base_s(n) * (1 + _SIZE_WEIGHT * (_bounded(seconds / self(n, context)) - 1))
+        self.table[n] = self._base_s(n) * (1 + _SIZE_WEIGHT * (_agreed(before_here, error) - 1))
         self._refresh()
 
     def _refresh(self) -> None:
-        """Draw the lines, and find the cheapest known size from each n on."""
+        """Draw the lines."""
         sizes = sorted(self.table)
         costs = [self.table[n] for n in sizes]
-        self._base, self._cheapest, self._rise = [1e-9], [0], 0.0
+        self._base, self._rise = [1e-9], 0.0
         if not sizes:
             return
-        largest = best = sizes[-1]
+        largest = sizes[-1]
         # Beyond the largest size the slope before it goes on.
         rise = (costs[-1] - costs[-2]) / (largest - sizes[-2]) if len(sizes) > 1 else _FIRST_RISE * costs[0] / largest
         self._rise = max(rise, _LEAST_RISE * costs[-1] / largest)
         last = max(_DRAWN, largest + 1)
         lines = np.interp(range(1, last + 1), [*sizes, last], [*costs, costs[-1] + self._rise * (last - largest)])
         self._base = [0.0, *lines.tolist()]
-        self._cheapest = list(range(largest + 1))
-        for n in range(largest, 0, -1):
-            if n in self.table and self.table[n] <= self.table[best]:
-                best = n
-            self._cheapest[n] = best
+
+
+def _agreed(before: float, now: float) -> float:
+    """What two ratios say alike: the one nearer to 1 if both are above or below it, else 1."""
+    return sorted((before, now, 1.0))[1]
 
 
 def _bounded(ratio: float) -> float:

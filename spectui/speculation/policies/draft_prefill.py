@@ -88,5 +88,5 @@ class DraftPrefill:
         for length in range(1, _LONGEST + 1):
             survival *= chance
             tokens += survival
-            least = min(least, (costs.verify.least(length + 1, context) + costs.drafting(length)) / tokens)
+            least = min(least, (costs.verify(length + 1, context) + costs.drafting(length)) / tokens)
         return plain - least

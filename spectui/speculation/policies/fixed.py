@@ -90,7 +90,7 @@ class ProfilePolicy:
 
     def _speed(self, n: int) -> float:
         """The target's tokens per second in passes of n."""
-        return n / self._costs.verify.least(n, self._context)
+        return n / self._costs.verify(n, self._context)
 
     def wants_more(self, drafted: Sequence[Candidate], upcoming: str) -> bool:
         if drafted:

@@ -41,7 +41,7 @@ class DraftValue:
     def passes(self) -> list[float]:
         """By draft length: the time of the target's pass."""
         plain = self._costs.verify(1, self._context)
-        return [self._costs.verify.least(length + 1, self._context) / plain for length in range(self.limit + 1)]
+        return [self._costs.verify(length + 1, self._context) / plain for length in range(self.limit + 1)]
 
     @cached_property
     def drafting(self) -> list[float]:

@@ -57,7 +57,7 @@ class Machine:
             agreed = [numbers.random() < self.chance(candidate.p, emitted) for candidate in drafted]
             accepted = (*agreed[:sent], False).index(False)
             chosen = [1] * accepted + [2 - int(accepted < len(drafted) and agreed[accepted])]
-            rows = costs.verify.filled(sent + 1, _CONTEXT) if costs.verify.known else sent + 1
+            rows = sent + 1
             draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(rows)
             certain = [1.0] * len(chosen)
             outcome = Outcome(

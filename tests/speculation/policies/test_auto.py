@@ -71,8 +71,7 @@ def fixed_expected(machine: Machine, most: int) -> float:
     Leviathan et al. 2023, equation 1.
     """
     confidences = ((np.arange(1000) + 0.5) / 1000) ** (1 / 4)  # quantiles of beta(4, 1)
-    verify = machine.auto().costs.verify
-    round_s = most * machine.draft + machine.verify(verify.filled(most + 1, 10))
+    round_s = most * machine.draft + machine.verify(most + 1)
     stretches = range(0, TOKENS, 500)
     q = [float(np.mean([machine.chance(p, token) for p in confidences])) for token in stretches]
     return sum(500 * round_s / sum(each**n for n in range(most + 1)) for each in q)

@@ -169,9 +169,7 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_ev
         assert reason.kind == "unlikely" and reason.rate == rate and reason.limit == limit
         assert reason.expected_acceptance == pytest.approx(percent / 100, abs=0.01)
         assert reason.drafting == pytest.approx([0.18 * length for length in range(limit + 1)])
-        assert reason.passes == pytest.approx(
-            [auto.costs.verify.least(length + 1, 0) / 0.01 for length in range(limit + 1)]
-        )
+        assert reason.passes == pytest.approx([auto.costs.verify(length + 1, 0) / 0.01 for length in range(limit + 1)])
         needs = needed_acceptance(reason.passes, reason.drafting, rate)
         assert needs is None or reason.expected_acceptance < needs + 0.001
         said = cause(reason, KNOBS)
