@@ -128,9 +128,11 @@ class Decoder:
 
         pending = self.tokens[len(self.target.tokens) :]
         ids = [candidate.id for candidate in drafted[:sent]]
+        if ids and self._is_end(ids[-1]):
+            del ids[-1]  # the row before it judges it, and nobody reads the row behind it
         batch = pending + ids
         self.strategy.go_on(self.tokens, ids, knobs)
-        computed = submit_rows(self.target, batch, sent + 1, knobs)
+        computed = submit_rows(self.target, batch, len(ids) + 1, knobs)
         yield from self._record()  # the round before
         rows = computed()
         verified_at = self._clock()
@@ -193,11 +195,7 @@ class Decoder:
         if policy.begin(knobs, len(self.tokens), limit, value):
             self._guarded(draft)
             sent = policy.keep(drafted)
-        reason = self.strategy.reason(knobs, policy)
-        if sent and self._is_end(drafted[sent - 1].id):
-            sent -= 1  # the row before it tells whether the reply ends, and nobody reads the row behind it
-            reason = reason._replace(kept=sent) if sent else Reason("end")
-        return drafted, sent, reason
+        return drafted, sent, self.strategy.reason(knobs, policy)
 
     def _verify(self, rows: NDArray[np.float32] | Candidates, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""

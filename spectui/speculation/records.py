@@ -35,7 +35,7 @@ class StopReason(str, Enum):
 
 ReasonKind = Literal[
     "draft", "measuring", "no room", "draft full", "strict", "budget", "unread", "uncertain", "unlikely", "no match",
-    "p-min", "draft-min", "end", "drafter off", "profile",
+    "p-min", "draft-min", "drafter off", "profile",
 ]  # fmt: skip
 
 
@@ -55,7 +55,6 @@ class Reason(NamedTuple):
     and of the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
     p-min: the next token's `confidence` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
-    end: the first drafted token ends the reply, so there is nothing to send.
     """
 
     kind: ReasonKind
@@ -96,8 +95,8 @@ class Candidate(NamedTuple):
 class DraftToken(NamedTuple):
     """A drafted token and what became of it.
 
-    `ignored`: dropped before the target saw it (draft-min, the policy found a shorter draft better, or it ends the reply: the
-    pass over the tokens before it tells that), or never compared because the reply stopped before it.
+    `ignored`: dropped before the target saw it (draft-min, or the policy found a shorter draft better), or never compared
+    because the reply stopped before it.
     """
 
     id: int
@@ -156,7 +155,7 @@ class Outcome:
     knobs: Knobs
     drafted: Sequence[Candidate]
     sent: int
-    """How many of these the target evaluated."""
+    """How many of these the target judges."""
     tokens: Sequence[int]
     """The target's choices."""
     p: Sequence[float]

@@ -14,7 +14,7 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.strategy import Strategy
-from tests.toys import ToyModel, decode, emitted, toy_drafter
+from tests.toys import END, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
 
@@ -142,6 +142,17 @@ def test_limit_and_cancel():
     assert (decoder.reason, len(emitted(rounds))) == (StopReason.LIMIT, 7)
     decoder, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, fixed(), cancel_after=3)
     assert (decoder.reason, len(rounds)) == (StopReason.CANCELLED, 3)
+
+
+def test_an_accepted_end_stops_the_reply_and_leaves_the_rest_unjudged():
+    for seed in range(40):
+        decoder, rounds, _ = decode(ToyModel(seed), PROMPT, fixed(temperature=0, p_min=0.0), toy_drafter(seed, 0.0))
+        last = rounds[-1]
+        if decoder.reason is StopReason.EOS and last.tokens[-1].origin == "accepted":
+            assert last.tokens[-1].id == END
+            assert all(token.fate == "ignored" for token in last.drafted[len(last.tokens) :])
+            return
+    raise AssertionError("no toy ended with an accepted token")
 
 
 def test_a_failing_draft_is_dropped_and_the_reply_goes_on():

@@ -108,17 +108,20 @@ def test_a_repetition_stops_at_the_end(drafter: str, policy: str):
     assert without_waste(rounds)
 
 
-def test_an_end_alone_is_a_plain_pass_and_the_reason_says_so():
+def test_an_end_is_judged_without_a_row_of_its_own():
     (round,) = reply(Script([]), FIXED, ModelDrafter(Script([]), 100))
-    assert [(token.id, token.fate) for token in round.drafted] == [(END, "ignored")]
-    assert (round.pass_size, round.tokens[0].origin) == (1, "plain")
-    assert round.reason is not None and round.reason.kind == "end"
+    assert [(token.id, token.fate) for token in round.drafted] == [(END, "accepted")]
+    assert (round.pass_size, round.tokens[0].origin) == (1, "accepted")
 
 
 def test_a_wrong_end_costs_no_more_than_the_draft_before_it():
     rounds = reply(Script([20, 21, 22, 23]), FIXED, ModelDrafter(Script([20, 21]), 100))
-    assert [token.id for token in rounds[0].drafted] == [20, 21, END]
-    assert [token.id for token in rounds[0].tokens] == [20, 21, 22]
+    assert [(token.id, token.fate) for token in rounds[0].drafted] == [
+        (20, "accepted"),
+        (21, "accepted"),
+        (END, "rejected"),
+    ]
+    assert [(token.id, token.origin) for token in rounds[0].tokens][2:] == [(22, "correction")]
     assert rounds[0].pass_size == 3
 
 
@@ -151,4 +154,5 @@ def test_a_draft_of_another_vocabulary_stops_at_the_end(kind: type[IntersectionD
     assert rounds[-1].tokens[-1].id == END
     assert rounds[-1].drafted[-1].id == END
     rejected = sum(round.count("rejected") for round in rounds)
-    assert sum(round.pass_size - len(round.tokens) for round in rounds) == rejected
+    ends = sum(token.id == END for round in rounds for token in round.drafted if token.fate == "rejected")
+    assert sum(round.pass_size - len(round.tokens) for round in rounds) == rejected - ends

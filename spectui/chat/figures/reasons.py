@@ -42,7 +42,6 @@ def cause(reason: Reason, knobs: Knobs) -> str:
         "no room": "there is no room for a draft",
         "drafter off": "the drafter is off",
         "no match": "nothing here stood in the text before",
-        "end": "the next token is expected to end the reply",
     }.get(reason.kind, reason.kind)
 
 
