@@ -86,7 +86,7 @@ class VerifyCost:
     def observe(self, n: int, context: int, seconds: float) -> None:
         """Learn the seconds of a pass over n rows.
 
-        An error is drift as far as the pass before it had it too, and the size's own as far as the last pass of that size had it.
+        An error is drift as far as the pass before it had it too, and the size's own as far as the last pass of that size did.
         So a single slow pass teaches nothing: nothing would correct it where no pass of its size follows.
         """
         weight, first = max(_DRIFT_WEIGHT, 1 / (1 + self._passes)), not self._passes
