@@ -6,7 +6,9 @@ Everything that comes from a model, a file, a device or the clipboard passes one
 from __future__ import annotations
 
 import codecs
+import os
 import re
+import unicodedata
 
 # C0 and C1 controls except newline and tab; the line separators that terminals and widgets act on; the marks that change
 # the direction of text; lone surrogates, which JSON may hold and UTF-8 cannot encode.
@@ -49,6 +51,46 @@ def escaped(text: str) -> str:
 def _unescape(found: re.Match[bytes]) -> bytes:
     name = found[1].decode()
     return _ESCAPED[name].encode() if name in _ESCAPED else bytes.fromhex(name[1:]) if name[0] == "x" else found[1]
+
+
+def of_argument(text: str) -> str:
+    """The text of an argument, which is UTF-8 whatever encoding the locale has. Raises UnicodeError if its bytes are not.
+
+    Only for texts: Python finds a file by the name as it has decoded it.
+    """
+    return os.fsencode(text).decode()
+
+
+LOOKALIKES = "lookalikes"
+"""An error handler for `encode`: as wide a text of ASCII for what a terminal's encoding lacks. Nothing is raised."""
+
+_ALIKE = {
+    "-": "─━┄┅┈┉╌╍╴╶╸╺–—−▔", "=": "═", "|": "│┃┆┇┊┋╎╏╵╷╹╻║▏▎▍▌▐▕", "+": "╔╗╚╝╠╣╦╩╬╭╮╯╰✓", "#": "█▉▊▋▓▒▄▅▆▇▀", "_": "▁▂▃",
+    ".": "░·…∙", "*": "●•◉", ">": "▸▹▶►→⟶≥", "<": "◂◀⟵←≤", "^": "↑⏎", "v": "↓", '"': "“”„«»", "'": "‘’", "x": "×", "~": "≈",
+    " ": "\xa0\u2800",
+}  # fmt: skip
+_ALIKE_OF = {sign: plain for plain, signs in _ALIKE.items() for sign in signs}
+
+
+def _lookalike(sign: str) -> str:
+    if sign in _ALIKE_OF:
+        return _ALIKE_OF[sign]
+    if "\u250c" <= sign <= "\u254b":
+        return "+"
+    if "\u2800" <= sign <= "\u28ff":  # plots
+        return ":"
+    if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+        return ""
+    return "??" if unicodedata.east_asian_width(sign) in "WF" else "?"
+
+
+def _lookalikes(error: UnicodeError) -> tuple[str, int]:
+    if isinstance(error, UnicodeEncodeError):
+        return "".join(map(_lookalike, error.object[error.start : error.end])), error.end
+    raise error
+
+
+codecs.register_error(LOOKALIKES, _lookalikes)
 
 
 class TextStream:

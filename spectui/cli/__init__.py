@@ -8,14 +8,15 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, cast
 
 import click
 
 import spectui
 from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
-from spectui.text import one_line
+from spectui.text import LOOKALIKES, one_line
 
 COMMANDS = (
     "bench",
@@ -52,6 +53,9 @@ class Root(Group):
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run, and exit the process. Commands return nothing and exit through click's context."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, ValueError):  # it may be closed, or None
+                cast("TextIOWrapper", stream).reconfigure(errors=LOOKALIKES)
         try:
             code = super().main(*args, standalone_mode=False, **extra)  # type: ignore[call-overload]
             if sys.stdout is not None:

@@ -14,6 +14,7 @@ import click
 from spectui import paths
 from spectui.cli.hub import fetched, hub_options
 from spectui.cli.options import Command, configuration, setting_options, unused_flags
+from spectui.cli.terminal import must_move_cursor
 from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile
@@ -53,6 +54,8 @@ def command(
         raise UsageError("spectui chat --plain needs standard input, output and error: one of them is closed.")
     if not plain and not terminal and "TEXTUAL_DRIVER" not in os.environ:  # textual-serve draws in a browser
         raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
+    if not plain and terminal:
+        must_move_cursor()
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.chat.history.conversations import conversation_at_start

@@ -16,7 +16,7 @@ from spectui.config import Configuration, Setting, load, nearest, settings
 from spectui.errors import UsageError
 from spectui.profiles.command_line import CHANGES_TEXT, NOT_USED, Shape, changes_text, read
 from spectui.reference import HEADINGS, explanation, literal
-from spectui.text import unescaped
+from spectui.text import of_argument, unescaped
 
 INTERRUPTED = 130
 """The exit code after Ctrl+C: 128 + the signal's number, as a shell reports it."""
@@ -146,7 +146,12 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
     values = dict(values)
     if values.pop("escape", None) is not False and values.get("stop"):
         values["stop"] = tuple(map(unescaped, values["stop"]))
-    given = {key: (value, spelled[key]) for key, value in values.items() if value not in (None, ())}
+    paths = {row.key for row in settings() if row.spec.metavar in ("FILE", "DIRS")}
+    given = {
+        key: (value if key in paths else _text(value), spelled[key])
+        for key, value in values.items()
+        if value not in (None, ())
+    }
     # Older versions of llama.cpp took the length of a draft here. "No such file" would not explain that.
     if "draft" in given and given["draft"][1] == "--draft" and given["draft"][0].isdecimal():
         length = given["draft"][0]
@@ -154,6 +159,14 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
             f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}."
         )
     return load(given, path=config_path, profile=profile)
+
+
+def _text(value: Any) -> Any:
+    """A value that is no file's name, with its text read as UTF-8."""
+    try:
+        return of_argument(value) if isinstance(value, str) else value
+    except UnicodeError:  # what takes it says what is wrong with it
+        return value
 
 
 def unused_flags() -> list[str]:

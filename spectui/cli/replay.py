@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.options import Command
+from spectui.cli.terminal import must_move_cursor
 from spectui.errors import UsageError
 
 
@@ -57,6 +58,8 @@ def command(
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if not terminal and "TEXTUAL_DRIVER" not in os.environ:  # textual-serve draws in a browser
         raise UsageError("spectui replay needs a terminal; --what-if needs none.")
+    if terminal:
+        must_move_cursor()
     if no_color:
         os.environ["NO_COLOR"] = "1"
     from spectui import paths

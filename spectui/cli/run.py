@@ -21,7 +21,7 @@ from spectui.cli.options import INTERRUPTED, Command, configuration, setting_opt
 from spectui.cli.report import report, summary
 from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
-from spectui.text import unescaped
+from spectui.text import of_argument, unescaped
 from spectui.text_file import read_text
 from spectui.thinking import OPEN
 
@@ -222,10 +222,10 @@ def prompt_text(prompt: str | None, file: Path | None) -> str:
     if prompt is not None and file is not None:
         raise UsageError("Give the prompt with -p or with -f, not with both.")
     if prompt is not None:
-        text, where = prompt, "-p"
+        where = "-p"
         try:
-            text.encode()
-        except UnicodeEncodeError:  # Python decodes invalid bytes of an argument to lone surrogates
+            text = of_argument(prompt)
+        except UnicodeError:
             raise UsageError("The prompt of -p is not UTF-8: convert it first.") from None
     else:
         source, where = (_stdin(), "standard input") if file is None or str(file) == "-" else (file, str(file))

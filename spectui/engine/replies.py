@@ -24,7 +24,7 @@ class Replies:
     """A model's past replies, and the automaton that finds matches in them. Failures of the disk are ignored."""
 
     def __init__(self, model: Path, n_vocab: int) -> None:
-        name = hashlib.sha256(f"{model.name} {model.stat().st_size}".encode()).hexdigest()[:24]
+        name = hashlib.sha256(f"{model.name} {model.stat().st_size}".encode(errors="surrogateescape")).hexdigest()[:24]
         self._file = paths.state_directory() / f"replies-{name}.tokens"
         self._n_vocab = n_vocab
         self.automaton = SuffixAutomaton()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from spectui.errors import SpectuiError, UsageError
+from spectui.text import LOOKALIKES
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -37,7 +38,7 @@ def prepare_stdout(what: str = "the figures") -> None:
     closed."""
     if sys.stdout is None:
         raise SpectuiError(f"Standard output is closed, so there is nowhere to write {what}.")
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors=LOOKALIKES)
 
 
 def chosen_prompts(names: str | None, file: Path | None, system: str, default: str) -> list[Prompt]:

@@ -33,11 +33,14 @@ from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation, Summary
 from spectui.store.recovery.crash import Crash
-from spectui.text import printable
+from spectui.text import LOOKALIKES, printable
 from spectui.thinking import OPEN
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
+
+LONGEST_PROMPT = 10_000_000
+"""Characters: what is read may have no line's end."""
 
 DRAIN_S = 1 / 30
 """How often the engine's events are looked for."""
@@ -96,13 +99,15 @@ class PlainChat:
             if self.interactive:
                 self._write("more: " if lines else "you: ")
             try:
-                line = self._read.readline()
+                line = self._read.readline(LONGEST_PROMPT + 1)
             except KeyboardInterrupt:
                 self.notice("\n/quit or Ctrl+D leaves.")
                 lines.clear()
                 continue
             self._at_line_start = True  # a terminal has shown the Enter
             lines.append(line.rstrip("\r\n").removesuffix("\\"))
+            if sum(map(len, lines)) > LONGEST_PROMPT:
+                raise UsageError("The input has a prompt of more than 10 MB: shorten it.")
             if not line.rstrip("\r\n").endswith("\\"):
                 text = "\n".join(lines)
                 return text if line or text.strip() else None
@@ -326,9 +331,10 @@ def chat(
     interactive: bool,
 ) -> int:
     """Chat over the standard streams. Returns the exit code."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
+    cast("TextIOWrapper", sys.stdin).reconfigure(errors="replace")
+    for stream in (sys.stdout, sys.stderr):
         # A reply may hold signs that the terminal's encoding lacks.
-        cast("TextIOWrapper", stream).reconfigure(errors="replace")
+        cast("TextIOWrapper", stream).reconfigure(errors=LOOKALIKES)
     session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
     plain = PlainChat(
         session,

@@ -45,7 +45,9 @@ def copy_of(draft: str) -> Path:
     """The path of the copy of this file, whether or not it exists. Raises OSError if there is no such draft."""
     file = Path(draft).expanduser()
     status = file.stat()
-    key = hashlib.sha256(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(
+        f"{file.resolve()} {status.st_size} {status.st_mtime_ns}".encode(errors="surrogateescape")
+    ).hexdigest()[:12]
     # The name with a process id and an ending must stay below the usual limit of 255 bytes.
     return _directory() / f"{file.stem[:_NAME_LENGTH]}-{key}.{QUANTISATION}.gguf"
 

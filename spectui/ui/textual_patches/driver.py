@@ -32,7 +32,7 @@ from textual.drivers.linux_driver import (
 from textual.geometry import Size
 from textual.message import Message
 
-from spectui.text import printable
+from spectui.text import LOOKALIKES, printable
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code when the terminal was closed."""
@@ -109,7 +109,8 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read what is typed, until the driver stops or the terminal closes."""
         parser = InputParser(self._debug)
-        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        encoding = self._output.encoding
+        decode = codecs.getincrementaldecoder("utf-8" if encoding == "ascii" else encoding)("replace").decode
         held, came = "", 0.0
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], PAUSE_S if held else 0.1)[0]:
@@ -192,6 +193,8 @@ class Output:
 
     def __init__(self, terminal: TextIO, taken: Callable[[], None]) -> None:
         self._terminal = terminal
+        self.encoding = codecs.lookup(terminal.encoding).name
+        """The terminal's encoding."""
         self._taken = taken
         self._text = ""
 
@@ -217,7 +220,7 @@ class Output:
         os.close(null)
 
     def _write(self) -> None:
-        data, self._text = self._text.encode(self._terminal.encoding, "backslashreplace"), ""
+        data, self._text = self._text.encode(self.encoding, LOOKALIKES), ""
         while data:
             try:
                 data = data[os.write(self.fileno(), data) :]

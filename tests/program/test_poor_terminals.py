@@ -1,0 +1,78 @@
+"""Terminals that cannot move the cursor or lack signs, locales without UTF-8, and an input without line ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from spectui.text import LOOKALIKES
+from tests.helpers.terminal import Terminal
+from tests.program.test_chat_in_a_terminal import ask, leave
+
+pytestmark = pytest.mark.usefixtures("fresh_directories")
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+SCRIPTED = [sys.executable, "-m", "tests.helpers.scripted", "chat", "-m", "/models/some.gguf"]
+
+
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_a_terminal_without_cursor_movement(name: str) -> None:
+    child = pexpect.spawn(sys.executable, ["-m", "spectui", "chat"], env={**os.environ, "TERM": name}, timeout=60)
+    said = child.read().decode()
+    child.close()
+    assert "--plain" in said and len(said.strip().splitlines()) == 1 and "\x1b" not in said
+    assert child.exitstatus == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
+def test_a_window_in_another_encoding(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in (ASCII | {"PYTHONIOENCODING": encoding}).items():
+        monkeypatch.setenv(variable, value)
+    with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted", columns=80, rows=24) as terminal:
+        terminal.wait("the window", lambda: "Ask something" in terminal.text)
+        ask(terminal, "short")
+        terminal.wait("the reply", lambda: "9 -" in terminal.text)
+        assert "\\u" not in terminal.text and "\\x" not in terminal.text
+        if encoding == "ascii":
+            assert "-" * 40 in terminal.text, "the line above the prompt"
+        leave(terminal)
+
+
+def test_signs_that_an_encoding_lacks_keep_their_width() -> None:
+    assert "─│╭█▌ ●→✓…é漢e\u0301⣿".encode("ascii", LOOKALIKES) == b"-|+#| *>+.???e:"
+    assert "─é●".encode("cp437", LOOKALIKES).decode("cp437") == "─é*"
+
+
+def run(*arguments: bytes | str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "spectui", *arguments]
+    return subprocess.run(command, env={**os.environ, **ASCII}, capture_output=True, timeout=120, check=False)
+
+
+def test_an_argument_is_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
+    done = run(
+        "config",
+        "show",
+        "--system-prompt",
+        "\u00e9t\u00e9".encode(),
+        "-m",
+        os.fsencode(tmp_path) + "/\u00e9.gguf".encode(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    done = run("run", "-m", os.fsencode(tmp_path) + "/\u00e9.gguf".encode(), "-p", "\u00e9".encode())
+    assert b"not UTF-8" not in done.stderr and b"Traceback" not in done.stderr, "the model is not there"
+    assert b"not UTF-8" in run("run", "-p", b"\xff").stderr
+
+
+def test_an_input_without_a_line_end_is_not_read_for_ever() -> None:
+    with open("/dev/zero", "rb") as zeros:
+        done = subprocess.run(
+            [*SCRIPTED, "--plain"], stdin=zeros, capture_output=True, text=True, timeout=120, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "spectui: The input has a prompt of more than 10 MB: shorten it."
