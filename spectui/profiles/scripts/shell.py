@@ -201,6 +201,8 @@ class _Reader(Ways):
                 self.scope.ended = True
             case ["set", "-a" | "-o", *mode] if not mode or mode == ["allexport"]:
                 self.scope.exports_all = True
+            case ["set", "--", *given]:
+                self.scope.arguments = given
             case ["shift", *_]:
                 self.scope.arguments = self.scope.arguments[1:]
             case ["alias", *given]:

@@ -211,4 +211,4 @@ def words_of(text: str) -> list[str]:
 def has_windows_paths(text: str) -> bool:
     """Does it have paths of Windows outside of quotes, where another system would take the backslashes away?"""
     bare = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", '""', text)
-    return bool(re.search(r"(?:^|[\s=])(?:[A-Za-z]:|\.{1,2}|\w[\w.-]*)\\\w", bare))
+    return bool(re.search(r"(?:^|[\s=])(?:[A-Za-z]:|\.{1,2}|\w[\w.-]*|\\\\\w+)\\\w", bare))

@@ -95,6 +95,8 @@ class Ways(Words):
 
     def _while(self, node: Node) -> None:
         body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
+        if condition is not None and condition.type in ("command", "redirected_statement"):
+            self.run(condition)
         if body is not None and not (condition is not None and self._holds(condition) is False):
             self._either([lambda: self.run(body)])
 

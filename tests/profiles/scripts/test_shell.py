@@ -73,6 +73,8 @@ def listed(text: str) -> dict[str, list[str]]:
         (f"while true; do {RUN} -c 5; sleep 1; done", {"ctx_size": 5}),
         ("C=5\nwhile [ $# -gt 0 ]; do case $1 in -c) C=$2;; esac; shift; done\n" + RUN + " -c $C", {"ctx_size": 5}),
         (f"A=(-c 5)\nif which llama-server; then {RUN} \"${{A[@]}}\"; else /app/{RUN} \"${{A[@]}}\"; fi", {"ctx_size": 5}),
+        ("set -- -m /m/a.gguf -c 5\nexec llama-server \"$@\"", {"ctx_size": 5}),
+        (f"until {RUN} -c 5; do sleep 1; done", {"ctx_size": 5}),
         ("for m in a; do llama-server -m /m/$m.gguf; done", {}),
         ("M=/x/a.gguf.bak\nN=${M##*/}\nllama-server -m /m/${N%.bak} -c 5", {"ctx_size": 5}),
         (f"{RUN} -c 5 --temp \\\n 0 \\\n", {"ctx_size": 5, "temperature": 0.0}),

@@ -34,6 +34,7 @@ def read(form: str, text: str, file: Path | None = None) -> tuple[dict[str, obje
     ("text", "expected"),
     [
         (RUN + " -c 5", {"ctx_size": 5}),
+        (r"llama-server -m \\nas\m\a.gguf -c 5", {"model": r"\\nas\m\a.gguf", "ctx_size": 5}),
         (f"@echo off\r\nREM my server ^\r\n{RUN} ^\r\n  -c 5 ^\r\n  -ngl 99\r\npause\r\n", {"ctx_size": 5, "gpu_layers": 99}),
         (f"{RUN} ^\n  REM -c 9 ^\n  -c 5", {"ctx_size": 5}),
         (f"{RUN}^\n -c 5", {"ctx_size": 5}),
