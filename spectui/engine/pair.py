@@ -16,7 +16,7 @@ from spectui.engine.loading.cores import allowed_cpus
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
+from spectui.gguf_files.check import ModelFileError, check_file, same_model, same_vocabulary
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
@@ -160,6 +160,10 @@ class Pair:
             if short != long:
                 found_out.append(remarks.attends_dearly(found))
             if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
+                self._emit(Notice(sentence))
+        if self.draft is not None:
+            same = same_model(setup.model or "", setup.draft or "")
+            if sentence := remarks.no_cheaper(found, drafting, same):
                 self._emit(Notice(sentence))
         self.remarks["target"] = "; ".join(filter(None, found_out))
         costs = cost_model(found, drafting, models.slow_down_together(setup))

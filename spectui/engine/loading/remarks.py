@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from spectui.engine.cost_files import TargetCosts
+from spectui.engine.cost_files import DraftCosts, TargetCosts
 from spectui.llama.devices.records import ModelInfo
 
 SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"
+
+_AS_DEAR = 0.9
+"""Share of a target's pass from which a drafted token costs as much: the pass that verifies it comes on top."""
+
+_SMALLER = "choose a smaller draft, or leave out -md"
 
 _BEHIND = 1000
 """Context length, in tokens, of the reported attention cost."""
@@ -59,6 +64,16 @@ def strictly_plain(found: TargetCosts) -> str:
             "decoding's at near-ties"
         )
     return f"With --strict nothing is drafted here, because {why}."
+
+
+def no_cheaper(target: TargetCosts, draft: DraftCosts, same: bool) -> str:
+    """A sentence on a draft that cannot pay: the `same` model as the target, or one that costs as much; "" if it is cheaper."""
+    if same:
+        return f"The draft is the target itself: {_SMALLER}."
+    share = draft.next / target.verify[1] if draft.next and 1 in target.verify else 0.0
+    if share < _AS_DEAR or target.noisy or draft.noisy:
+        return ""
+    return f"A token of the draft costs {share:.2f} of a pass of the target, so that its drafts cannot pay: {_SMALLER}."
 
 
 def attends_dearly(found: TargetCosts) -> str:

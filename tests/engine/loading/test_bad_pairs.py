@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from spectui.engine import worker as worker_module
+from spectui.engine.cost_files import DraftCosts, TargetCosts
 from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message, Notice
+from spectui.engine.loading.remarks import no_cheaper
 from spectui.engine.worker import Worker
+from spectui.gguf_files.check import same_model
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.knobs import Knobs
 from tests.engine.waiting import PATIENCE, Events
@@ -106,3 +109,31 @@ def test_a_context_beyond_all_memory_is_refused_and_a_smaller_one_reuses_the_tar
     assert "A context of 2000000000 tokens needs" in failed.message
     assert not failed.without_draft
     goes_on_alone(worker)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "hard link", "copy"])
+def test_a_draft_that_is_the_target_itself_is_named_before_the_first_reply(worker: Worker, tmp_path: Path, kind: str):
+    target = Path(setup().model or "")
+    draft = target if kind == "file" else tmp_path / "draft.gguf"
+    if kind == "link":
+        draft.symlink_to(target)
+    elif kind == "hard link":
+        draft.hardlink_to(target)
+    elif kind == "copy":
+        draft.write_bytes(target.read_bytes())
+    assert isinstance(worker.events, Events)
+    worker.load(replace(setup(), draft=str(draft)))
+    worker.events.wait(Loaded)
+    said = [event.message for event in worker.events.of(Notice)]
+    assert "The draft is the target itself: choose a smaller draft, or leave out -md." in said
+
+
+def test_a_draft_that_costs_as_much_as_the_target_is_named():
+    target = TargetCosts({1: 0.01, 2: 0.011})
+    said = no_cheaper(target, DraftCosts(0.012, 0.0095), same=False)
+    assert said.startswith("A token of the draft costs 0.95 of a pass of the target, so that its drafts cannot pay: ")
+    assert no_cheaper(target, DraftCosts(0.012, 0.008), same=False) == ""
+    assert no_cheaper(target, DraftCosts(), same=False) == no_cheaper(TargetCosts(), DraftCosts(1, 1), same=False) == ""
+    assert no_cheaper(replace(target, noisy=True), DraftCosts(0.012, 0.0095), same=False) == "", "not known"
+    assert not same_model(setup().model or "", setup().draft or "")
+    assert not same_model(setup().model or "", "/no/such/file")
