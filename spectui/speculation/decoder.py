@@ -57,7 +57,8 @@ class Decoder:
         self._clock = clock
         self._emitted = 0
         self._ended: float | None = None  # when the last round ended
-        self._overlaps: bool = getattr(target, "asynchronous", False)
+        # With a draft model the next pass begins a draft later, and nobody should wait so long for tokens that are chosen.
+        self._overlaps: bool = getattr(target, "asynchronous", False) and strategy.model is None
         self._unrecorded: tuple[Outcome, list[Choice]] | None = None
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
@@ -89,7 +90,8 @@ class Decoder:
     def rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
         """Rounds until the reply ends. `knobs` is asked once per round.
 
-        Where the target's device computes by itself, a round is recorded and yielded while it computes the next pass.
+        Where the target's device computes by itself and no draft model delays its next pass, a round is recorded and yielded
+        while it computes that pass.
         """
         try:
             yield from self._rounds(knobs)

@@ -9,7 +9,7 @@ They have the rows of a made-up text; filling a row is not counted. A figure is 
 quiet machine. (The processor time of the thread would leave other processes out, but to read that clock takes .6 us, ten times
 for each drafted token.) Parts: *choose* (the target's tokens, their probabilities, the likeliest five),
 *policy* (how long to draft, and learning), *draft* (repetitions, and choosing the draft model's tokens), *rest*, and *record*:
-the round's record. A GPU computes the next pass while it is made, so it does not count there.
+the round's record.
 
 With `-m`, a real model on this machine instead, in milliseconds of a token of plain decoding: llama.cpp alone (its passes over
 the same tokens, one after the other, with nothing between them), and replies of spectui, in alternating blocks.
@@ -264,7 +264,7 @@ def main() -> None:
         print("| --- " * (len(_PARTS) + 5) + "|")
         for name, knobs in SETTINGS.items():
             parts, tokens, passes_ms = measure(replace(knobs, temperature=temperature), args.rounds, toy)
-            whole = sum(parts.values()) - (parts["record"] if toy.asynchronous else 0.0)
+            whole = sum(parts.values())
             shown = " | ".join(f"{parts[part]:.2f}" for part in _PARTS)
             shares = f"{0.1 * whole / PASS_S:.0f} % | {100 * whole / passes_ms:.0f} %"
             print(f"| {name} | {shown} | {whole:.2f} | {shares} | {tokens:.1f} |", flush=True)

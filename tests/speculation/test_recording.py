@@ -1,8 +1,8 @@
-"""Where a device computes by itself, a round is recorded and seen while the next pass is computed: nothing else differs."""
+"""A round is seen before the next draft or, where a device computes by itself, while it computes the next pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
+from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.records import Outcome, Round, StopReason
+from spectui.speculation.records import Candidate, Outcome, Round, StopReason
 from spectui.speculation.strategy import Strategy
 from tests.toys import ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
-KNOBS = Knobs(policy="fixed", drafter="model", draft_max=4, temperature=0.8, seed=5, predict=40)
+KNOBS = Knobs(policy="fixed", drafter="auto", draft_max=4, temperature=0.8, seed=5, predict=40)
+"""Without a draft model, drafts are repetitions."""
 
 
 class AsynchronousToy(ToyModel):
@@ -49,8 +51,24 @@ class AsynchronousToy(ToyModel):
 
 def rounds_and_log(target: AsynchronousToy) -> list[Round]:
     """The rounds of a reply; the log says when each was seen."""
-    drafter = toy_drafter(1, 0.5, ends=False)
-    return decode(target, PROMPT, KNOBS, drafter, seen=lambda _: target.log.append("seen"))[1]
+    return decode(target, PROMPT, KNOBS, seen=lambda _: target.log.append("seen"))[1]
+
+
+def test_tokens_are_seen_before_the_draft_model_drafts_on():
+    """Else they would appear as much later as the next draft takes, and the time to the first token with them."""
+    target, drafter = AsynchronousToy(1), toy_drafter(1, 0.5, ends=False)
+
+    class Noted(ModelDrafter):
+        def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+            target.log.append("drafted")
+            return super().propose(tokens, knobs)
+
+    noted = Noted(drafter.model, n_vocab=12)
+    rounds = decode(target, PROMPT, replace(KNOBS, drafter="model"), noted, seen=lambda _: target.log.append("seen"))[1]
+    assert len(rounds) > 8
+    drafts = [round for round in rounds if round.drafted]
+    assert target.log[: 4 * len(drafts)] == ["drafted", "submitted", "computed", "seen"] * len(drafts)
+    assert target.log.count("seen") == len(rounds) and target.log[-1] == "seen"
 
 
 def test_a_round_is_seen_while_the_device_computes_the_next_pass():
@@ -97,7 +115,7 @@ def test_a_round_is_seen_although_the_pass_behind_it_fails(failing: str):
             target.fails_after = len(target.passes)
 
     with pytest.raises(SpectuiError, match="failed"):
-        decode(target, PROMPT, KNOBS, toy_drafter(1, 0.5, ends=False), seen=seen)
+        decode(target, PROMPT, KNOBS, seen=seen)
     assert len(rounds) == 4, "the fourth pass was under way when the third round was seen"
     assert target.tokens == PROMPT + emitted(rounds)[:-1]
 
@@ -110,7 +128,7 @@ def test_a_round_is_seen_although_the_pass_behind_it_is_interrupted():
         rounds.append(round)
         target.error = Interrupted() if len(rounds) == 3 else None
 
-    decoder, _, _ = decode(target, PROMPT, KNOBS, toy_drafter(1, 0.5, ends=False), seen=seen)
+    decoder, _, _ = decode(target, PROMPT, KNOBS, seen=seen)
     assert (len(rounds), decoder.reason) == (4, StopReason.CANCELLED)
     assert decoder.tokens == PROMPT + emitted(rounds)
 
