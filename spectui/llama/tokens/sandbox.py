@@ -1,16 +1,20 @@
 """jinja2's immutable sandbox with limits: a chat template is a program that comes with a file from anywhere.
 
 The sandbox prevents access to anything outside of the template. It does not prevent that a template fills the memory or
-never ends (`'x' * 10**9`, doubled strings, nested loops), and either would end the whole chat. So operations that can make
-a value larger check its size first, loop iterations and calls are counted, and the time is limited.
+never ends (`'x' * 10**9`, doubled strings, nested loops), and either would end the whole chat. So everything that a rendering
+makes is counted against one bound: what it writes, and each value that an operator, a call, a filter, a slice or a list in
+the source makes, whether it is kept or not. What can make a value larger is checked before it runs. Loop iterations and calls
+are counted too, and the time is limited.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from sys import getsizeof
 from time import monotonic
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
 import jinja2
@@ -18,22 +22,78 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 MOST_SOURCE = 100_000
 """Characters of a template: four times the longest real ones. To compile it, jinja2 needs 30 us and 2 kB for each."""
-MOST_WRITTEN = 16_000_000
-"""Characters that a template may write, and that a value may have: ten times the longest context."""
-MOST_PRODUCT = 256_000_000
-"""Largest product of the sizes of a call's arguments: `replace`, `join`, `center` and others write at most as much."""
+MOST_MADE = 128_000_000
+"""Bytes that one rendering may make. The longest contexts hold 4 MB of text, and templates make three times that."""
 MOST_STEPS = 1_000_000
 MOST_BITS = 4096
 SECONDS = 5.0
 
 _PICKING = ("map", "select", "reject", "selectattr", "rejectattr")
 """Filters that select from a list, or call other filters with its members: they make nothing larger themselves."""
-_WIDE = re.compile(r"\d{6,}|%[^a-zA-Z%]*\*")
-"""A format width that would write a megabyte, or one that is an argument."""
+_LINEAR = {
+    *("trim", "strip", "lstrip", "rstrip", "lower", "upper", "capitalize", "casefold", "removeprefix", "removesuffix"),
+    *(
+        "startswith",
+        "endswith",
+        "find",
+        "rfind",
+        "index",
+        "rindex",
+        "count",
+        "length",
+        "partition",
+        "rpartition",
+        "default",
+    ),
+    *(
+        "d",
+        "first",
+        "last",
+        "string",
+        "safe",
+        "e",
+        "escape",
+        "forceescape",
+        "isdigit",
+        "isspace",
+        "isalpha",
+        "get",
+        "keys",
+        "values",
+        "items",
+    ),
+}
+"""Filters and methods that make about as much as they are given."""
+_BY_CHARACTER = {
+    *(
+        "list",
+        "batch",
+        "slice",
+        "sort",
+        "unique",
+        "groupby",
+        "sum",
+        "min",
+        "max",
+        "random",
+        "title",
+        "wordcount",
+        "wordwrap",
+    ),
+    *("indent", "urlize", "striptags", "pprint", "split", "rsplit", "splitlines", "spectui_looped"),
+}
+"""Those that may make a value of each character of a string."""
+_CONTAINERS = (dict, list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)
+_WITH_TEXTS = (*_CONTAINERS, Namespace)
+_WIDTH = re.compile(r"\d+")
+_STAR = re.compile(r"%[^a-zA-Z%]*\*")
+_PER_VALUE = 84
+"""Bytes of a string of one character, with its place in a list."""
 
 
 class LimitExceeded(SecurityError):
@@ -43,7 +103,7 @@ class LimitExceeded(SecurityError):
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
     """For one template at a time: the limits are those of one rendering."""
 
-    intercepted_binops = frozenset(("+", "*", "**", "%"))
+    intercepted_binops = frozenset(("+", "-", "*", "**", "%"))
 
     def __init__(self, extensions: Iterable[Any] = ()) -> None:
         super().__init__(
@@ -52,10 +112,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=[loopcontrols, *extensions],
             finalize=_finalize,
+            optimized=False,  # what the optimizer computes when it compiles would be in the source, which has to be compiled
         )
         self.globals.pop("lipsum")
         self.filters["spectui_concat"] = lambda parts: "".join(map(str, parts))
-        self.filters["spectui_checked"] = lambda value: value
+        self.filters["spectui_checked"] = self.filters["spectui_looped"] = lambda value: value
         self._begin()
 
     def compiled(self, source: str) -> jinja2.Template:
@@ -64,8 +125,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             raise LimitExceeded(f"it has {len(source)} characters")
         filters: Any = self.filters  # jinja2 does not declare their types
         tests: Any = self.tests
-        filters.update({name: self._bounded(each, name in _PICKING) for name, each in filters.items()})
-        tests.update({name: self._bounded(each, True) for name, each in tests.items()})
+        filters.update({name: self._bounded(each, name, name in _PICKING) for name, each in filters.items()})
+        tests.update({name: self._bounded(each, name, True) for name, each in tests.items()})
         return self.from_string(source)
 
     def rendered(self, template: jinja2.Template, **names: Any) -> str:
@@ -75,53 +136,80 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def _begin(self) -> None:
         self._steps = 0
-        self._written = 0
+        self._made = 0
         self._deadline = monotonic() + SECONDS
 
     def step(self, text: int = 0) -> str:
         """Count an iteration of a loop, which writes `text` characters of the template's own text."""
         self._steps += 1
-        self.write(text)
+        self.count(text)
         if self._steps > MOST_STEPS or monotonic() > self._deadline:
             raise LimitExceeded("it does not come to an end")
         return ""
 
-    def write(self, characters: int) -> None:
-        """Count written characters."""
-        self._written += characters
-        if self._written > MOST_WRITTEN:
-            raise LimitExceeded("it writes too much")
+    def count(self, size: int) -> None:
+        """Count bytes that were made."""
+        self._made += size
+        if self._made > MOST_MADE:
+            raise LimitExceeded("it makes too much")
+
+    def made(self, value: Any, members: bool = False) -> Any:
+        """Count a value that was made; with its `members`, if they were made too."""
+        size = getsizeof(value)
+        if members and isinstance(value, list | tuple | set | frozenset):
+            size += sum(map(getsizeof, value))
+        self.count(size)
+        return value
+
+    def _may_make(self, size: int) -> None:
+        if self._made + size > MOST_MADE:
+            raise LimitExceeded("a value would be too large")
+
+    def _counted(self, value: Any, name: str = "") -> Any:
+        """Count what a generator makes while something reads it. `join` needs to know before it joins."""
+        if not isinstance(value, GeneratorType):
+            return value
+
+        def counted() -> Iterator[Any]:
+            for each in value:
+                self.step()
+                yield self.made(each)
+
+        return list(counted()) if name == "join" else counted()
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """jinja2's hook for a call."""
+        receiver, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
+        if receiver is __self:  # one of the checks
+            return __obj(*args)
         __self.step()
-        receiver = getattr(__obj, "__self__", None)
-        if getattr(__obj, "__name__", "") == "strftime_now":
-            _check_formats(*args)
-        _check_product((receiver, *args, *kwargs.values()))
-        return super().call(__context, __obj, *args, **kwargs)
+        args = tuple(__self._counted(each, name) for each in args)
+        kwargs = {key: __self._counted(each, name) for key, each in kwargs.items()}
+        if name == "strftime_now":
+            __self._may_make(_widths(*args))
+        if isinstance(__obj, BuiltinFunctionType | FunctionType | MethodType):  # macros and classes are none
+            __self._may_make(most_bytes(name, (receiver, *args, *kwargs.values())))
+        return __self.made(super().call(__context, __obj, *args, **kwargs), members=True)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """jinja2's hook for `format` and `format_map`."""
         wrapper = super().wrap_str_format(value)
         if wrapper is not None:
-            _check_formats(value.__self__)
+            self._may_make(_widths(value.__self__))
         return wrapper
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """jinja2's hook for the operators that can make a value larger."""
         numbers = isinstance(left, int) and isinstance(right, int)
-        if operator == "%" and isinstance(left, str):
-            _check_formats(left)
         if numbers and operator in ("*", "**"):
             bits = right if operator == "**" else right.bit_length()
             if max(left.bit_length(), 1) * abs(bits) > MOST_BITS and left.bit_length() + abs(bits) > MOST_BITS // 8:
                 raise LimitExceeded("a number is too large")
-        elif operator == "*":
-            _check_product((left, right))
+        elif operator in ("*", "%") and not numbers:
+            self._may_make(_product((left, right)) + (_widths(left) if operator == "%" else 0))
         elif not numbers:
-            size_of((left, right))
-        return super().call_binop(context, operator, left, right)
+            self._may_make(size_of((left, right)))
+        return self.made(super().call_binop(context, operator, left, right))
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         template = super()._parse(source, name, filename)
@@ -129,25 +217,31 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         template.set_environment(self)
         return template
 
-    def _bounded(self, function: Callable[..., Any], picks: bool) -> Callable[..., Any]:
+    def _bounded(self, function: Callable[..., Any], name: str, picks: bool) -> Callable[..., Any]:
         """A filter or a test that checks the size of its arguments. `wraps` keeps jinja2's marker of a first argument."""
 
         @functools.wraps(function)
         def bounded(*args: Any, **kwargs: Any) -> Any:
             self.step()
-            if function.__name__ == "do_format":
-                _check_formats(*args)
-            (size_of if picks else _check_product)((*args, *kwargs.values()))
-            return function(*args, **kwargs)
+            args = tuple(self._counted(each, name) for each in args)
+            values = (*args, *kwargs.values())
+            if name == "format":
+                self._may_make(_widths(*values))
+            self._may_make(size_of(values) if picks else most_bytes(name, values))
+            result = function(*args, **kwargs)
+            if isinstance(result, GeneratorType) or any(result is each for each in args):
+                return result  # nothing is made, or not yet
+            return self.made(result, members=True)
 
         return bounded
 
 
 class _Bounds(NodeTransformer):
-    """Insert checks where jinja2 has no hook: in loops, `~`, and comparisons of nested lists."""
+    """Insert checks where jinja2 has no hook: loops, `~`, comparisons of nested lists, slices, and lists in the source."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         self.generic_visit(node)
+        node.iter = _filter("spectui_looped", node.iter)
         text = sum(len(data.data) for part in node.body for data in _texts(part))
         step = nodes.EnvironmentAttribute("step", lineno=node.lineno)
         call = nodes.Call(step, [nodes.Const(text)], [], None, None, lineno=node.lineno)
@@ -157,6 +251,22 @@ class _Bounds(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:
         self.generic_visit(node)
         return _filter("spectui_concat", nodes.List(node.nodes, lineno=node.lineno))
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:
+        self.generic_visit(node)
+        return _made(node) if isinstance(node.arg, nodes.Slice) else node
+
+    def visit_List(self, node: nodes.List) -> nodes.Expr:
+        self.generic_visit(node)
+        return _made(node)
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Expr:
+        self.generic_visit(node)
+        return _made(node)
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:
+        self.generic_visit(node)
+        return _made(node) if node.ctx == "load" else node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         self.generic_visit(node)
@@ -170,50 +280,84 @@ class _Bounds(NodeTransformer):
 
 
 def size_of(value: Any) -> int:
-    """Characters in a value and its members, plus 16 for each. Raises LimitExceeded if there are more than MOST_WRITTEN."""
+    """Bytes of the texts in a value and its members, plus 64 for each. Raises LimitExceeded if it is above MOST_MADE."""
     total, rest = 0, [value]
     while rest:
         each = rest.pop()
-        total += 16
+        total += 64
+        if isinstance(each, Namespace):
+            each = each._Namespace__attrs  # which printing it prints
         if isinstance(each, str | bytes):
-            total += len(each)
+            total += _bytes(each)
         elif isinstance(each, dict):
             rest += each.keys()
             rest += each.values()
-        elif isinstance(each, list | tuple | set | frozenset):
+        elif isinstance(each, _CONTAINERS):
             rest += each
-        if total + 16 * len(rest) > MOST_WRITTEN:
+        if total + 64 * len(rest) > MOST_MADE:
             raise LimitExceeded("a value is too large")
     return total
 
 
-@jinja2.pass_environment
-def _finalize(environment: BoundedEnvironment, value: Any) -> Any:
-    # The check is before the conversion to text. With the environment as argument, jinja2 does not call this at compile time.
-    environment.write(size_of(value))
-    return value
+def most_bytes(name: str, values: tuple[Any, ...]) -> int:
+    """The most that a filter, or a method and its receiver, can make of these arguments."""
+    data = [value for value in values if isinstance(value, (str, range, *_CONTAINERS))]
+    texts = [value for value in data if isinstance(value, str)]
+    if name in _LINEAR:
+        return 2 * size_of(values)
+    if name == "replace" and len(texts) > 2:
+        text, old, new = texts[:3]
+        count = text.count(old) if old else len(text) + 1
+        return _bytes(text) * (1 if new.isascii() else 4) + count * _bytes(new)
+    if name in ("split", "rsplit") and len(texts) > 1:
+        return _bytes(texts[0]) + _PER_VALUE * (texts[0].count(texts[1]) if texts[1] else 0)
+    if name == "join" and data:
+        parts = max(len(each) for each in data)
+        separator = max((_bytes(text) for text in texts), default=0)
+        return size_of(values) + parts * (separator if len(texts) < len(data) else separator + _PER_VALUE)
+    by_character = name in _BY_CHARACTER and bool(data) and isinstance(data[0], str)
+    return _product(values) + (_PER_VALUE * len(data[0]) if by_character else 0)
 
 
-def _check_product(values: Iterable[Any]) -> None:
+def _bytes(text: str | bytes) -> int:
+    return len(text) * (1 if text.isascii() else 4)
+
+
+def _product(values: Iterable[Any]) -> int:
+    """The product of the sizes of these arguments: `center`, `indent` and others make at most as much."""
     product = 1
     for value in values:
         if isinstance(value, int):
             product *= max(1, abs(value))
         elif isinstance(value, str | bytes):
-            product *= max(1, len(value))
-        elif isinstance(value, dict | list | tuple | set | frozenset):
+            product *= max(1, _bytes(value))
+        elif isinstance(value, _WITH_TEXTS):
             product *= size_of(value)
-        if product > MOST_PRODUCT:
-            raise LimitExceeded("a value would be too large")
+    return product
 
 
-def _check_formats(*values: Any) -> None:
-    if any(isinstance(value, str) and _WIDE.search(value) for value in values):
+def _widths(*values: Any) -> int:
+    """The most that the widths in these formats can add. Raises LimitExceeded if one is an argument."""
+    texts = [value for value in values if isinstance(value, str)]
+    if any(_STAR.search(text) for text in texts):
         raise LimitExceeded("a format is too wide")
+    return sum(min(int(width[-12:]), 10**12) for text in texts for width in _WIDTH.findall(text))
 
 
-def _filter(name: str, node: nodes.Expr) -> nodes.Filter:
+@jinja2.pass_environment
+def _finalize(environment: BoundedEnvironment, value: Any) -> Any:
+    # The check is before the conversion to text. With the environment as argument, jinja2 does not call this at compile time.
+    environment.count(size_of(value))
+    return value
+
+
+def _filter(name: str, node: Any) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+def _made(node: nodes.Expr) -> nodes.Expr:
+    made = nodes.EnvironmentAttribute("made", lineno=node.lineno)
+    return nodes.Call(made, [node], [], None, None, lineno=node.lineno)
 
 
 def _texts(node: nodes.Node) -> Iterable[nodes.TemplateData]:

@@ -144,6 +144,8 @@ def test_the_templates_of_llama_cpps_source(path: Path) -> None:
         return
     for talk in (TALK[:1], TALK, [SYSTEM, TALK[0]], [SYSTEM, *TALK]):
         assert all(content in renderer.rendered(talk) for _, content in talk)
+    long = [(role, content + " 漢字" * 10_000) for role, content in [SYSTEM, *TALK[:2] * 20, TALK[2]]]
+    assert len(renderer.rendered(long)) > 1_000_000, "within the limits"
     assert renderer.ways.folds == (path.stem == "google-gemma-2-2b-it")
     assert not renderer.ways.parts
 

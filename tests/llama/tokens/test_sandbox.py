@@ -116,6 +116,36 @@ BOMBS = [
     "{% for a in [1] %}x{% endfor %}" * 30_000,
     "{{ " + "(" * 5000 + ")" * 5000 + " }}",
     "{% if x %}" * 3000,
+    *(
+        "".join(f"{{% set a{n} = {value} %}}" for n in range(80))
+        for value in (
+            "'x'.ljust(60000000)", "'x' * 60000000", "'x'|center(60000000)", "'y' * 5 ~ 'x' * 50000000", "'é'.ljust(15000000)",
+            "('x' * 30000000)|list", "('é' * 900000)|list", "('x' * 30000000).split('x')", "('x-' * 900000)|title",
+            "'%1000000d' % 1 * 60", "range(99999)|list", "[0] * 5000000", "('x ' * 900000).split()", "('\\n' * 9000000)|indent",
+            "{'a': 'x' * 30000000}|string", "('x' * 60000000)[1:]", "'x'.encode() * 60000000", "'😀' * 15000000",
+        )
+    ),
+    "{% set ns = namespace(s='x' * 9000000, l=[]) %}{% for i in range(999) %}{% set ns.l = [ns.l, ns.s[1:]] %}{% endfor %}",
+    "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l" + ", 0" * 9999 + "] %}{% endfor %}",
+    "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l, range(99999)|list] %}{% endfor %}",
+    "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l, {'a': 'x' * 9999}|string] %}{% endfor %}",
+    "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set s %}" + "x" * 50000 + "{% endset %}"
+    "{% set ns.l = [ns.l, s] %}{% endfor %}",
+    "{% macro m() %}" + "x" * 50000 + "{% endmacro %}{% set ns = namespace(l=[]) %}"
+    "{% for i in range(99999) %}{% set ns.l = [ns.l, m()] %}{% endfor %}",
+    "{{ ('%(a)s' * 9999) % {'a': 'x' * 99999} }}",
+    "{{ '%(a)99999d' * 9000 % {'a': 1} }}",
+    "{{ '{0:99999}' * 9000 }}{{ ('{0:99999}' * 9000).format(1) }}",
+    "{{ range(99999)|map('string')|join('y' * 99999) }}",
+    "{{ range(99999)|join('y' * 99999) }}",
+    "{{ ('x' * 50000000)|map(attribute='y')|list }}",
+    "{% for c in ('é' * 9000000) %}{% if loop.length %}{% break %}{% endif %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}"
+    "{{ {'a': ns.s}.values() }}",
+    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns }}{{ ns|string }}",
+    "{{ 'ab'.translate({97: 'x' * 60000000, 98: 'y' * 60000000}) }}",
+    "{{ (1).to_bytes(10**9, 'big') }}",
+    "{{ 'x'|center(90000000) }}" * 100,
 ]  # fmt: skip
 
 
@@ -169,6 +199,17 @@ def test_the_limits_are_those_of_one_rendering(monkeypatch: pytest.MonkeyPatch) 
         environment.rendered(environment.compiled("{% for i in range(200) %}{{ i }}{% endfor %}"))
 
 
+def test_all_that_a_rendering_makes_is_within_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what is not kept, and what is made in small pieces."""
+    monkeypatch.setattr(sandbox, "MOST_MADE", 1_000_000)
+    for value in ("'x' * 999", "'x'.center(999)", "'x'|center(999)", "m ~ m", "m + m", "m[1:]", "m|upper", "m.upper()",
+                  "m.split('x')", "(m,) * 99", "[m]|list", "'%s' % m", "m|tojson", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 0]|string",
+                  "q()", "[" + "0, " * 99 + "]", "range(99)|list", "range(99)|map('string')|join"):  # fmt: skip
+        source = "{% macro q() %}{{ 'x' * 999 }}{% endmacro %}{% set m = 'x' * 999 %}{% for i in range(99999) %}"
+        with pytest.raises(LimitExceeded, match=r"too (much|large)"):
+            rendered(f"{source}{{% set a = {value} %}}{{% endfor %}}")
+
+
 def test_a_long_conversation_is_within_the_limits() -> None:
     talk = [{"role": ("user", "assistant")[n % 2], "content": "word " * 20_000} for n in range(20)]
     talk[0]["content"] = "x" * 1_000_000
@@ -189,4 +230,4 @@ pieces = st.sampled_from([
 @settings(deadline=None, max_examples=150)
 def test_any_combination_of_parts_ends(parts: list[str]) -> None:
     with suppress(jinja2.TemplateError, RecursionError, TypeError, ValueError, SyntaxError):
-        assert len(rendered("{% set ns = namespace(s='x') %}" + "".join(parts))) <= 2 * sandbox.MOST_WRITTEN
+        assert len(rendered("{% set ns = namespace(s='x') %}" + "".join(parts))) <= sandbox.MOST_MADE
