@@ -42,7 +42,7 @@ def profile_of(text: str, file: Path | None, reader: Callable[[str, Path | None]
         raise UsageError(f"There are {len(different)} commands of llama.cpp: leave one in the file.")
     started = script.started[0]
     tail = (LeftOut(SHELL, started.tail),) if started.tail else ()
-    return ImportedFile((imported(started, name=started.name, comments=text),), (*others, *tail))
+    return ImportedFile((imported(started, comments=text),), (*others, *tail))
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:

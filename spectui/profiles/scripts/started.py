@@ -67,7 +67,6 @@ class Started:
     directory: str | None = ""
     volumes: Sequence[tuple[str, str]] | None = None
     tail: str = ""
-    name: str = ""
     windows: bool = False
 
 
