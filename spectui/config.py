@@ -153,11 +153,11 @@ def shown(value: object) -> str:
 def nearest(name: str, names: Iterable[str]) -> str:
     """The end of a sentence about an unknown `name`: the closest of `names` as a question, or a full stop.
 
-    The dashes of flags do not count: all have them.
+    The dashes of flags do not count, as all have them; but for a long flag a short one is never meant.
     """
     from difflib import get_close_matches
 
-    known = {each.lstrip("-"): each for each in names}
+    known = {each.lstrip("-"): each for each in names if not name.startswith("--") or each.startswith("--")}
     found = get_close_matches(name.lstrip("-"), list(known), 1)
     return f"; did you mean {known[found[0]]}?" if found else "."
 

@@ -31,6 +31,8 @@ class Spec:
     section: str = ""
     bare: str = ""
     """The value of a flag that is given without one; "" if it needs one."""
+    adds: bool = False
+    """A flag that is given again adds to the value, behind a comma."""
 
 
 def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
@@ -186,6 +188,35 @@ class Setup:
     main_gpu_draft: int = setting(
         0, "the draft's GPU with its split mode none", "-mgd", "--main-gpu-draft", low=0, high=63, section="devices"
     )
+    cpu_moe: str = setting(
+        "off", "keep the experts of a mixture in the host's memory", "-cmoe", "--cpu-moe", choices=("off", "on"), bare="on",
+        section="devices",
+    )  # fmt: skip
+    cpu_moe_draft: str = setting(
+        "off", "the same for the draft", "-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe", choices=("off", "on"), bare="on",
+        section="devices",
+    )  # fmt: skip
+    n_cpu_moe: int = setting(
+        0,
+        "the same for the experts of the first N layers",
+        "-ncmoe",
+        "--n-cpu-moe",
+        low=0,
+        high=9999,
+        section="devices",
+    )
+    n_cpu_moe_draft: int = setting(
+        0, "the same for the draft's", "-ncmoed", "--n-cpu-moe-draft", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe",
+        low=0, high=9999, section="devices",
+    )  # fmt: skip
+    override_tensor: str = setting(
+        "", "buffers for tensors by regular expressions, such as exps=CPU; several with commas or flags", "-ot",
+        "--override-tensor", metavar="PATTERN=BUFFER,...", section="devices", adds=True,
+    )  # fmt: skip
+    override_tensor_draft: str = setting(
+        "", "the same for the draft", "-otd", "--override-tensor-draft", "--spec-draft-override-tensor",
+        metavar="PATTERN=BUFFER,...", section="devices", adds=True,
+    )  # fmt: skip
     flash_attn: str = setting(
         "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on", section="devices"
     )
@@ -283,6 +314,9 @@ class Setup:
             split_mode=self.split_mode_draft if named else "none",
             tensor_split=self.tensor_split_draft if named else "",
             main_gpu=self.main_gpu_draft if named else 0,
+            cpu_moe=self.cpu_moe_draft,
+            n_cpu_moe=self.n_cpu_moe_draft,
+            override_tensor=self.override_tensor_draft,
             flash_attn=self.flash_attn if self.flash_attn_draft == "auto" else self.flash_attn_draft,
             cache_type_k=self.cache_type_k_draft,
             cache_type_v=self.cache_type_v_draft,

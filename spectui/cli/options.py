@@ -38,6 +38,8 @@ class SettingOption(click.Option):
         # llama.cpp's old `-fa` stands alone: such a flag takes a value only where one follows.
         bare: dict[str, Any] = {"is_flag": False, "flag_value": spec.bare} if spec.bare else {}
         several: dict[str, Any] = {"multiple": True} if row.kind is tuple else {}
+        if spec.adds:
+            several = {"multiple": True, "callback": lambda ctx, option, given: ",".join(given) or None}
         what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
         super().__init__(
             [*spec.flags, row.key],

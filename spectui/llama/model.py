@@ -13,6 +13,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError, check_file, tied_bytes
 from spectui.gguf_files.metadata import Metadata
 from spectui.llama.devices import listing, memory_use
+from spectui.llama.devices.buffers import tensor_overrides
 from spectui.llama.devices.records import Device
 from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.tokens.tokenizer import TextError, Tokenizer
@@ -43,6 +44,7 @@ class Model:
         split_mode: str = "layer",
         main_gpu: int = 0,
         tensor_split: Sequence[float] = (),
+        overrides: Sequence[tuple[str, str]] = (),
         extra_buffers: bool = True,
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
@@ -50,6 +52,7 @@ class Model:
     ) -> None:
         """Load the file. `progress` is called with 0..1 and returns False to stop the loading.
 
+        `overrides`: (regular expression for tensors' names, name of the buffers that they go into).
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`=False avoids kernels that
         end the process on some builds (see `selftest`). `same_vocabulary`: the metadata of a draft whose tokens are the
         target's; then their texts are not loaded, which for 150,000 saves half a second and 30 MB. `simulated`: allocate
@@ -68,6 +71,9 @@ class Model:
         params.split_mode = _SPLIT_MODES[split_mode]
         params.main_gpu = main_gpu
         params.use_extra_bufts = extra_buffers
+        if overrides:
+            placed = tensor_overrides(overrides)
+            params.tensor_buft_overrides = ctypes.cast(placed, ctypes.c_void_p)
         if simulated:
             params.no_alloc, params.load_mode = True, 0  # llama.cpp asserts that such a file is not mapped
         if on_devices is not None:

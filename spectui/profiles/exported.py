@@ -23,6 +23,7 @@ FLAGS = {
     "min_p": "--min-p", "repeat_penalty": "--repeat-penalty", "presence_penalty": "--presence-penalty",
     "frequency_penalty": "--frequency-penalty", "seed": "--seed", "predict": "--predict",
     "reasoning_budget": "--reasoning-budget", "chat_template_kwargs": "--chat-template-kwargs",
+    "cpu_moe": "--cpu-moe", "n_cpu_moe": "--n-cpu-moe", "override_tensor": "--override-tensor",
     "stop": "--reverse-prompt", "special": "--special",
 }  # fmt: skip
 """llama-server's flag for each setting that it has."""
@@ -30,7 +31,8 @@ FLAGS = {
 DRAFT_FLAGS = {
     "draft": "--model-draft", "gpu_layers_draft": "--n-gpu-layers-draft", "device_draft": "--device-draft",
     "cache_type_k_draft": "--cache-type-k-draft", "cache_type_v_draft": "--cache-type-v-draft",
-    "threads_draft": "--threads-draft",
+    "threads_draft": "--threads-draft", "cpu_moe_draft": "--cpu-moe-draft", "n_cpu_moe_draft": "--n-cpu-moe-draft",
+    "override_tensor_draft": "--override-tensor-draft",
 }  # fmt: skip
 """The same, where a draft model is used."""
 
@@ -99,11 +101,13 @@ def _drafters(knobs: Knobs, setup: Setup) -> tuple[str, ...]:
 def _expressible(key: str, value: Any) -> bool:
     if key == "threads_draft":
         return bool(value > 0)  # 0 is all cores to llama-server, and the target's number here
-    return value not in (None, "", ()) and not (key in ("no_repack", "numa", "special") and value == "off")
+    return value not in (None, "", ()) and not (
+        key in ("no_repack", "numa", "special", "cpu_moe", "cpu_moe_draft") and value == "off"
+    )
 
 
 def _arguments(flag: str, key: str, value: Any) -> list[tuple[str, ...]]:
-    if key in ("no_repack", "special"):
+    if key in ("no_repack", "special", "cpu_moe", "cpu_moe_draft"):
         return [(flag,)]
     if key == "stop":  # llama-server reads escapes in it
         return [(flag, escaped(each)) for each in value]

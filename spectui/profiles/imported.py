@@ -262,6 +262,8 @@ def _put(settings: dict[str, Any], key: str, value: Any, origin: str, left_out: 
     except UsageError as error:
         left_out.append(LeftOut("", f"{title(key)} is left out: {error}"))
         return
+    if config.SETTINGS[key].spec.adds and settings.get(key):
+        converted = f"{settings[key]},{converted}"
     if isinstance(converted, tuple):  # each time that its flag is given adds some
         converted = (*settings.get(key, ()), *converted)
     settings[key] = config.rooted(config.SETTINGS[key].spec, converted, Path.cwd())

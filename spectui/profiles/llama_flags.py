@@ -7,19 +7,19 @@ VERSION = "0.3.36"
 """The llama-cpp-python that carries these programs' source."""
 
 SWITCHES = """
-    -ag --agent --backend-sampling -bs --cache-idle-slots --cache-prompt -cb --check-tensors -cmoe -cmoed
-    --cont-batching --context-shift --cors-credentials --cpu-moe --cpu-moe-draft -dio --direct-io --embedding
-    --embeddings --ignore-eos --jinja --kv-offload --kv-unified -kvo -kvu --log-disable --log-jsonl --log-prefix
-    --log-timestamps --log-verbose --lora-init-without-apply --metrics --mlock --mmap --mmproj-auto --mmproj-offload
-    --models-autoload -ndio -nkvo -no-ag --no-agent --no-cache-idle-slots --no-cache-prompt --no-cont-batching
-    --no-context-shift --no-cors-credentials --no-direct-io --no-host --no-jinja --no-kv-offload --no-kv-unified
-    -no-kvu --no-log-jsonl --no-log-prefix --no-log-timestamps --no-mmap --no-mmproj --no-mmproj-auto
-    --no-mmproj-offload --no-models-autoload --no-op-offload --no-perf --no-prefill-assistant --no-reasoning-preserve
+    -ag --agent --backend-sampling -bs --cache-idle-slots --cache-prompt -cb --check-tensors --cont-batching
+    --context-shift --cors-credentials -dio --direct-io --embedding --embeddings --ignore-eos --jinja --kv-offload
+    --kv-unified -kvo -kvu --log-disable --log-jsonl --log-prefix --log-timestamps --log-verbose
+    --lora-init-without-apply --metrics --mlock --mmap --mmproj-auto --mmproj-offload --models-autoload -ndio -nkvo
+    -no-ag --no-agent --no-cache-idle-slots --no-cache-prompt --no-cont-batching --no-context-shift
+    --no-cors-credentials --no-direct-io --no-host --no-jinja --no-kv-offload --no-kv-unified -no-kvu --no-log-jsonl
+    --no-log-prefix --no-log-timestamps --no-mmap --no-mmproj --no-mmproj-auto --no-mmproj-offload
+    --no-models-autoload --no-op-offload --no-perf --no-prefill-assistant --no-reasoning-preserve
     --no-skip-chat-parsing --no-slots --no-spec-draft-backend-sampling --no-ui --no-ui-mcp-proxy --no-warmup
     --no-webui --no-webui-mcp-proxy -nocb --offline --op-offload --perf --prefill-assistant --props
     --reasoning-preserve --repack --rerank --reranking --reuse-port --skip-chat-parsing --slots --spec-default
-    --spec-draft-backend-sampling --spec-draft-cpu-moe --spm-infill --swa-full --ui --ui-mcp-proxy -v --verbose
-    --warmup --webui --webui-mcp-proxy
+    --spec-draft-backend-sampling --spm-infill --swa-full --ui --ui-mcp-proxy -v --verbose --warmup --webui
+    --webui-mcp-proxy
 """
 """Flags without a value."""
 
@@ -36,24 +36,22 @@ VALUES = """
     --log-colors --log-file --log-prompts-dir --log-verbosity --logit-bias --lookup-cache-dynamic
     --lookup-cache-static --lora --lora-scaled -lv -lzm --mcp-servers-config --mcp-servers-json --media-path
     --mirostat --mirostat-ent --mirostat-lr -mm -mmdev --mmproj --mmproj-device --mmproj-url -mmu --models-dir
-    --models-max --models-preset --mtmd-batch-max-tokens --n-cpu-ffn --n-cpu-moe --n-cpu-moe-draft -ncffn -ncmoe
-    -ncmoed -np -ot -otd --override-kv --override-tensor --override-tensor-draft --parallel --path --poll --poll-batch
-    --poll-batch-draft --poll-draft --pooling --port --prio --prio-batch --prio-batch-draft --prio-draft -rea
-    --reasoning --reasoning-budget-message --reasoning-effort --reasoning-format --repeat-last-n --rope-freq-base
+    --models-max --models-preset --mtmd-batch-max-tokens --n-cpu-ffn -ncffn -np --override-kv --parallel --path --poll
+    --poll-batch --poll-batch-draft --poll-draft --pooling --port --prio --prio-batch --prio-batch-draft --prio-draft
+    -rea --reasoning --reasoning-budget-message --reasoning-effort --reasoning-format --repeat-last-n --rope-freq-base
     --rope-freq-scale --rope-scale --rope-scaling --sampler-seq --samplers --sampling-seq --sleep-idle-seconds
     --slot-prompt-similarity --slot-save-path --spec-draft-cpu-mask --spec-draft-cpu-mask-batch --spec-draft-cpu-range
-    --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch --spec-draft-n-cpu-moe
-    --spec-draft-ncmoe --spec-draft-override-tensor --spec-draft-p-split --spec-draft-poll --spec-draft-poll-batch
-    --spec-draft-prio --spec-draft-prio-batch --spec-draft-threads-batch --spec-ngram-map-k-min-hits
-    --spec-ngram-map-k-size-m --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits --spec-ngram-map-k4v-size-m
-    --spec-ngram-map-k4v-size-n --spec-ngram-min-hits --spec-ngram-mod-n-match --spec-ngram-mod-n-max
-    --spec-ngram-mod-n-min --spec-ngram-simple-min-hits --spec-ngram-simple-size-m --spec-ngram-simple-size-n
-    --spec-ngram-size-m --spec-ngram-size-n --spec-synth-len --spec-synth-rates --spec-type -sps --sse-ping-interval
-    --ssl-cert-file --ssl-key-file --swa-checkpoints --tags -tb -tbd --threads-batch --threads-batch-draft
-    --threads-http --timeout -to --tools --tools-runtime --top-n-sigma --top-nsigma --typical --typical-p --ui-config
-    --ui-config-file --verbosity --video-ffmpeg-dir --video-fps --video-timestamp-interval --webui-config
-    --webui-config-file --xtc-probability --xtc-threshold --yarn-attn-factor --yarn-beta-fast --yarn-beta-slow
-    --yarn-ext-factor --yarn-orig-ctx
+    --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch --spec-draft-p-split
+    --spec-draft-poll --spec-draft-poll-batch --spec-draft-prio --spec-draft-prio-batch --spec-draft-threads-batch
+    --spec-ngram-map-k-min-hits --spec-ngram-map-k-size-m --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits
+    --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-size-n --spec-ngram-min-hits --spec-ngram-mod-n-match
+    --spec-ngram-mod-n-max --spec-ngram-mod-n-min --spec-ngram-simple-min-hits --spec-ngram-simple-size-m
+    --spec-ngram-simple-size-n --spec-ngram-size-m --spec-ngram-size-n --spec-synth-len --spec-synth-rates --spec-type
+    -sps --sse-ping-interval --ssl-cert-file --ssl-key-file --swa-checkpoints --tags -tb -tbd --threads-batch
+    --threads-batch-draft --threads-http --timeout -to --tools --tools-runtime --top-n-sigma --top-nsigma --typical
+    --typical-p --ui-config --ui-config-file --verbosity --video-ffmpeg-dir --video-fps --video-timestamp-interval
+    --webui-config --webui-config-file --xtc-probability --xtc-threshold --yarn-attn-factor --yarn-beta-fast
+    --yarn-beta-slow --yarn-ext-factor --yarn-orig-ctx
 """
 """Flags with one value."""
 

@@ -48,5 +48,7 @@ def with_flags(setup: Setup, line: str) -> Setup:
         else:
             raise UsageError(f"The flag {flag} needs a value.")
         # An empty text is llama.cpp's choice, as `-ts ''`.
+        if row.spec.adds and row.key in changes:
+            value = f"{changes[row.key]},{value}"
         changes[row.key] = convert(row.key, value, f"flag {flag}") if value or row.kind is not str else ""
     return replace(setup, **changes).checked()

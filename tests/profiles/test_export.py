@@ -105,7 +105,9 @@ def test_llama_server_has_every_flag_that_is_written() -> None:
         pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
     theirs = {flag: option.arity for text in help_texts(PEERS)[:1] for option in parse(text) for flag in option.flags}
     ours = {*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values(), "--spec-type", "--alias"}
-    assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {"--no-repack": 0, "--special": 0}
+    assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {
+        "--no-repack": 0, "--special": 0, "--cpu-moe": 0, "--cpu-moe-draft": 0
+    }  # fmt: skip
 
 
 def test_what_llama_server_would_do_otherwise_by_default_is_always_written(tmp_path: Path) -> None:

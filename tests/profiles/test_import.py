@@ -367,3 +367,13 @@ def test_any_text_is_profiles_or_one_sentence(form: str, text: str) -> None:
 )  # fmt: skip
 def test_the_format_is_recognised(text: str, name: str, form: str) -> None:
     assert detect(text, name) == form
+
+
+def test_mixtures_of_experts_are_placed_as_in_llama_server() -> None:
+    line = "-m /x.gguf -ot exps=CPU -ncmoe 3 -ot 'attn.*=CUDA0' --cpu-moe-draft -otd a=CPU --presence-penalty 1.5"
+    (found,) = llama_server.read(line).profiles
+    assert found.settings == {
+        "model": "/x.gguf", "override_tensor": "exps=CPU,attn.*=CUDA0", "n_cpu_moe": 3, "cpu_moe_draft": "on",
+        "override_tensor_draft": "a=CPU", "presence_penalty": 1.5,
+    }  # fmt: skip
+    assert found.left_out == ()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from spectui.engine.loading import placement
+from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.metadata import Metadata
@@ -42,6 +43,7 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
         split_mode=setup.split_mode,
         main_gpu=setup.main_gpu,
         tensor_split=shares(setup.tensor_split),
+        overrides=overrides(setup),
         extra_buffers=extra_buffers,
         same_vocabulary=metadata,
         progress=progress,
@@ -92,6 +94,7 @@ def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress
             split_mode=setup.split_mode_draft,
             main_gpu=setup.main_gpu_draft,
             tensor_split=shares(setup.tensor_split_draft),
+            overrides=overrides(setup, draft=True),
             extra_buffers=extra_buffers,
             same_vocabulary=metadata,
             progress=progress,

@@ -9,6 +9,7 @@ from typing import Any
 from spectui.engine.cost_files import MEASURED
 from spectui.engine.events import Message
 from spectui.engine.loading.cores import allowed_cpus, performance_cores
+from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.quota import cpu_quota
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
@@ -29,7 +30,7 @@ def _file(path: str | None) -> tuple[str, int, int]:
 def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     """If this changes, the target must be loaded again."""
     split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
-    return (*_file(setup.model), setup.device, *split, extra_buffers)
+    return (*_file(setup.model), setup.device, *split, *overrides(setup), extra_buffers)
 
 
 def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
@@ -152,7 +153,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
 
 def _draft_placement(setup: Setup) -> tuple[Any, ...]:
     split = (setup.split_mode_draft, setup.main_gpu_draft, setup.tensor_split_draft)
-    return (setup.device_draft, setup.gpu_layers_draft, *split)
+    return (setup.device_draft, setup.gpu_layers_draft, *split, *overrides(setup, draft=True))
 
 
 def measured_with() -> str:

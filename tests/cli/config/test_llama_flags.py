@@ -140,7 +140,7 @@ def test_a_help_text_is_read() -> None:
     made: dict[str, str] = {}
     exec(source([HELP]), made)
     assert made["SWITCHES"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
-    assert made["VALUES"].split() == ["-ot", "--override-tensor", "--typical-p"]
+    assert made["VALUES"].split() == ["--typical-p"]
     assert made["MODELS"].split() == ["--model-url", "-mu"]
     assert made["TEXT"].split() == ["--control-vector-layer-range", "--no-jinja", "--typical-p"]
 

@@ -1,0 +1,31 @@
+"""Which tensors go into which buffers whatever the number of layers on GPUs: llama.cpp's -ot, -ncmoe and -cmoe."""
+
+from __future__ import annotations
+
+from spectui.errors import UsageError
+from spectui.knobs import Setup
+
+_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""The tensors of experts, as llama.cpp finds them (LLM_FFN_EXPS_REGEX, common/common.h)."""
+
+_HOST = "CPU"
+
+
+def overrides(setup: Setup, draft: bool = False) -> tuple[tuple[str, str], ...]:
+    """(regular expression for tensors' names, name of the buffers) of the target, or of the draft; the first that fits counts.
+
+    Raises UsageError.
+    """
+    suffix = "-draft" if draft else ""
+    text = setup.override_tensor_draft if draft else setup.override_tensor
+    first_layers = setup.n_cpu_moe_draft if draft else setup.n_cpu_moe
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        pattern, equals, buffers = part.partition("=")
+        if not (pattern and equals and buffers):
+            raise UsageError(f"override-tensor{suffix} is PATTERN=BUFFER with commas, such as exps=CPU, not {part!r}.")
+        found.append((pattern, buffers))
+    found += [(rf"blk\.{layer}{_EXPERTS}", _HOST) for layer in range(first_layers)]
+    if (setup.cpu_moe_draft if draft else setup.cpu_moe) == "on":
+        found.append((_EXPERTS, _HOST))
+    return tuple(found)
