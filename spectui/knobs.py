@@ -112,6 +112,11 @@ class Knobs:
         "--stop", metavar="TEXT", section="sampling",
     )  # fmt: skip
 
+    context_full: str = setting(
+        "stop", "where the context is full: end the reply (stop), or drop the oldest turns of the chat and go on (drop-oldest)",
+        "--context-full", choices=("stop", "drop-oldest"), section="models",
+    )  # fmt: skip
+
     def checked(self) -> Knobs:
         """These knobs, if each is in range and they fit together. Raises UsageError with the sentence to show."""
         for spec_field in dataclasses.fields(self):

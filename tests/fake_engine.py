@@ -198,19 +198,20 @@ class FakeEngine:
         self.events.append(RoundDone(round, self.position))
         return round
 
-    def finish(self, reason: StopReason = StopReason.EOS) -> None:
-        """The reply ends."""
+    def finish(self, reason: StopReason = StopReason.EOS, to_drop: int = 0) -> None:
+        """The reply ends; `to_drop` as in `Finished`."""
         self.settle()
         self.replying = False
         statistics = self._statistics
         prompt_tokens = self.position - statistics.emitted
-        self.events.append(Finished(reason, "".join(self._text), statistics, self.knobs, prompt_tokens, 0.5, 0.62))
+        text = "".join(self._text)
+        self.events.append(Finished(reason, text, statistics, self.knobs, prompt_tokens, 0.5, 0.62, to_drop))
 
-    def fail(self, message: str) -> None:
-        """The reply breaks off with a sentence."""
+    def fail(self, message: str, to_drop: int = 0) -> None:
+        """The reply breaks off with a sentence; `to_drop` as in `Failed`."""
         self.settle()
         self.replying = False
-        self.events.append(Failed(message))
+        self.events.append(Failed(message, to_drop))
 
     def notify(self, message: str, *, draft_failed: bool = False) -> None:
         """A line to show, in passing."""

@@ -23,13 +23,16 @@ class ListedMessage(NamedTuple):
     text: str
 
 
-def listed_messages(messages: Sequence[ChatMessage], branches: Sequence[StoredMessage]) -> Iterator[ListedMessage]:
-    """The messages in order, then the branches."""
+def listed_messages(
+    messages: Sequence[ChatMessage], branches: Sequence[StoredMessage], dropped: int = 0
+) -> Iterator[ListedMessage]:
+    """The messages in order, of which the first `dropped` are no part of the prompt, then the branches."""
     for index, message in enumerate(messages):
+        left_out = ", dropped" if index < dropped else ""
         if message.role == "user":
-            yield ListedMessage("edit", index, "you", message.content)
+            yield ListedMessage("edit", index, f"you{left_out}", message.content)
         else:
-            yield ListedMessage("back", index + 1, "reply", message.content)
+            yield ListedMessage("back", index + 1, f"reply{left_out}", message.content)
     for branch in branches:
         when = datetime.fromtimestamp(branch.created).strftime("%Y-%m-%d %H:%M")
         yield ListedMessage("branch", branch.id, f"branch of {when}", branch.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -12,7 +12,7 @@ from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Message
 from spectui.knobs import Setup
 from spectui.speculation.records import Round, StopReason
-from spectui.store.records import Conversation
+from spectui.store.records import Conversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds
 from spectui.thinking import OPEN
 
@@ -24,7 +24,8 @@ class ChatMessage:
     `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
     `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: the
     prompt had opened the model's thinking. `stop` says why it ended (a `StopReason`'s value, or `store.records.FAILED`), None
-    while it is being written and if spectui died meanwhile.
+    while it is being written and if spectui died meanwhile. `dropped`: how many messages, from the conversation's first on, the
+    prompts behind it leave out.
     """
 
     role: str
@@ -36,6 +37,7 @@ class ChatMessage:
     thinking: bool = False
     stop: str | None = None
     first_token_s: float | None = None
+    dropped: int = 0
 
     def for_engine(self) -> Message:
         """The message as the engine takes it. The mark that the prompt had is before what was thought."""
@@ -49,18 +51,18 @@ class ChatMessage:
 
     @property
     def complete(self) -> bool:
-        """Whether the model or a stop text ended it, or the context is full: then it cannot be continued."""
-        return self.stop in (StopReason.EOS.value, StopReason.STOP.value, StopReason.CONTEXT.value)
+        """Whether the model or a stop text ended it: then it cannot be continued."""
+        return self.stop in (StopReason.EOS.value, StopReason.STOP.value)
 
     @property
     def model(self) -> str:
         """The name of the model that wrote it; "" if that is unknown."""
         return short_name(self.setup.model) if self.setup is not None else ""
 
-    @property
-    def stop_note(self) -> str:
-        """The line below a finished reply that says why it ended; "" where nothing needs to be said."""
-        return stop_note(self.stop, self.setup.ctx_size or None) if self.setup is not None else ""
+    def stop_note(self, *, to_drop: bool) -> str:
+        """The line below a finished reply that says why it ended; "" where nothing needs to be said. `to_drop`: turns are
+        before its own."""
+        return stop_note(self.stop, self.setup.ctx_size or None, to_drop=to_drop) if self.setup is not None else ""
 
 
 class MessageReader(Protocol):
@@ -109,6 +111,7 @@ class OpenedConversation(NamedTuple):
                 message.rounds = reply.rounds
                 message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
                 message.stop, message.first_token_s = reply.stop, reply.first_token_s
+                message.dropped = reply.dropped if _begins_turn(conversation.messages, reply.dropped) else 0
             rounds = counted(message)
             if reader is not None:
                 reader.show(index, message, rounds)
@@ -122,3 +125,8 @@ class OpenedConversation(NamedTuple):
         if messages and (messages[-1].role, messages[-1].content) == ("assistant", ""):
             messages.pop()
         return messages, messages.pop() if messages and messages[-1].role == "user" else None
+
+
+def _begins_turn(messages: Sequence[StoredMessage], at: int) -> bool:
+    """Whether a turn begins at this index: in a damaged file messages may be missing."""
+    return at < len(messages) and messages[at].role == "user"

@@ -24,7 +24,12 @@ NOTHING_TO_EDIT = "There is no prompt to edit."
 NOTHING_ASKED = "There is no prompt to answer again."
 NO_THINKING_SWITCH = "The model's chat template has no switch for thinking (enable_thinking)."
 NOTHING_TO_COMPARE = "There is no finished reply to compare."
-SETUP_CHANGED = "The last reply used another model, device or system prompt. {regenerate} answers again."
+SETUP_CHANGED = (
+    "The last reply used another model, device or system prompt, or turns were dropped in it. {regenerate} answers again."
+)  # fmt: skip
+ROOM_LEFT = "The context was not full at the last reply, so nothing is dropped."
+NOTHING_DROPPED = "No turns are dropped."
+BROUGHT_BACK = "All turns are a part of the next prompt again."
 
 
 def short_name(path: str | None) -> str:
@@ -65,8 +70,11 @@ def load_advice(*, without_draft: bool, without_servers: bool) -> str:
     return f"{draft}{{load}} {again}, {{placement}} with other flags, {{models}} chooses other models."
 
 
-def stop_note(stop: str | None, n_ctx: int | None) -> str:
-    """The line below a reply that ended for this reason; "" if the model ended it, or if it failed."""
+def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False) -> str:
+    """The line below a reply that ended for this reason; "" if the model ended it, or if it failed.
+
+    `to_drop`: there are older turns, which a full context can do without.
+    """
     match stop:
         case None:
             return CUT_OFF
@@ -77,8 +85,29 @@ def stop_note(stop: str | None, n_ctx: int | None) -> str:
         case StopReason.LIMIT.value:
             return "the limit of -n/--predict is reached"
         case StopReason.CONTEXT.value:
-            return f"{context_full(n_ctx)}: {{new-chat}} starts a new chat, -c/--ctx-size sets a larger one"
+            drop = "{drop} drops the oldest turns and goes on, " if to_drop else ""
+            return (
+                f"{context_full(n_ctx)}: {drop}{{new-chat}} starts a new chat, {{placement}} with -c sets a larger one"
+            )
     return ""
+
+
+def drop_advice(to_drop: int) -> str:
+    """What to do about a prompt without room. `Failed` explains `to_drop`; it is 0 if the prompt failed for another reason."""
+    return "{drop} drops the oldest turns and asks again." if to_drop else ""
+
+
+def dropped_note(turns: int) -> str:
+    """The line where the oldest turns were dropped."""
+    return (
+        f"The context was full: it goes on without the oldest turns ({turns}), and reads the others again. {{undrop}} brings "
+        "them back."
+    )
+
+
+def dropped_mark(turns: int) -> str:
+    """The line between the turns that are dropped and the others."""
+    return f"↑ dropped turns: {turns}, no part of the prompt any more"
 
 
 def context_full(n_ctx: int | None) -> str:

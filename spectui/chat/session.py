@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
+from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
 from spectui.chat.figures.records import Figures
 from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversations import Deletion, StoredConversations
@@ -44,12 +45,13 @@ class ChatSession:
         self.stored = StoredConversations(self.journal)
         self.user_knobs = UserKnobs(engine)
         self.models = LoadedModels(engine, setup, self.user_knobs, crash)
+        self.oldest = OldestTurns(self)
         self.offer = offer
         self.usual_system = setup.system
         """The system prompt that a new chat begins with."""
         self._waiting: list[str] = []
         self._writer: ReplyWriter | None = None
-        self._dropping = False  # a reply of an earlier conversation has not ended yet
+        self._leaving = False  # a reply of an earlier conversation has not ended yet
         self._begin_conversation()
 
     def _begin_conversation(self) -> None:
@@ -77,12 +79,12 @@ class ChatSession:
             return self.models.state
         if self.comparing:
             return "comparing"
-        return self._writer.state if self._writer is not None else "writing" if self._dropping else "ready"
+        return self._writer.state if self._writer is not None else "writing" if self._leaving else "ready"
 
     @property
     def replying(self) -> bool:
         """A reply is being prepared or written, or compared."""
-        return self._writer is not None or self._dropping or self.comparing
+        return self._writer is not None or self._leaving or self.comparing
 
     @property
     def comparing(self) -> bool:
@@ -201,24 +203,24 @@ class ChatSession:
 
     @property
     def can_continue(self) -> bool:
-        """The model did not end the last reply, and the context has room for more."""
+        """The model did not end the last reply. Without room in the context, a continuation ends at once."""
         last = self.last_reply
         return self.state == "ready" and last is not None and bool(last.rounds) and not last.complete
 
-    def continue_reply(self) -> None:
-        """Decode the rest of the last reply. Call it only if `can_continue`.
+    def continue_reply(self, *, otherwise: bool = False) -> None:
+        """Decode the rest of the last reply, `otherwise`: from another prompt than before. Call it only if `can_continue`.
 
         Round numbers continue from the stopped part.
         """
-        otherwise = self.setup_changed
+        otherwise = otherwise or self.setup_changed
+        before = prompt_messages(self.setup.system, self.messages)[:-1]
         reply = self.messages.pop()
         begun = (
             reply.begun() if reply.setup is not None and reply.setup.model == self.setup.model else reply.for_engine()
         )
-        conversation = (*self._conversation(), begun)
         reply.mixed = reply.mixed or otherwise
         self.journal.continue_reply(otherwise=otherwise)
-        self._write(reply, conversation)
+        self._write(reply, (*before, begun))
 
     def stop(self) -> None:
         """End the reply, the comparison or the loading."""
@@ -233,7 +235,7 @@ class ChatSession:
         if self.state in ("reading", "writing", "comparing"):
             self.engine.stop()
         self.user_knobs.restore()
-        self._dropping = self.replying
+        self._leaving = self.replying
         self._writer = None
         self.journal.clear()
         self._begin_conversation()
@@ -315,7 +317,7 @@ class ChatSession:
         comparison.strict = self.setup.strict == "on"
         self.comparison = comparison
         self.user_knobs.override(comparison.knobs)
-        self.engine.generate(self._conversation()[:-1])
+        self.engine.generate(prompt_messages(self.setup.system, self.messages[:-1]))
 
     # Events of the engine
 
@@ -325,21 +327,21 @@ class ChatSession:
         while notices:
             yield notices.popleft()
 
-    def drain(self) -> Iterator[Event | OfComparison]:
+    def drain(self) -> Iterator[Event | OfComparison | Dropped]:
         """Take the engine's events since the last call; gives those to show, in order."""
         while self.engine.events:
             shown = self.take(self.engine.events.popleft())
             if shown is not None:
                 yield shown
 
-    def take(self, event: Event) -> Event | OfComparison | None:
+    def take(self, event: Event) -> Event | OfComparison | Dropped | None:
         """Update the session with an event. Returns the event to show, or None if there is nothing to show."""
         if self.comparison is not None and self.comparison.take(event):
             if not self.comparison.running:
                 self.user_knobs.restore()
             return OfComparison(event)
-        if self._dropping and isinstance(event, Prompt | RoundDone | Finished | Failed):
-            self._dropping = not isinstance(event, Finished | Failed)
+        if self._leaving and isinstance(event, Prompt | RoundDone | Finished | Failed):
+            self._leaving = not isinstance(event, Finished | Failed)
             return None
         if not self.models.take(event):
             return None
@@ -348,23 +350,19 @@ class ChatSession:
         if isinstance(event, RoundDone) and self._writer is not None:
             event = event._replace(round=self._writer.add(event.round))
         self._figures.take(event)
+        to_drop = self.oldest.to_drop(event)
         match event:
             case Prompt(thinking=True) if self._writer is not None:
                 self._writer.begin_thinking()
             case Finished(reason=reason):
                 self._end_reply(reason.value, event)
-            case Failed():
+            case Failed() if not to_drop:
                 self._end_reply(FAILED)
-        return event
+        return self.oldest.drop(to_drop) if to_drop else event
 
     def figures(self) -> Figures:
         """The figures of this moment."""
         return self._figures.now(self.state, self.models)
-
-    def _conversation(self) -> tuple[Message, ...]:
-        """The messages for the engine: the system prompt and the conversation."""
-        system = (Message("system", self.setup.system),) if self.setup.system else ()
-        return (*system, *(message.for_engine() for message in self.messages))
 
     def _begin_reply(self, prompt: ChatMessage | None) -> None:
         """Begin the reply to this prompt. None: answer the last prompt again."""
@@ -372,12 +370,15 @@ class ChatSession:
             self.messages.append(prompt)
             self.journal.prompt(prompt.content, self.setup.system, self.name)
         self._unanswered = None
-        self.journal.begin_reply(self.setup)
-        self._write(ChatMessage("assistant", "", setup=self.setup), self._conversation())
+        left_out = dropped(self.messages)
+        self.journal.begin_reply(self.setup, left_out)
+        reply = ChatMessage("assistant", "", setup=self.setup, dropped=left_out)
+        self._write(reply, prompt_messages(self.setup.system, self.messages))
 
     def _write(self, reply: ChatMessage, conversation: tuple[Message, ...]) -> None:
         self._writer = ReplyWriter(reply, self.journal)
         self._figures.begin_reply(reply)
+        self.oldest.begin_reply()
         self.engine.generate(conversation)
 
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:

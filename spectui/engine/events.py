@@ -94,6 +94,8 @@ class Finished(NamedTuple):
     """A reply ended. Times in seconds. `knobs` has the seed that was used.
 
     `prompt_tokens`: those of the prompt that the context has, which are fewer than all if it was not read to its end.
+    `to_drop`: if the context is full, how many of the oldest messages behind the system prompt must go so that the reply can
+    go on; 0 if that would not help (see `room.to_drop`).
     """
 
     reason: StopReason
@@ -103,12 +105,14 @@ class Finished(NamedTuple):
     prompt_tokens: int
     prompt_s: float
     time_to_first_token_s: float | None
+    to_drop: int = 0
 
 
 class Failed(NamedTuple):
-    """A reply failed. The text so far stays, and the next prompt works."""
+    """A reply failed. The text so far stays, and the next prompt works. `to_drop`: as in `Finished`, for the prompt."""
 
     message: str
+    to_drop: int = 0
 
 
 class ThreadsInUse(NamedTuple):

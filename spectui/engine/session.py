@@ -15,12 +15,13 @@ from spectui.engine import demo
 from spectui.engine.events import Asked, Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
-from spectui.engine.room import no_room
+from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, json_object
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.stop_texts import StopTexts
 from spectui.speculation.strategy import Strategy
@@ -130,7 +131,8 @@ class Session:
         self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(prompt)))
         continued = messages[-1].role == "assistant"  # then it ends at once, and stays as it is
         if len(prompt) > pair.context.n_ctx and not continued:
-            raise no_room(messages, len(prompt), pair.context.n_ctx)
+            needed = to_drop(messages, pair.context.n_ctx, self._count)
+            raise no_room(messages, len(prompt), pair.context.n_ctx, needed)
         pair.select_attention(messages)
         asked = [message.content for message in messages if message.role == "user"]
         if len(asked) == 1 or asked[:1] != [self._opening]:
@@ -182,6 +184,12 @@ class Session:
         assert decoder.reason is not None
         if pair.replies is not None:
             pair.replies.add(decoder.tokens[len(prompt) :])
+        needed = 0
+        if decoder.reason is StopReason.CONTEXT:
+            *before, last = messages if continued else (*messages, Message("assistant", ""))
+            written = (*begun, *decoder.tokens[len(prompt) :]) if begun or not continued else ()
+            reply = Message("assistant", last.content + "".join(text), written)
+            needed = to_drop((*before, reply), pair.context.n_ctx, self._count)
         finished = Finished(
             reason=decoder.reason,
             text="".join(text),
@@ -190,6 +198,7 @@ class Session:
             prompt_tokens=read,
             prompt_s=prompt_s,
             time_to_first_token_s=first,
+            to_drop=needed,
         )
         self._emit(Devices(list_devices()))
         self._emit(finished)
@@ -266,6 +275,10 @@ class Session:
     def _shows_names(self) -> bool:
         """Whether replies show the names of control tokens (--special)."""
         return self._loaded is not None and self._loaded.special == "on"
+
+    def _count(self, messages: Sequence[Message]) -> int:
+        """Tokens of the prompt of these messages."""
+        return sum(map(len, self._prompt(messages)))
 
     def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
         """These tokens and their logits, as text."""

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Unloaded
+from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
@@ -187,7 +188,7 @@ class Worker:
         try:
             session.generate(messages)
         except SpectuiError as error:
-            self._emit(Failed(str(error)))
+            self._emit(Failed(str(error), error.to_drop if isinstance(error, NoRoomError) else 0))
         except Exception as error:
             self._emit(Failed(self._unexpected(error, "the next prompt may work")))
 

@@ -209,6 +209,7 @@ def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
     table |= {
         "settings": dataclasses.asdict(reply.setup) | (dataclasses.asdict(knobs) if knobs is not None else {}),
         "stop_reason": reply.stop,
+        "dropped_messages": reply.dropped,
         "prompt_tokens": reply.prompt_tokens,
         "prompt_s": reply.prompt_s,
         "time_to_first_token_s": reply.first_token_s,

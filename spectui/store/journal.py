@@ -130,10 +130,12 @@ class Journal:
         if self._writer is not None:
             self._writer.save_prompt(typed)
 
-    def begin_reply(self, setup: Setup) -> None:
-        """A reply to the last message begins, by these models."""
+    def begin_reply(self, setup: Setup, dropped: int = 0) -> None:
+        """A reply to the last message begins, by these models. `dropped`: as in `records.Reply`."""
         parent = self.path[-1] if self.path else None
-        self._reply = PendingMessage(_new_id(), parent, "assistant", "", time.time(), ReplyRow(setup_json(setup)))
+        self._reply = PendingMessage(
+            _new_id(), parent, "assistant", "", time.time(), ReplyRow(setup_json(setup), dropped=dropped)
+        )
         if self._pending is not None:
             self._add(self._pending, self._reply)
             self._save()
@@ -142,6 +144,14 @@ class Journal:
         """The prompt has opened the model's thinking. To say it again changes nothing."""
         if self._reply is not None and self._reply.reply is not None and not self._reply.reply.thinking:
             self._reply.reply = self._reply.reply._replace(thinking=True)
+            self._save()
+
+    def set_dropped(self, at: int, number: int) -> None:
+        """Prompts leave out the first `number` messages, behind the reply with this index and in the reply in progress."""
+        if self._pending is not None:
+            for message in (self._pending.find(self.path[at]), self._reply):
+                if message is not None and message.reply is not None:
+                    message.reply = message.reply._replace(dropped=number)
             self._save()
 
     def continue_reply(self, *, otherwise: bool = False) -> None:

@@ -154,7 +154,7 @@ def _prompts(connection: sqlite3.Connection, identity: str) -> list[str]:
 
 def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     row = connection.execute(
-        "SELECT setup, stop, prompt_tokens, prompt_s, first_token_s, thinking, mixed FROM reply WHERE message = ?",
+        "SELECT setup, stop, prompt_tokens, prompt_s, first_token_s, thinking, mixed, dropped FROM reply WHERE message = ?",
         (message,),
     ).fetchone()
     if row is None:
@@ -168,7 +168,15 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     except (ValueError, RecursionError):
         table = {}
     return Reply(
-        setup_of(table), stop, prompt_tokens, _seconds(row[3]), _seconds(row[4]), rounds, row[5] == 1, row[6] == 1
+        setup_of(table),
+        stop,
+        prompt_tokens,
+        _seconds(row[3]),
+        _seconds(row[4]),
+        rounds,
+        row[5] == 1,
+        row[6] == 1,
+        row[7] if isinstance(row[7], int) and row[7] > 0 else 0,
     )
 
 

@@ -45,6 +45,7 @@ class ReplyRow(NamedTuple):
     first_token_s: float | None = None
     thinking: bool = False
     mixed: bool = False
+    dropped: int = 0
 
 
 class PendingMessage:
@@ -196,7 +197,7 @@ def write_conversation(connection: sqlite3.Connection, pending: PendingConversat
 def reply_row(reply: Reply) -> ReplyRow:
     """The row of a reply that was read from the disk."""
     figures = reply.prompt_tokens, reply.prompt_s, reply.first_token_s
-    return ReplyRow(setup_json(reply.setup), reply.stop, *figures, reply.thinking, reply.mixed)
+    return ReplyRow(setup_json(reply.setup), reply.stop, *figures, reply.thinking, reply.mixed, reply.dropped)
 
 
 def setup_json(setup: Setup) -> str:
@@ -231,9 +232,9 @@ def _write_message(
     if not message.saved or message.saved_reply is not reply:
         connection.execute(
             # The set-up of a reply stays: a newer spectui may have written more into it than this one has read.
-            "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message) DO UPDATE SET stop = excluded.stop,"
+            "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message) DO UPDATE SET stop = excluded.stop,"
             " prompt_tokens = excluded.prompt_tokens, prompt_s = excluded.prompt_s, first_token_s = excluded.first_token_s,"
-            " thinking = excluded.thinking, mixed = excluded.mixed",
+            " thinking = excluded.thinking, mixed = excluded.mixed, dropped = excluded.dropped",
             (message.id, *reply),
         )
     for at in range(start, size, CHUNK):

@@ -17,7 +17,8 @@ class Reply(NamedTuple):
     """How a message of the assistant was made. `stop` is None while it is written, and stays None if spectui dies.
 
     `setup` names the models that began it; the knobs and the seed are in the rounds. `thinking`: the prompt had opened the
-    model's thinking. `mixed`: the reply was continued under another set-up. Times are in seconds.
+    model's thinking. `mixed`: the reply was continued under another set-up. `dropped`: how many messages, from the
+    conversation's first on, the prompts behind it leave out. Times are in seconds.
     """
 
     setup: Setup
@@ -28,6 +29,7 @@ class Reply(NamedTuple):
     rounds: PackedRounds
     thinking: bool = False
     mixed: bool = False
+    dropped: int = 0
 
     @property
     def knobs(self) -> Knobs | None:

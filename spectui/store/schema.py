@@ -33,10 +33,10 @@ def _mark(name: str, *, in_setup: bool) -> str:
 _SETUP = "iif(json_valid(setup), setup, '{}')"
 
 
-def _rows(prefix: str = "", *, in_setup: bool) -> Mapping[str, str]:
+def _rows(prefix: str = "", *, in_setup: bool, further: str = "") -> Mapping[str, str]:
     """table -> a query for its rows as the present tables have them, of tables whose columns may hold values of any type.
 
-    `prefix` comes before the tables' names; `in_setup`: the marks are in the set-up.
+    `prefix` comes before the tables' names; `in_setup`: the marks are in the set-up; `further`: later columns of replies.
     """
     return {
         "conversation": f"SELECT id, {_text('title')}, {_real('created')}, {_real('updated')}, {_text('system')},"
@@ -46,7 +46,7 @@ def _rows(prefix: str = "", *, in_setup: bool) -> Mapping[str, str]:
         "reply": f"SELECT message, json_remove({_SETUP}, '$.thinking', '$.mixed'), {_text('stop', 'NULL')},"
         f" iif(prompt_tokens >= 0, {_integer('prompt_tokens')}, NULL), {_real('prompt_s', 'NULL')},"
         f" {_real('first_token_s', 'NULL')}, {_mark('thinking', in_setup=in_setup)}, {_mark('mixed', in_setup=in_setup)}"
-        f" FROM {prefix}reply WHERE true",
+        f"{further} FROM {prefix}reply WHERE true",
         "chunk": f"SELECT message, number, rounds FROM {prefix}chunk"
         " WHERE typeof(number) = 'integer' AND number >= 0 AND typeof(rounds) = 'blob'",
     }
@@ -95,6 +95,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"INSERT INTO chunk {_FIRST['chunk']} AND message IN (SELECT message FROM reply)",
         *(f"DROP TABLE old_{table}" for table in TABLES),
     ),
+    # How many of the conversation's messages, from the first on, the prompts behind this reply leave out.
+    ("ALTER TABLE reply ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0)",),
 )  # fmt: skip
 """The statements that bring the tables from each `user_version` to the next."""
 
@@ -104,8 +106,9 @@ def sound_rows(connection: sqlite3.Connection) -> Mapping[str, str]:
 
     The queries end in a condition, so `AND ...` and `ORDER BY ...` may follow.
     """
-    has_marks = connection.execute("SELECT 1 FROM pragma_table_info('reply') WHERE name = 'thinking'").fetchone()
-    return _rows(in_setup=has_marks is None)
+    columns = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('reply')")}
+    dropped = f"iif(dropped >= 0, {_integer('dropped', '0')}, 0)" if "dropped" in columns else "0"
+    return _rows(in_setup="thinking" not in columns, further=f", {dropped}")
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:

@@ -72,8 +72,8 @@ def test_every_row_is_there_after_the_migration(file: Path) -> None:
     found = rows_of(file)
     for table in ("conversation", "message", "chunk"):
         assert found[table] == ROWS[table]
-    marks = {row[0]: row[-2:] for row in found["reply"]}
-    assert marks == {2: (0, 1), 3: (0, 0), 6: (1, 0)}
+    marks = {row[0]: row[6:] for row in found["reply"]}
+    assert marks == {2: (0, 1, 0), 3: (0, 0, 0), 6: (1, 0, 0)}
     assert [row[2:6] for row in found["reply"]] == [row[2:] for row in ROWS["reply"]]
     assert all(json.loads(row[1]) == asdict(SETUP) for row in found["reply"])
     assert rows_of(file) == found
@@ -190,11 +190,12 @@ def test_an_old_sqlite_is_a_sentence(file: Path, monkeypatch: pytest.MonkeyPatch
     "statement",
     [
         "INSERT INTO chunk VALUES (99, 0, x'00')",
-        "INSERT INTO reply VALUES (99, '{}', NULL, NULL, NULL, NULL, 0, 0)",
+        "INSERT INTO reply VALUES (99, '{}', NULL, NULL, NULL, NULL, 0, 0, 0)",
         "INSERT INTO message VALUES (99, 'nobody', NULL, 'user', '', 0)",
         "UPDATE message SET role = 'system'",
         "UPDATE message SET text = x'00'",
         "UPDATE reply SET thinking = 2",
+        "UPDATE reply SET dropped = -1",
         "UPDATE reply SET prompt_tokens = -1",
         "UPDATE chunk SET rounds = 'text'",
     ],

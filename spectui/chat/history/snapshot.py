@@ -67,5 +67,5 @@ def _in_memory(session: ChatSession) -> Conversation:
 def _reply(message: ChatMessage, setup: Setup) -> Reply:
     return Reply(
         message.setup or setup, message.stop, None, None, message.first_token_s, message.rounds,
-        thinking=message.thinking, mixed=message.mixed,
+        thinking=message.thinking, mixed=message.mixed, dropped=message.dropped,
     )  # fmt: skip

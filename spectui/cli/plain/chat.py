@@ -14,9 +14,18 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 from spectui.chat.comparison import OfComparison
+from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import UNANSWERED, crash_advice, load_advice, short_name, stop_note
+from spectui.chat.sentences import (
+    UNANSWERED,
+    crash_advice,
+    drop_advice,
+    dropped_note,
+    load_advice,
+    short_name,
+    stop_note,
+)
 from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
@@ -199,7 +208,7 @@ class PlainChat:
         reply = self.session.writing
         return reply is not None and bool(reply.content)
 
-    def _show(self, event: Event | OfComparison) -> None:
+    def _show(self, event: Event | OfComparison | Dropped) -> None:
         match event:
             case Prompt(done=done, total=total, thinking=True) if done == total and not self._continues:
                 self._write(f"{OPEN}\n")  # the prompt has that mark
@@ -219,12 +228,14 @@ class PlainChat:
                     raise SpectuiError(message)
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 self.notice(f"{message} {with_commands(advice)}")
-            case Finished(reason=reason):
-                if note := stop_note(reason.value, self.session.models.n_ctx):
+            case Finished(reason=reason, to_drop=to_drop):
+                if note := stop_note(reason.value, self.session.models.n_ctx, to_drop=to_drop > 0):
                     self.notice(with_commands(note))
-            case Failed(message=message):
+            case Dropped(turns=turns):
+                self.notice(with_commands(dropped_note(turns)))
+            case Failed(message=message, to_drop=to_drop):
                 self._failed = True
-                self.notice(message)
+                self.notice(f"{message} {with_commands(drop_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 self.notice(message)
 

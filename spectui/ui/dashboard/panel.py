@@ -33,8 +33,8 @@ from spectui.ui.widgets.slider import Slider
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
 """The knobs that are often changed while a reply is written: they are on the first page too."""
 
-CHOICES = ("policy", "drafter")
-"""The knobs that are words."""
+CHOICES = ("policy", "drafter", "context_full")
+"""The knobs that are words. The last one is on the page of knobs alone."""
 
 
 _LABELS = {
@@ -51,7 +51,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "positions": ("positions",),
     "time": ("trends",),
     "machine": ("machine", "devices"),
-    "knobs": ("choices", "sliders", "profile", "actions", "shares-target", "shares-draft"),
+    "knobs": ("choices", "sliders", "choice-context-full", "profile", "actions", "shares-target", "shares-draft"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
@@ -108,8 +108,9 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._bar = PageBar(tuple(PAGES), id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
-            Horizontal(*rows, id="choices"),
+            Horizontal(*rows[:-1], id="choices"),
             Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
+            rows[-1],
             self.profile,
             ActionLine(
                 (("save", "save_profile"), ("next profile", "next_profile"), ("reset all", "reset_knobs")), id="actions"

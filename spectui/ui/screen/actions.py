@@ -36,6 +36,8 @@ class KeyActions:
     action_stop = _by("replies", "stop")
     action_again = _by("replies", "regenerate")
     action_continue = _by("replies", "continue_last")
+    action_drop = _by("replies", "drop_oldest")
+    action_undrop = _by("replies", "bring_back")
     action_compare = _by("replies", "compare")
     action_edit = _by("messages", "edit_last")
     action_messages = _by("messages", "list")

@@ -61,6 +61,8 @@ MESSAGES: list[BindingType] = [
          show=False),
     _key("alt+g", "continue", "Continue", "continue", "Go on with a reply that was stopped or reached its limit",
          show=False),
+    _key("alt+j", "drop", "Drop", "drop", "Where the context is full: drop the oldest turns, and go on", show=False),
+    _key("alt+u", "undrop", "Bring back", "undrop", "Make dropped turns a part of the prompt again", show=False),
     _key("alt+y", "system_prompt", "System prompt", "system", "What the model is told before this conversation",
          show=False),
 ]  # fmt: skip

@@ -14,7 +14,8 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
 from spectui.chat.comparison import OfComparison
-from spectui.chat.sentences import load_advice, stop_note
+from spectui.chat.dropping import Dropped
+from spectui.chat.sentences import drop_advice, dropped_mark, dropped_note, load_advice, stop_note
 from spectui.chat.session import ChatSession
 from spectui.engine import demo
 from spectui.engine.events import (
@@ -185,17 +186,16 @@ class ChatScreen(KeyActions, DirectScreen):
             return
         arrived: list[RoundDone] = []
         for shown in self.session.drain():
-            event = shown.event if isinstance(shown, OfComparison) else shown
-            if isinstance(event, RoundDone):
+            if isinstance(event := shown.event if isinstance(shown, OfComparison) else shown, RoundDone):
                 self._refresh_rate.add(len(event.round.tokens))
             if isinstance(shown, RoundDone):
                 arrived.append(shown)
                 continue
             self._append(arrived)
             if isinstance(shown, OfComparison):
-                self.replies.show_comparison(event)
+                self.replies.show_comparison(shown.event)
             else:
-                self._show(event)
+                self._show(shown)
         self._append(arrived)
         self._figures_stale = True
         # After all events of this drain: a notice belongs above the next prompt.
@@ -207,7 +207,7 @@ class ChatScreen(KeyActions, DirectScreen):
             self.transcript.append_rounds([event.round for event in arrived])
             arrived.clear()
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript
         match event:
             case Prompt(thinking=True):
@@ -225,11 +225,14 @@ class ChatScreen(KeyActions, DirectScreen):
                 say = transcript.add_notice if session.models.stopped else transcript.add_error
                 say(printable(f"{message} {with_keys(self.app, advice)}"))
                 self.replies.return_waiting()
-            case Finished(reason=reason):
-                transcript.finish_reply(with_keys(self.app, stop_note(reason.value, session.models.n_ctx)))
-            case Failed(message=message):
+            case Finished(reason=reason, to_drop=to_drop):
+                note = stop_note(reason.value, session.models.n_ctx, to_drop=to_drop > 0)
+                transcript.finish_reply(with_keys(self.app, note))
+            case Dropped(turns=turns):
+                transcript.add_notice(with_keys(self.app, dropped_note(turns)))
+            case Failed(message=message, to_drop=to_drop):
                 transcript.finish_reply()
-                transcript.add_error(printable(message))
+                transcript.add_error(f"{printable(message)} {with_keys(self.app, drop_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 transcript.add_notice(printable(message))
             case ThreadsInUse():
@@ -271,6 +274,7 @@ class ChatScreen(KeyActions, DirectScreen):
             way = f"{waiting} {word} until the model is free, {{stop}} takes back"
         elif session.editing is not None:
             way = f"editing message {session.editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
+        self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
         self.prompt.border_title = Content(with_keys(self.app, way))
         self.refresh_bindings()
 

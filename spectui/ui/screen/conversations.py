@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -123,8 +124,8 @@ class Conversations:
 
     def _notes(self) -> Callable[[str], str]:
         """Inserts keys into a sentence; any thread may call it."""
-        key = with_keys(self._screen.app, "{new-chat}")
-        return lambda note: note.replace("{new-chat}", key)
+        keys = {action: with_keys(self._screen.app, action) for action in ("{drop}", "{new-chat}", "{placement}")}
+        return lambda note: re.sub("{[a-z-]+}", lambda found: keys[found[0]], note)
 
     def show_crash(self) -> None:
         """Show how spectui crashed the last time, and what to do about it."""

@@ -70,7 +70,7 @@ class Messages:
             self._screen.complain(error)
         if session.no_change or not self._screen.is_current:
             return  # a person has gone on meanwhile
-        listed = list(listed_messages(session.messages, branches))
+        listed = list(listed_messages(session.messages, branches, session.oldest.dropped))
         if not listed:
             self._screen.say(NOTHING_SAID)
             return

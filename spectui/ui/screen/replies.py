@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
+from spectui.chat.sentences import BROUGHT_BACK
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.widgets.slider import Slider
 
@@ -87,6 +88,24 @@ class Replies:
             return
         session.continue_reply()
         self._screen.show_figures()
+        self._screen.show_state()
+
+    def drop_oldest(self) -> None:
+        """Drop the oldest turns, and go on with the reply that the full context ended, or ask the prompt without room again."""
+        session = self._screen.session
+        if reason := session.oldest.no_dropping:
+            self._screen.say(reason)
+            return
+        session.oldest.drop_for_next()
+        (self.regenerate if session.unanswered else self.continue_last)()
+
+    def bring_back(self) -> None:
+        """Make the dropped turns a part of the next prompt again."""
+        if reason := self._screen.session.oldest.no_bringing_back:
+            self._screen.say(reason)
+            return
+        self._screen.session.oldest.bring_back()
+        self._screen.say(BROUGHT_BACK, "information")
         self._screen.show_state()
 
     def stop(self) -> None:

@@ -25,16 +25,17 @@ KINDS = (
     "error",
     "cursor",
     "fold",
+    "dropped",
 )
 """Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`."""
 
-TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD = (
-    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor", "fold")
+TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
+    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
 )
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
-ASIDE = frozenset((GHOST, FOLD))
-"""Kinds that are drawn within a reply and are no part of its text."""
+ASIDE = frozenset((GHOST, FOLD, DROPPED))
+"""Kinds that are drawn within the conversation and are no part of its text."""
 ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
 INDENT = 3
 _GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})

@@ -6,7 +6,18 @@ from collections.abc import Iterable
 
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import PackedRounds
-from spectui.ui.transcript.blocks import ASIDE, HEADING, INDENT, NOTICE, TEXT, USER, Block, MessageStart, index_at
+from spectui.ui.transcript.blocks import (
+    ASIDE,
+    DROPPED,
+    HEADING,
+    INDENT,
+    NOTICE,
+    TEXT,
+    USER,
+    Block,
+    MessageStart,
+    index_at,
+)
 from spectui.ui.transcript.wrap import Flow
 
 _NAMES = {"user": "you"}
@@ -20,6 +31,8 @@ class Document:
         self.width = width
         self.blocks: list[Block] = []
         self.messages: list[MessageStart] = []
+        self.dropped_until: Block | None = None
+        """The empty row behind the turns that are no part of the prompt: it has a line that says so."""
 
     def rewrap(self, width: int) -> None:
         """Wrap everything to another width."""
@@ -67,6 +80,21 @@ class Document:
         block.mark = mark
         block.flow.append([(text, kind)])
         return len(self.blocks) - 1
+
+    def mark_dropped(self, index: int, mark: str) -> bool:
+        """Write this mark before the message with this index, behind what was dropped; 0: remove it. Returns whether that
+        changes anything."""
+        starts = (each.first for each in reversed(self.messages) if each.index == index and not each.is_reply)
+        first = next(starts, None) if index else None
+        row = self.blocks[first] if first is not None else None
+        if row is (before := self.dropped_until):
+            return False
+        if before is not None:
+            before.flow = Flow(self.width)
+        if row is not None:
+            row.flow.append([(f"\n{mark}\n", DROPPED)])
+        self.dropped_until = row
+        return True
 
     def begin(self, heading: str, *, is_reply: bool, index: int) -> int:
         """Start a message with an empty row and its heading. Returns its first block's index."""

@@ -41,5 +41,5 @@ class DocumentReader:
         if message.content and not message.rounds:  # it has none, or they are damaged
             document.cut(*before)
             document.add_message(message.role, message.content, index=index)
-        elif note := self._notes(message.stop_note):
+        elif note := self._notes(message.stop_note(to_drop=index > 2)):
             document.add_remark(note, NOTICE)

@@ -68,6 +68,7 @@ class Transcript(GrowingScrollView, can_focus=True):
         & > .transcript--notice { color: $text-muted; text-style: italic; }
         & > .transcript--error { color: $error; text-style: bold; }
         & > .transcript--cursor { color: $foreground; }
+        & > .transcript--dropped { color: $text-muted; text-style: bold italic; }
         & > .transcript--fold { color: $text-muted; text-style: bold italic; }
     }
     """
@@ -160,6 +161,11 @@ class Transcript(GrowingScrollView, can_focus=True):
     def _remark(self, text: str, kind: int, mark: str = "") -> None:
         self._changed(self._document.add_remark(text, kind, mark))
 
+    def mark_dropped(self, index: int, mark: str) -> None:
+        """Mark that the messages before this index are no part of the prompt, and dim them; 0: all are."""
+        if self._document.mark_dropped(index, mark):
+            self._changed(0)
+
     def cut(self, length: int) -> None:
         """Remove all messages after the first `length`, and the notices under them."""
         while self._messages and self._messages[-1].index >= length:
@@ -245,7 +251,10 @@ class Transcript(GrowingScrollView, can_focus=True):
         runs = [margin, *block.flow.runs(row - block.top)]
         if self._reply is not None and block is self.blocks[self._reply] and row == block.top + block.flow.height - 1:
             runs.append(("█", CURSOR))
-        segments = self._marked([Segment(text, self._style(kind)) for text, kind in runs], block, row - block.top)
+        until = self._document.dropped_until
+        shade = THOUGHT if until is not None and row < until.top else 0
+        drawn = [Segment(text, self._style(kind | shade)) for text, kind in runs]
+        segments = self._marked(drawn, block, row - block.top)
         if span is not None:
             segments = list(restyled(segments, *span, self.selection_style))
         strip = Strip(segments).adjust_cell_length(self.outer_size.width, self._style(TEXT))  # its scrollbar may hide

@@ -137,8 +137,9 @@ class Chat:
         here: Path | None = None,
         catalogue: ModelCatalogue | None = None,
         knobs: Knobs | None = None,
+        engine: AnsweringEngine | None = None,
     ) -> None:
-        self.engine = AnsweringEngine(devices, knobs)
+        self.engine = engine or AnsweringEngine(devices, knobs)
         out, aside = io.StringIO(), io.StringIO()
         plain = PlainChat(
             ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),

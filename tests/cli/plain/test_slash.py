@@ -12,16 +12,18 @@ import pytest
 from spectui.cli.plain.chat import PlainChat
 from spectui.engine.events import Message
 from spectui.knobs import Knobs
+from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.prompts import PromptHistory, prompts_file
-from tests.cli.plain.test_chat import PAIR, Chat, KnownProfiles
-from tests.fake_engine import CPU, GPU
+from tests.cli.plain.test_chat import PAIR, AnsweringEngine, Chat, KnownProfiles
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.test_keys import classes
 
 COMMAND_OF = {
     "help": "help", "quit": "quit",
+    "drop": "drop", "undrop": "undrop",
     "new-chat": "new", "regenerate": "regenerate", "edit": "edit", "editor": "editor", "continue": "continue",
     "go-on": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
     "reading.copy": "code",
@@ -77,6 +79,62 @@ def test_a_stopped_reply_is_gone_on_with(tmp_path: Path):
     assert "Token 10 of 10 is" in chat.out and "Round 3 took" in chat.out
     reply = json.loads((tmp_path / "x.json").read_text())["messages"][1]
     assert "".join(token["text"] for token in reply["tokens"]) == reply["text"] == whole
+
+
+class Small(AnsweringEngine):
+    """Its context holds three messages, and a reply to "fill" fills it."""
+
+    def generate(self, messages: Sequence[Message]) -> None:
+        last = messages[-1]
+        if len(messages) < 3 and last.content != "fill":
+            super().generate(messages)
+            return
+        FakeEngine.generate(self, messages)
+        if last.role == "user" and len(messages) > 3:
+            self.fail("The conversation has 9 tokens.", to_drop=2)
+        elif last.role == "user":
+            fills = last.content == "fill"
+            self.emit_round(plain="half" if fills else "reply")
+            self.finish(StopReason.CONTEXT if fills else StopReason.EOS, to_drop=2 if fills else 0)
+        else:
+            self.finish(StopReason.CONTEXT, to_drop=2)
+
+
+def test_a_full_context_is_gone_on_with_without_the_oldest_turns(tmp_path: Path):
+    file = tmp_path / "c.db"
+    lines = ("/drop", "one", "/drop", "fill", "/drop", "/messages", "/undrop", "/undrop", "three", "/drop")
+    chat = Chat(*lines, engine=Small(), journal=Journal(file))
+    full = "the context of 4096 tokens is full: "
+    went_on = "The context was full: it goes on without the oldest turns (1), and reads the others again."
+    went_on += " /undrop brings them back."
+    room = "The context was not full at the last reply, so nothing is dropped."
+    assert [[each.content for each in messages] for messages in chat.engine.generates] == [
+        ["one"],
+        ["one", "You said ONE.", "fill"],
+        ["one", "You said ONE.", "fill", "half"],
+        ["fill", "half"],
+        ["one", "You said ONE.", "fill", "halfYou said HALF.", "three"],
+        ["one", "You said ONE.", "fill", "halfYou said HALF.", "three"],
+        ["fill", "halfYou said HALF.", "three"],
+    ]
+    assert chat.aside.splitlines() == [
+        room,
+        room,
+        f"{full}/drop drops the oldest turns and goes on, /new starts a new chat, /placement with -c sets a larger one",
+        went_on,
+        "All turns are a part of the next prompt again.",
+        "No turns are dropped.",
+        "The conversation has 9 tokens. /drop drops the oldest turns and asks again.",
+        went_on,
+    ]
+    assert "1 you, dropped: one\n2 reply, dropped: You said ONE.\n3 you: fill\n" in chat.out
+    assert kept(file) == ["one", "You said ONE.", "fill", "halfYou said HALF.", "three", "reply"]
+
+
+def test_a_setting_drops_without_being_asked():
+    chat = Chat("one", "/set context-full drop-oldest", "fill", "three", engine=Small())
+    assert chat.asked == ["fill", "halfYou said HALF.", "three"]
+    assert chat.aside.count("it goes on without the oldest turns (1)") == 1 and chat.code == 0
 
 
 def test_a_prompt_is_edited_and_the_old_way_stays_as_a_branch(tmp_path: Path):

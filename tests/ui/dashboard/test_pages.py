@@ -325,7 +325,8 @@ async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, 
         assert "accepted " in seen_of(panel.rounds), "it is drawn"
         assert panel.rounds.region.x >= app.screen.query_one("#dashboard").region.right, "side by side"
         assert panel.rounds.region.y == app.screen.query_one("#dashboard").region.y
-        for page, beside in (("positions", {"positions"}), ("knobs", {"profile", "actions"}), ("machine", {"machine"})):
+        knobs = {"choice-context-full", "profile", "actions"}
+        for page, beside in (("positions", {"positions"}), ("knobs", knobs), ("machine", {"machine"})):
             app.screen.pages.show(page)
             await wait_until(pilot, lambda beside=beside: seen() == {*figures, *beside})
         # A page's parts stay together.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.message_list import ListedMessage, listed_messages
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
+from spectui.chat.sentences import BROUGHT_BACK, NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.text.prose import last_code_blocks
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
@@ -36,6 +36,19 @@ def _continue(chat: PlainChat, rest: str) -> None:
     else:
         chat.must_be_ready()
         raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
+
+
+def _drop(chat: PlainChat, rest: str) -> None:
+    session = chat.session
+    chat.refuse(session.oldest.no_dropping)
+    session.oldest.drop_for_next()
+    chat.answer(session.regenerate if session.unanswered else session.continue_reply)
+
+
+def _undrop(chat: PlainChat, rest: str) -> None:
+    chat.refuse(chat.session.oldest.no_bringing_back)
+    chat.session.oldest.bring_back()
+    chat.notice(BROUGHT_BACK)
 
 
 def _edit(chat: PlainChat, rest: str) -> None:
@@ -76,7 +89,7 @@ def _back(chat: PlainChat, rest: str) -> None:
 
 
 def _listed(chat: PlainChat) -> list[ListedMessage]:
-    return list(listed_messages(chat.session.messages, chat.session.stored.branches()))
+    return list(listed_messages(chat.session.messages, chat.session.stored.branches(), chat.session.oldest.dropped))
 
 
 def _line(text: str) -> str:
@@ -103,6 +116,8 @@ COMMANDS = {
     "edit": Command(_edit, "[TEXT]", "send this in place of the last prompt; alone: change that in $EDITOR"),
     "editor": Command(_editor, "[TEXT]", "write a prompt in $EDITOR"),
     "continue": Command(_continue, "", "go on with a reply that was stopped, or with the conversation that was cut off"),
+    "drop": Command(_drop, "", "where the context is full: drop the oldest turns, and go on"),
+    "undrop": Command(_undrop, "", "make dropped turns a part of the prompt again"),
     "messages": Command(_messages, "", "list this conversation's messages and its other branches"),
     "back": Command(_back, "NUMBER", "go on from a message of the list, ask a prompt of it otherwise, or turn to a branch"),
     "system": Command(_system, "[TEXT]", 'say or set this conversation\'s system prompt; "" for none'),
