@@ -52,6 +52,7 @@ class Session:
         """The loaded pair; None before the first load and after `close`."""
         self._loaded: Setup | None = None
         self._said: set[str] = set()  # about contexts that are too large for their models
+        self._asked: tuple[object, list[int]] | None = None  # the last conversation, and its tokens
         self._opening = ""  # the first prompt of the last answered conversation
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
@@ -268,8 +269,12 @@ class Session:
         turns = [_turn(each) for each in before]
         if not begun:
             turns.append((last.role, last.content))
-        self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {})
-        return self.pair.template.tokens(turns), begun
+        # A template may write the time: the same conversation again, as for a comparison, is the prompt that was answered.
+        asked = (self.pair.template, self.knobs.chat_template_kwargs, turns)
+        if self._asked is None or self._asked[0] != asked:
+            self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {})
+            self._asked = asked, self.pair.template.tokens(turns)
+        return list(self._asked[1]), begun
 
     @property
     def _shows_names(self) -> bool:
