@@ -15,22 +15,22 @@ from spectui.measure.traces.reader import Trace
 from spectui.measure.traces.replies import replies
 from spectui.measure.traces.simulation import Machine, Recording, Simulator
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from tests.benchmarks.prompts import PROMPTS
+from tests.benchmarks.prompts import PROMPTS, SHORT
 
 RECORDED = Path(__file__).with_name("recorded")
-"""Replies of 128 tokens to the prompts of the benchmarks: a folder for each pair."""
+"""Replies of 128 tokens at most to the prompts of the benchmarks: a folder for each pair."""
 
 
-def recorded(folder: Path) -> dict[str, Recording]:
-    """The recordings of a folder, by the names of their prompts."""
+def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Recording]:
+    """The recordings of a folder, by the names of their prompts. Of `SHORT` they have the token that ended the reply."""
     found = {}
-    for file in (folder / f"{name}.jsonl" for name in PROMPTS):
+    for file in (folder / f"{name}.jsonl" for name in prompts):
         if not file.exists():
             continue
         (reply,) = replies(Trace(file))
         positions = range(len(reply.asked.tokens), len(reply.tokens))
         chains = [reply.drafts[position] for position in positions] if reply.drafts else None
-        found[file.stem] = replace(reply.recording(chains), ends=False)
+        found[file.stem] = replace(reply.recording(chains), ends=file.stem in SHORT)
     return found
 
 

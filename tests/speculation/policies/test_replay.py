@@ -8,6 +8,7 @@ from statistics import geometric_mean
 
 import pytest
 
+from tests.benchmarks.prompts import SHORT
 from tests.speculation import replaying
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, Recording, replay
 
@@ -80,3 +81,20 @@ def test_a_replayed_draft_model_drafts_what_it_did_and_takes_its_time():
     last = 0.1 + 1.2  # 6, and 7 from the target
     costs = Costs({1: 1.0, 2: 1.2, 3: 1.5}, draft=0.1)
     assert replay(recording, costs, fixed) == pytest.approx(6 / (right + wrong + last))
+
+
+SHORT_ROWS = {"AMX": 35, "AVX-512": 28, "GPU": 35}
+"""Rows of their passes; 54, 35 and 56 if drafts went on behind the end."""
+
+
+@pytest.mark.parametrize("machine", SHORT_ROWS)
+def test_short_replies_take_no_row_behind_their_end(machine: str):
+    """Five replies of two to ten tokens in one chat, to their ends, without a limit that would keep drafts before them."""
+    recordings = list(recorded(RECORDED / "q8", tuple(SHORT)).values())
+    simulator = MACHINES["q8"][machine].simulator(recordings)
+    rounds = [round for each in recordings for round in simulator.decode(each, lambda position: KNOBS)]
+    emitted = sum(len(round.tokens) for round in rounds)
+    assert emitted == sum(each.length for each in recordings)
+    rows = sum(round.pass_size for round in rounds)
+    assert rows - emitted <= sum(round.count("rejected") + round.count("ignored") for round in rounds)
+    assert rows <= SHORT_ROWS[machine]
