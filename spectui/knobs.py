@@ -270,6 +270,11 @@ class Setup:
         "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack",
         choices=("off", "on"), bare="on", section="devices",
     )  # fmt: skip
+    swa_full: str = setting(
+        "off", "keep all cells of layers that look back over a sliding window only: it takes more memory, but nothing is read"
+        " again when a long reply is taken back", "--swa-full", choices=("off", "on"), bare="on",
+        section="devices",
+    )  # fmt: skip
     requantise_draft: str = setting(
         "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes it)",
         "--requantise-draft", "--requantize-draft", choices=("auto", "off"), section="speculation",

@@ -36,6 +36,7 @@ class ToyModel:
         self.n_vocab = n_vocab
         self.n_ctx = n_ctx
         self.chunk = 5
+        self.ring = 0
         self.tokens: list[int] = []
         self.evaluated = 0
         self.passes: list[int] = []

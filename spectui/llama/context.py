@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -31,6 +32,8 @@ _Result = TypeVar("_Result")
 
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
+_RING = re.compile(r"creating +SWA KV cache, size = +(\d+) cells")
+
 _PARTIAL_ONLY = 1
 """LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: save only the recurrent part of a hybrid context (llama.h)."""
 
@@ -55,12 +58,15 @@ class Context:
         flash_attn: str = "auto",
         type_k: str = "f16",
         type_v: str = "f16",
+        swa_full: bool = False,
         equal_rows: bool = False,
         keeps: int = 0,
     ) -> None:
         """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
 
-        `equal_rows`: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`).
+        `swa_full`: keep all cells of layers that look back over a sliding window only. `equal_rows`: make no row depend on the
+        drafts before it: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`), and
+        keep the cells of a sliding window in order (see `ring`).
         llama.cpp ends the process when more rows are asked for. `keeps`: have the device keep so many of the likeliest tokens
         of each row at first (see `submit`); 0: never. Raises SpectuiError if llama.cpp refuses the context.
         """
@@ -74,7 +80,8 @@ class Context:
         self._interrupt = interrupt
         self._checkpoint: _Checkpoint | None = None
         if not model.simulated:
-            context_memory.check_cells(model, self.n_ctx, type_k, type_v)
+            window = model.window + min(ubatch, batch) if model.window and not swa_full else None
+            context_memory.check_cells(model, self.n_ctx, type_k, type_v, window)
 
         params = llama.llama_context_default_params()
         params.n_ctx = self.n_ctx
@@ -92,6 +99,7 @@ class Context:
             samplers[0].seq_id, samplers[0].sampler = 0, ctypes.cast(self._sampler.chain, ctypes.c_void_p)
             params.samplers, params.n_samplers = samplers, 1
         params.n_threads = params.n_threads_batch = threads
+        params.swa_full = swa_full
         params.flash_attn_type = _FLASH[flash_attn]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         params.abort_callback = _ABORT
@@ -104,6 +112,14 @@ class Context:
             if self._sampler is not None:
                 self._sampler.close()
             raise SpectuiError(context_memory.refusal(model, self.n_ctx, first_error()))
+        ring = next(filter(None, map(_RING.search, log)), None)
+        self.ring = int(ring[1]) if equal_rows and ring is not None and int(ring[1]) < self.n_ctx else 0
+        """Cells of a sliding window, which the tokens fill over and over, in order; 0: none, or their order does not matter.
+
+        Attention adds up cells in their order. llama.cpp fills the first cell that was freed, so after tokens on both sides of
+        the ring's end are dropped, later ones come to lie elsewhere than without a draft, and round otherwise. So a draft
+        must not extend over the end, and a truncation over it empties the context.
+        """
         self._output = memory_use.logged_output(log, rows)
         logged = memory_use.divided(memory_use.logged(log), model.tensor_shares)
         self.memory = added((*model.memory, *logged, self._output))
@@ -256,6 +272,10 @@ class Context:
     def truncate(self, length: int) -> None:
         """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""
         length = min(length, len(self.tokens))
+        last = llama.llama_memory_seq_pos_max(self._memory, 0) if self.ring else -1
+        if length <= last and length // self.ring != last // self.ring:
+            self.clear()
+            return
         removed = self._remove(length)
         if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
             length = self._checkpoint.restore(self.handle)

@@ -24,7 +24,7 @@ FLAGS = {
     "frequency_penalty": "--frequency-penalty", "seed": "--seed", "predict": "--predict",
     "reasoning_budget": "--reasoning-budget", "chat_template_kwargs": "--chat-template-kwargs",
     "cpu_moe": "--cpu-moe", "n_cpu_moe": "--n-cpu-moe", "override_tensor": "--override-tensor",
-    "stop": "--reverse-prompt", "special": "--special",
+    "stop": "--reverse-prompt", "special": "--special", "swa_full": "--swa-full",
 }  # fmt: skip
 """llama-server's flag for each setting that it has."""
 
@@ -102,12 +102,12 @@ def _expressible(key: str, value: Any) -> bool:
     if key == "threads_draft":
         return bool(value > 0)  # 0 is all cores to llama-server, and the target's number here
     return value not in (None, "", ()) and not (
-        key in ("no_repack", "numa", "special", "cpu_moe", "cpu_moe_draft") and value == "off"
+        key in ("no_repack", "numa", "special", "cpu_moe", "cpu_moe_draft", "swa_full") and value == "off"
     )
 
 
 def _arguments(flag: str, key: str, value: Any) -> list[tuple[str, ...]]:
-    if key in ("no_repack", "special", "cpu_moe", "cpu_moe_draft"):
+    if key in ("no_repack", "special", "cpu_moe", "cpu_moe_draft", "swa_full"):
         return [(flag,)]
     if key == "stop":  # llama-server reads escapes in it
         return [(flag, escaped(each)) for each in value]

@@ -59,6 +59,7 @@ class Decoder:
         self._ended: float | None = None  # when the last round ended
         # With a draft model the next pass begins a draft later, and nobody should wait so long for tokens that are chosen.
         self._overlaps: bool = getattr(target, "asynchronous", False) and strategy.model is None
+        self._ring: int = getattr(target, "ring", 0)
         self._unrecorded: tuple[Outcome, list[Choice]] | None = None
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
@@ -118,7 +119,8 @@ class Decoder:
             else:
                 left = snapshot.predict - self._emitted - 1 if snapshot.predict >= 0 else room
                 longest = room if self.strategy.longest is None else self.strategy.longest
-                yield from self._round(index, snapshot, min(snapshot.draft_max, room, left, longest))
+                ring = self._ring - len(self.tokens) % self._ring if self._ring else room
+                yield from self._round(index, snapshot, min(snapshot.draft_max, room, left, longest, ring))
                 index += 1
 
     def _round(self, index: int, knobs: Knobs, limit: int) -> Iterator[Round]:

@@ -81,6 +81,17 @@ def write_model(
     return path
 
 
+def write_gemma(path: Path) -> Path:
+    """A gemma3, whose attention looks back at 16 tokens only. Returns the path."""
+
+    def window(writer: gguf.GGUFWriter) -> None:
+        writer.add_sliding_window(16)
+        writer.add_key_length(16)
+        writer.add_value_length(16)
+
+    return write_model(path, architecture="gemma3", keys=window)
+
+
 @cache
 def vocabulary_of(path: str) -> Mapping[str, Any]:
     """The vocabulary of a GGUF file, as arguments for `write_model`."""

@@ -27,7 +27,7 @@ from spectui.llama.model import Model
 from spectui.llama.quantiser import quantise
 from spectui.speculation.evaluator import Interrupted
 from tests.helpers.smollm2 import setup
-from tests.llama.ggufs import write_model
+from tests.llama.ggufs import write_gemma, write_model
 
 ROWS = 17
 within_a_second = settings(max_examples=15)
@@ -54,13 +54,7 @@ def smol() -> Iterator[Model]:
 @pytest.fixture(scope="module")
 def gemma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     """Attention that looks back at 16 tokens only."""
-
-    def window(writer: gguf.GGUFWriter) -> None:
-        writer.add_sliding_window(16)
-        writer.add_key_length(16)
-        writer.add_value_length(16)
-
-    path = write_model(tmp_path_factory.mktemp("gemma") / "gemma.gguf", architecture="gemma3", keys=window)
+    path = write_gemma(tmp_path_factory.mktemp("gemma") / "gemma.gguf")
     model = Model(str(path), extra_buffers=selftest.run().extra_buffers)
     yield model
     model.close()
@@ -287,40 +281,6 @@ def test_a_pass_may_be_larger_than_the_batch(tiny: Model):
     command = [sys.executable, "-c", SMALL_BATCH, str(tiny.path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert (done.returncode, done.stdout.split("\n")[:4]) == (0, ["(17, 64)"] * 4), done.stderr
-
-
-def test_a_sliding_window_is_truncated_if_it_has_the_cells(gemma: Model):
-    tokens = [5 + n * 7 % 200 for n in range(400)]
-    context = opened(gemma, n_ctx=512)
-    assert gemma.window == 16
-    context.evaluate(tokens, rows=0)
-    context.truncate(100)
-    assert context.tokens == tokens[:100]
-    assert np.allclose(context.evaluate([9], rows=1)[0], fresh(gemma, [*tokens[:100], 9], 512), atol=1e-4)
-    context.close()
-
-
-@pytest.mark.parametrize("length", [100, 155])  # before all cells that are left, and among the first of them
-def test_a_sliding_window_without_the_cells_is_emptied(gemma: Model, monkeypatch: pytest.MonkeyPatch, length: int):
-    """llama.cpp answers that it dropped the tokens, and would then attend to cells that are gone."""
-    defaults = llama.llama_context_default_params
-
-    def small_window() -> object:
-        params = defaults()
-        params.swa_full = False
-        return params
-
-    monkeypatch.setattr(llama, "llama_context_default_params", small_window)
-    tokens = [5 + n * 7 % 200 for n in range(400)]
-    context = opened(gemma, n_ctx=512)
-    context.evaluate(tokens, rows=0)
-    context.truncate(390)
-    assert context.tokens == tokens[:390]
-    context.truncate(length)
-    assert context.tokens == []
-    assert held(context) == 0
-    assert context.evaluate([9], rows=1).shape == (1, gemma.n_vocab)
-    context.close()
 
 
 class Calls:

@@ -59,6 +59,19 @@ def test_the_books_balance(sampler, seed, noise):
         )
 
 
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_no_draft_extends_over_the_end_of_a_ring_of_cells(noise: float):
+    ring = 7
+    target = ToyModel(3, ends=False)
+    target.ring = ring
+    knobs = fixed(temperature=0.8, seed=5, draft_max=6, p_min=0.0, predict=60)
+    _, rounds, _ = decode(target, PROMPT, knobs, toy_drafter(3, noise, ends=False))
+    _, plain, _ = decode(ToyModel(3, ends=False), PROMPT, knobs)
+    assert emitted(rounds) == emitted(plain)
+    sent = [(round.position, round.pass_size - 1) for round in rounds if round.pass_size > 1]
+    assert all(position // ring == (position + size - 1) // ring for position, size in sent) and len(sent) > 5
+
+
 def test_a_perfect_draft_fills_every_pass():
     knobs = fixed(temperature=0.8, seed=5, draft_max=4, p_min=0.0, predict=50)
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.0, ends=False))

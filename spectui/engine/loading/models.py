@@ -73,6 +73,7 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
         flash_attn=flash_attn,
         type_k=setup.cache_type_k,
         type_v=placement.value_type(setup),
+        swa_full=setup.swa_full == "on",
         equal_rows=True,
         keeps=tokens_to_keep_on(model),
     )
@@ -160,5 +161,6 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
         flash_attn=placement.draft_flash(setup),
         type_k=setup.cache_type_k_draft,
         type_v=setup.cache_type_v_draft,
+        swa_full=setup.swa_full == "on",
         keeps=tokens_to_keep_on(model),
     )

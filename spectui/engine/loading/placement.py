@@ -35,7 +35,7 @@ def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
 
 def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
     """If this changes, the target's context must be created again."""
-    size = (setup.ctx_size, setup.batch, setup.ubatch)
+    size = (setup.ctx_size, setup.batch, setup.ubatch, setup.swa_full)
     return (*size, setup.threads, flash_attn, setup.cache_type_k, value_type(setup))
 
 
@@ -139,7 +139,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     if setup.draft is None:
         return ()
     size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
-    cells = (_draft_flash_wanted(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
+    cells = (_draft_flash_wanted(setup), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
     return (
         *_file(setup.draft),
         *_draft_placement(setup),
@@ -165,13 +165,21 @@ def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tupl
     """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
     all that is measured."""
     size = min(setup.ctx_size or MEASURED, MEASURED)
-    context = (size, setup.ubatch, threads(setup.threads), flash_attn, setup.cache_type_k, value_type(setup))
+    context = (
+        size,
+        setup.ubatch,
+        setup.swa_full,
+        threads(setup.threads),
+        flash_attn,
+        setup.cache_type_k,
+        value_type(setup),
+    )
     return (measured_with(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
 
 
 def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str, ahead: bool) -> tuple[Any, ...]:
     """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded."""
-    cells = (draft_flash(setup), setup.cache_type_k_draft, setup.cache_type_v_draft)
+    cells = (draft_flash(setup), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, draft_threads(setup, ahead), *cells)
     model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
     return (measured_with(), gpu_key(), model, context, setup.op_offload_min_batch)

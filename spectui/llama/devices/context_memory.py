@@ -29,7 +29,7 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     heads = _number(model, "attention.head_count")
     # Layers of hybrid models differ, and llama.cpp gives no metadata that are arrays with a number per layer.
     if not heads or llama.llama_model_is_hybrid(model.handle):
-        return _logged_cell_bytes(model, type_k, type_v)
+        return sum(_logged_cell_bytes(model, type_k, type_v))
     kv_heads = _number(model, "attention.head_count_kv") or heads
     width = _number(model, "embedding_length") / heads
     key, value = (_number(model, f"attention.{each}_length") or width for each in ("key", "value"))
@@ -41,8 +41,8 @@ def _number(model: Model, key: str) -> float:
     return float(model.metadata(f"{model.metadata('general.architecture')}.{key}") or 0)
 
 
-def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
-    """The same, from llama.cpp's log of a small context; 0 if the log does not say."""
+def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> list[float]:
+    """The same for each kind of layer, from llama.cpp's log of a small context; [] if the log does not say."""
     params = llama.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = 256
     params.type_k, params.type_v = GGML_TYPES[type_k], GGML_TYPES[type_v]
@@ -53,7 +53,7 @@ def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> float:
         llama.llama_free(context)
     # The log describes a recurrent state with the same words, as one cell.
     sizes = [re.search(r"size =\s+([\d.]+) MiB \(\s*(\d{2,}) cells", line) for line in log]
-    return sum(float(size[1]) * 2**20 / int(size[2]) for size in sizes if size)
+    return [float(size[1]) * 2**20 / int(size[2]) for size in sizes if size]
 
 
 def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:
@@ -63,8 +63,10 @@ def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:
     return 4 * heads * n_ctx * n_tokens
 
 
-def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
+def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str, window: int | None = None) -> None:
     """Raise SpectuiError if the cells of `n_ctx` tokens need more than all free memory of the machine.
+
+    `window`: cells of layers that look back over a sliding window, if they keep fewer.
 
     The system grants more memory than it has, and kills the process when it uses it, so this must be checked before.
     """
@@ -72,7 +74,11 @@ def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str) -> None:
 
     from spectui.llama.devices.listing import list_devices
 
-    needed = cell_bytes(model, type_k, type_v) * n_ctx
+    if window is not None and window < n_ctx:
+        sizes = _logged_cell_bytes(model, type_k, type_v)  # of the layers that keep all, then of those with a window
+        needed = sum(size * cells for size, cells in zip(sizes, (n_ctx, window), strict=False))
+    else:
+        needed = cell_bytes(model, type_k, type_v) * n_ctx
     available = psutil.virtual_memory().available + sum(
         d.free for d in list_devices() if d.kind == "gpu" and not d.unified
     )
