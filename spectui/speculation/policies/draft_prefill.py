@@ -35,6 +35,7 @@ class DraftPrefill:
         self.unread_s: float | None = None
         """Seconds that the draft model would need to read the text; None if it may draft."""
         self._pace = 0.0  # seconds per token that the draft model reads; 0: unknown
+        self._timed = False  # else the pace is a guess
         self._reply = _REPLY
         self._written = 0
         self._missed = 0.0  # seconds that the model would have saved since it was left out
@@ -51,9 +52,10 @@ class DraftPrefill:
             self._pace = min(seconds / read / costs.verify(1, 0), 1.0) * costs.drafting(2) / 2
 
     def observe_reading(self, tokens: int, seconds: float) -> None:
-        """Learn from the draft model's reading of `tokens` tokens before the reply."""
+        """Learn from the draft model's reading of `tokens` tokens before the reply. The first replaces the guess."""
         if tokens >= _FEW:
-            self._pace += _WEIGHT * (seconds / tokens - self._pace)
+            self._pace += (_WEIGHT if self._timed else 1.0) * (seconds / tokens - self._pace)
+            self._timed = True
 
     def observe_round(self, tokens: int, rows: int, context: int) -> None:
         """A pass over `rows` rows emitted `tokens` tokens."""

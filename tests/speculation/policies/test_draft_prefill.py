@@ -101,6 +101,19 @@ def test_a_draft_that_was_never_seen_to_read_is_taken_to_be_as_much_faster_as_in
     assert waiting.unread_s == pytest.approx(600.0)
 
 
+@pytest.mark.parametrize("guessed", [True, False])
+def test_the_first_reading_is_believed_wholly_and_later_ones_are_averaged(guessed: bool):
+    waiting = DraftPrefill(priced(0.2), Acceptance())
+    waiting.begin_reply(100, 50.0 if guessed else 0.0)
+    waiting.observe_reading(31, 31.0)
+    waiting.observe_reading(100, 50.0)
+    assert not waiting.pays(6000, 0, -1)
+    assert waiting.unread_s == pytest.approx(3000.0)
+    waiting.observe_reading(100, 150.0)
+    assert not waiting.pays(6000, 0, -1)
+    assert waiting.unread_s == pytest.approx(6000 * (0.7 * 0.5 + 0.3 * 1.5))
+
+
 def test_before_anything_is_known_it_reads():
     waiting = DraftPrefill(CostModel(), Acceptance())
     waiting.begin_reply(100, 300.0)
