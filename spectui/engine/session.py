@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Call every method in one thread of the process, always the same (otherwise OpenMP halves the speed)."""
+    """Call every method in one thread of the process, always the same (otherwise OpenMP halves the speed).
+
+    Drafts that are made ahead, on a device of their own, are computed in another: see `AheadDrafter`.
+    """
 
     def __init__(self, on_event: Callable[[Event], None], interrupt: Interrupt | None = None) -> None:
         """`on_event` is called in that thread, and should return in microseconds. `interrupt` stops a reply within one target
@@ -62,10 +65,11 @@ class Session:
 
         `before`: the set-up that another process had loaded, if this one takes its place.
         """
-        from spectui.llama.devices.listing import list_devices
+        from spectui.llama.devices.listing import list_devices, look_again
         from spectui.llama.devices.rpc import ServerError
         from spectui.llama.model import LoadCancelled
 
+        look_again()
         if self.pair is None:
             self.pair = Pair(self._emit, self._interrupt)
         if setup.model is not None and demo.is_demo(setup):
@@ -295,9 +299,9 @@ class Session:
 
     def close(self) -> None:
         """Free the models."""
-        if self.pair is not None:
-            self.pair.close()
-            self.pair = self._loaded = None
+        pair, self.pair, self._loaded = self.pair, None, None  # what fails to be closed is not used again
+        if pair is not None:
+            pair.close()
 
 
 def _turn(message: Message) -> tuple[str, ...]:

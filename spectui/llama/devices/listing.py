@@ -53,7 +53,7 @@ _in_use: set[str] = set()
 def list_devices() -> tuple[Device, ...]:
     """Every device with its memory as it is now. Call it in the thread that computes.
 
-    A card that no model was loaded on is not opened: its memory is as a short process found it, once.
+    A card that no model was loaded on is not opened: its memory is as a short process found it, once for each load.
     """
     return tuple(_device(index) for index in range(_count()))
 
@@ -126,6 +126,12 @@ def _host_available() -> int:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
+
+
+def look_again() -> None:
+    """Forget what `survey` and the driver said: a load begins, and cards, drivers and memory may be others than at the last."""
+    survey.cache_clear()
+    _driver.cache_clear()
 
 
 @cache

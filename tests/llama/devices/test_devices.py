@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from spectui.errors import UsageError
+from spectui.engine.session import Session
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Setup
 from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.listing import handles, list_devices, selected
@@ -156,6 +159,26 @@ def test_cards_that_cannot_be_surveyed_are_listed_without_memory(monkeypatch: py
     monkeypatch.setattr(listing, "survey", lambda: ())
     assert list_devices()[:2] == (Device("CUDA0", "a card", "gpu", 0, 0), Device("CUDA1", "a card", "gpu", 0, 0))
     assert cards.opened == ["CPU"]
+
+
+def test_each_load_surveys_the_cards_anew(monkeypatch: pytest.MonkeyPatch):
+    """The driver of one may have come back, and other programs use its memory: two looks within a load are one survey."""
+    Cards(monkeypatch)
+    answers = iter([OSError(), [["CUDA0", "back", "gpu", 5, 8]], [["CUDA0", "back", "gpu", 3, 8]]])
+
+    def run(*_: object, **__: object) -> SimpleNamespace:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return SimpleNamespace(stdout=json.dumps(answer))
+
+    monkeypatch.setattr(listing.subprocess, "run", run)
+    session = Session(lambda event: None)
+    for free in (0, 5, 3):
+        with pytest.raises(SpectuiError):
+            session.load(Setup(model="nothing.gguf"))
+        assert [list_devices()[0].free for _ in range(2)] == [free] * 2
+    listing.look_again()
 
 
 def test_a_short_process_surveys_the_devices():
