@@ -1,4 +1,4 @@
-"""The thread that makes every llama.cpp call. Implements `protocol.Engine`."""
+"""The thread that loads the models and computes with them, but for drafts made ahead. Implements `protocol.Engine`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Unloaded
+from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Notice, Unloaded
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -38,6 +38,33 @@ def leave_terminal_to_main_thread() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
 
 
+class Teller:
+    """Calls listeners. One that raises ends no thread of the engine: its error is logged, once."""
+
+    def __init__(self) -> None:
+        self._logged = False
+
+    def tell(self, listen: Callable[..., None], *what: object) -> None:
+        """Call a listener with these arguments."""
+        try:
+            listen(*what)
+        except Exception as error:
+            if not self._logged:
+                self._logged = True
+                _log.exception("a listener of the engine failed", exc_info=error)
+
+
+def settle(future: Future[Result], function: Callable[[], Result]) -> None:
+    """Give the future what the function returns or raises. Nothing is called for one that was cancelled."""
+    if future.set_running_or_notify_cancel():
+        try:
+            result = function()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
 class Worker:
     """Commands go into a queue, events come out of a deque; neither side waits for the other."""
 
@@ -48,9 +75,12 @@ class Worker:
         self._setup = Setup()
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
-        """Called with each event too, in the worker's thread; it should return in microseconds and may not raise."""
+        """Called with each event too, in the worker's thread; it should return in microseconds."""
+        self._teller = Teller()
         self._interrupt = Interrupt()
-        self._commands: SimpleQueue[tuple[int, Callable[[Session], None]] | None] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[int, Callable[[Session], None], Callable[[Exception], Event]] | None] = (
+            SimpleQueue()
+        )
         self._posted = 0
         self._stopped = 0
         self._session: Session | None = None
@@ -83,31 +113,25 @@ class Worker:
         `before`: as in `Session.load`.
         """
         self.stop()
-        self._post(lambda session: self._load(session, setup, before))
+        self._post(lambda session: self._load(session, setup, before), self._load_failed)
 
     def unload(self) -> None:
         """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
         self.stop()
-        self._post(self._unload)
+        self._post(self._unload, self._went_wrong)
 
     def generate(self, messages: Sequence[Message]) -> None:
         """Answer the conversation. Ends in Finished or Failed."""
-        self._post(lambda session: self._generate(session, tuple(messages)))
+        self._post(lambda session: self._generate(session, tuple(messages)), self._reply_failed)
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call `function` with the session and the arguments, in the engine's thread. The future gets its result.
 
-        Events come up the deque as usual; a LoadFailed in place of a result: llama.cpp could not be loaded.
+        Nothing is called if the future was cancelled before. Events come up the deque as usual; a LoadFailed in place of a
+        result: llama.cpp could not be loaded.
         """
         future: Future[Result] = Future()
-
-        def command(session: Session) -> None:
-            try:
-                future.set_result(function(session, *arguments))
-            except Exception as error:
-                future.set_exception(error)
-
-        self._post(command)
+        self._post(lambda session: settle(future, lambda: function(session, *arguments)), self._went_wrong)
         return future
 
     def stop(self) -> None:
@@ -123,9 +147,10 @@ class Worker:
             self._commands.put(None)
         self._thread.join(timeout)
 
-    def _post(self, command: Callable[[Session], None]) -> None:
+    def _post(self, command: Callable[[Session], None], failed: Callable[[Exception], Event]) -> None:
+        """`failed`: the event for what the command raises."""
         self._posted += 1
-        self._commands.put((self._posted, command))
+        self._commands.put((self._posted, command, failed))
 
     def _run(self) -> None:
         leave_terminal_to_main_thread()
@@ -146,51 +171,62 @@ class Worker:
         with self._handing:  # knobs that another thread sets now must not be lost
             session.knobs, self._session = self._knobs, session
         while posted is not None:
-            number, command = posted
+            number, command, failed = posted
             self._interrupt.clear()
             if number <= self._stopped:
                 self._interrupt.set()
-            command(session)
+            try:
+                command(session)
+            except Exception as error:
+                self._emit(failed(error))
             self._enter("")
             posted = self._commands.get()
-        session.close()
+        try:
+            session.close()
+        except Exception as error:
+            self._emit(self._went_wrong(error))
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
         self.events.append(event)
-        self.listen(event)
+        self._teller.tell(self.listen, event)
 
     def _enter(self, stage: str) -> None:
         if stage != self._stage:
             self._stage = stage
-            self._watch(stage, self._setup)
+            self._teller.tell(self._watch, stage, self._setup)
 
     def _load(self, session: Session, setup: Setup, before: Setup | None) -> None:
+        self._setup = setup
+        self._enter("loading")
+        session.load(setup, before)
+
+    def _load_failed(self, error: Exception) -> Event:
         from spectui.engine.pair import DraftError
         from spectui.llama.devices.rpc import ServerError
 
-        self._setup = setup
-        self._enter("loading")
-        try:
-            session.load(setup, before)
-        except SpectuiError as error:
-            self._emit(LoadFailed(str(error), isinstance(error, DraftError), isinstance(error, ServerError)))
-        except Exception as error:
-            self._emit(LoadFailed(self._unexpected(error, "load other models, or these again")))
+        if isinstance(error, SpectuiError):
+            return LoadFailed(str(error), isinstance(error, DraftError), isinstance(error, ServerError))
+        return LoadFailed(self._unexpected(error, "load other models, or these again"))
 
     def _unload(self, session: Session) -> None:
-        session.close()
-        self._emit(Unloaded())
+        try:
+            session.close()
+        finally:
+            self._emit(Unloaded())
 
     def _generate(self, session: Session, messages: Sequence[Message]) -> None:
         self._enter("decoding")
-        try:
-            session.generate(messages)
-        except SpectuiError as error:
-            self._emit(Failed(str(error), error.to_drop if isinstance(error, NoRoomError) else 0))
-        except Exception as error:
-            self._emit(Failed(self._unexpected(error, "the next prompt may work")))
+        session.generate(messages)
+
+    def _reply_failed(self, error: Exception) -> Event:
+        if isinstance(error, SpectuiError):
+            return Failed(str(error), error.to_drop if isinstance(error, NoRoomError) else 0)
+        return Failed(self._unexpected(error, "the next prompt may work"))
+
+    def _went_wrong(self, error: Exception) -> Event:
+        return Notice(self._unexpected(error, "start spectui again if its memory is not free"))
 
     def _unexpected(self, error: Exception, what_to_do: str) -> str:
         """A sentence for a fault of spectui itself. The traceback goes to the log, and the thread continues."""

@@ -43,7 +43,7 @@ class EvaluationError(SpectuiError):
 
 
 class Context:
-    """The KV cache of one conversation. Only the thread that computes may call it."""
+    """The KV cache of one conversation. One thread at a time may call it: the engine's, or that which drafts ahead."""
 
     def __init__(
         self,

@@ -13,7 +13,18 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine import worker as worker_module
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, RoundDone
+from spectui.engine.events import (
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    Loading,
+    Message,
+    Notice,
+    RoundDone,
+    Unloaded,
+)
 from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs
@@ -206,6 +217,55 @@ def test_a_fault_of_spectui_is_a_sentence_and_the_thread_continues(
         message = events.wait(kind).message
         events.wait(Failed)
     assert "Something in spectui broke (KeyError: 'nothing')" in message
+    worker.load(alone())
+    worker.generate(QUESTION)
+    assert events.wait(Finished).reason is StopReason.LIMIT
+
+
+@pytest.mark.parametrize("cancelled", ["in the queue", "while it runs"])
+def test_a_cancelled_call_does_not_end_the_thread(worker: Worker, cancelled: str):
+    began, go_on = threading.Event(), threading.Event()
+    calls: list[Session] = []
+
+    def work(_: Session) -> int:
+        began.set()
+        assert go_on.wait(PATIENCE)
+        return 4
+
+    first = worker.call(work)
+    assert began.wait(PATIENCE)
+    second = worker.call(calls.append)
+    future = first if cancelled == "while it runs" else second
+    assert future.cancel() is (future is second), "what runs goes on"
+    go_on.set()
+    assert worker.call(lambda session: 5).result(PATIENCE) == 5
+    assert first.result(PATIENCE) == 4
+    assert len(calls) == (0 if future is second else 1)
+
+
+def test_a_listener_that_raises_ends_nothing_and_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(worker_module, "deque", Events)
+    worker = Worker(SHORT, watch=lambda stage, setup: {}["watch"])
+    worker.listen = lambda event: {}["listener"]
+    worker.load(alone())
+    worker.generate(QUESTION)
+    assert events_of(worker).wait(Finished).reason is StopReason.LIMIT
+    worker.close(PATIENCE)
+    assert not worker.running
+    assert [record.message for record in caplog.records] == ["a listener of the engine failed"]
+
+
+def test_models_that_cannot_be_freed_are_told_and_the_thread_continues(worker: Worker, monkeypatch: pytest.MonkeyPatch):
+    events = events_of(worker)
+    worker.load(alone())
+    events.wait(Loaded)
+    with monkeypatch.context() as broken:
+        broken.setattr(Session, "close", lambda _: {}["nothing"])
+        worker.unload()
+        events.wait(Unloaded)
+        assert events.wait(Notice).message.startswith("Something in spectui broke (KeyError: 'nothing'); ")
     worker.load(alone())
     worker.generate(QUESTION)
     assert events.wait(Finished).reason is StopReason.LIMIT

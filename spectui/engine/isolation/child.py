@@ -28,6 +28,12 @@ class Result(NamedTuple):
     value: Any = None
     error: Exception | None = None
 
+    def outcome(self) -> Any:
+        """Returns or raises what the call did."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
 
 class LastWords(NamedTuple):
     """ggml's last message before it ended the process."""

@@ -14,7 +14,7 @@ from functools import partial
 from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
 from spectui.engine.isolation.process import EngineProcess, needs_process
 from spectui.engine.loading.plan import way_out
-from spectui.engine.worker import Watch, Worker
+from spectui.engine.worker import Teller, Watch, Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.rpc import without_servers
 
@@ -27,6 +27,7 @@ class ChatEngine:
         # This worker stays for good: libgomp slows down once two threads of a process have computed.
         self._worker = Worker(knobs, watch)
         self._worker.events = self.events
+        self._teller = Teller()
         self.process: EngineProcess | None = None
         """The process that the engine runs in; None for this one."""
         self._loaded_here = False  # the worker has models
@@ -117,7 +118,7 @@ class ChatEngine:
             self._worker.close(timeout)
 
     def _emit(self, event: Event) -> None:
-        self.listen(event)
+        self._teller.tell(self.listen, event)
         self.events.append(event)
 
     def _end(self, process: EngineProcess, reason: str, pending: Sequence[str]) -> None:

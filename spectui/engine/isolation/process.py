@@ -19,7 +19,7 @@ from typing import IO, Any, TypeVar
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.loading.plan import way_out
-from spectui.engine.worker import Worker, leave_terminal_to_main_thread
+from spectui.engine.worker import Teller, Worker, leave_terminal_to_main_thread, settle
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
@@ -29,7 +29,15 @@ from spectui.llama.environment import environment
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
 
+DEATH_S = 30.0
+"""Most seconds to wait for the end of a process that was ended. Its memory is freed in less; a driver that hangs holds it."""
+
 REPLACED = "The reply was stopped, because other models are loaded: what was written is kept."
+
+LINGERS = (
+    "The engine's old process does not end, as when a driver does not answer, and may still hold memory: restart the machine"
+    " if models no longer fit."
+)
 
 HANGS = "The engine has not stopped yet, as when a device does not answer: stop it once more to end its process."
 
@@ -62,6 +70,7 @@ class EngineProcess:
         self._knobs = knobs or Knobs()
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
+        self._teller = Teller()
         self.on_end: Callable[[str, Sequence[str]], None] = self._fail
         """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
         self.on_refused: Callable[[LoadFailed, Setup], bool] = lambda failed, before: False
@@ -147,8 +156,10 @@ class EngineProcess:
             self._kill()
 
     def wait(self) -> None:
-        """Wait until the process has ended."""
-        self._ended.wait()
+        """Wait until the process, which was killed, has ended. After DEATH_S it counts as ended, and a notice says so."""
+        if not self._ended.wait(DEATH_S):
+            self._end("")
+            self._emit(Notice(LINGERS))
 
     def kill(self) -> None:
         """End the process at once, for another one. The commands that it had not ended are stopped, before `wait` returns."""
@@ -228,11 +239,7 @@ class EngineProcess:
         if isinstance(message, Result):
             self._stopped_s = None
             self._pending.popleft()
-            future = self._futures.pop(message.number)
-            if message.error is not None:
-                future.set_exception(message.error)
-            else:
-                future.set_result(message.value)
+            settle(self._futures.pop(message.number), message.outcome)
             return
         if self._pending and isinstance(message, _ENDS.get(self._pending[0], ())):
             self._stopped_s = None
@@ -246,7 +253,7 @@ class EngineProcess:
         self._emit(message)
 
     def _emit(self, event: Event) -> None:
-        self.listen(event)
+        self._teller.tell(self.listen, event)
         self.events.append(event)
 
     def _reason(self, code: int, words: str) -> str:
@@ -270,8 +277,9 @@ class EngineProcess:
         with self._state:
             pending = [name for name in self._pending if name != "call"]
             self._pending.clear()
+        ended = Result(0, error=SpectuiError(sentence))
         for number in list(self._futures):
-            self._futures.pop(number).set_exception(SpectuiError(sentence))
+            settle(self._futures.pop(number), ended.outcome)
         return pending
 
     def _advised(self, reason: str) -> str:

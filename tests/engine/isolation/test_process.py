@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.exactness.verify import verify
 from spectui.engine.isolation.engine import ChatEngine
-from spectui.engine.isolation.process import HANGS, EngineProcess
+from spectui.engine.isolation.process import HANGS, LINGERS, REPLACED, EngineProcess
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -121,6 +122,44 @@ def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
             process.call(Session.load, setup).result(PATIENCE)
     finally:
         process.close(PATIENCE)
+
+
+def test_a_cancelled_call_and_a_listener_that_raises_end_nothing(setup: Setup):
+    process = EngineProcess(KNOBS)
+    process.listen = lambda event: {}["listener"]
+    try:
+        assert process.call(Session.load, setup).cancel()
+        process.call(Session.generate, QUESTION).result(PATIENCE)
+        os.kill(process.pid, signal.SIGSTOP)
+        cancelled, pending = (process.call(Session.generate, QUESTION) for _ in range(2))
+        assert cancelled.cancel()
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(SpectuiError, match="The engine's process ended"):
+            pending.result(PATIENCE)
+    finally:
+        process.close(PATIENCE)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
+    isolated: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, own: bool
+):
+    """As in a driver that does not answer, where a signal waits too."""
+    events, old = events_of(isolated), isolated.process
+    assert old is not None and old.pid is not None
+    monkeypatch.setattr("spectui.engine.isolation.process.DEATH_S", 0.0)
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: own)
+    at_round(events, 2, lambda: os.kill(old.pid, signal.SIGSTOP))
+    isolated.generate(QUESTION)
+    events.wait(RoundDone, 3)
+    with monkeypatch.context() as immortal:
+        immortal.setattr(subprocess.Popen, "kill", lambda process: None)
+        isolated.load(replace(setup, op_offload_min_batch=64))  # which needs another process
+        assert events.wait(Failed).message == REPLACED
+        assert events.wait(Notice).message == LINGERS
+        events.wait(Loaded, 2)
+        assert psutil.pid_exists(old.pid)
+    os.kill(old.pid, signal.SIGKILL)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no such signal")
