@@ -101,7 +101,11 @@ def command(
             finished = outcome(worker, worker.call(methodcaller("generate", messages)), printer)
             if check and not stopped:
                 verification = worker.call(verify, messages, finished, printer.rounds)
-                verdict = outcome(worker, verification, printer)
+                try:
+                    verdict = outcome(worker, verification, printer)
+                except SpectuiError:
+                    if not stopped:  # else the reply's figures are shown without it
+                        raise
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that

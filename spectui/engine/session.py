@@ -228,6 +228,11 @@ class Session:
         return self.pair.draft_context if self.pair is not None else None
 
     @property
+    def stopped(self) -> bool:
+        """Whether the command that runs is to end."""
+        return self._interrupt.is_set()
+
+    @property
     def emit(self) -> Callable[[Event], None]:
         """The receiver of events."""
         return self._emit

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import monotonic
 
@@ -33,6 +34,7 @@ class ScriptedSession:
 
     interrupt_loading = False
     interrupt_reply = False
+    interrupt_comparison = False
     reason = StopReason.EOS
     messages: Sequence[Message] = ()
     knobs = Knobs()
@@ -65,10 +67,13 @@ class ScriptedSession:
         self.threads.add(threading.current_thread().name)
         type(self).messages, type(self).asked_with = messages, self.knobs
         self._emit(RoundDone(a_round(), 9))
-        if self.interrupt_reply:
+        if self.interrupt_reply or (self.interrupt_comparison and self.knobs.drafter == "off"):
             self._interrupted()
         reason = StopReason.CANCELLED if self._interrupt.is_set() else self.reason
         return finished(a_round())._replace(reason=reason)
+
+    def listening(self, on_event: Callable[[Event], None]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self) -> None:
         pass
@@ -171,6 +176,14 @@ def test_ctrl_c_ends_the_reply_and_still_gives_the_figures(session: type[Scripte
     result = run("--json", "-p", "x")
     assert result.exit_code == 130
     assert json.loads(result.stdout)["stop_reason"] == "cancelled"
+
+
+def test_ctrl_c_while_verifying_still_gives_the_reply(session: type[ScriptedSession]) -> None:
+    session.interrupt_comparison = True
+    result = run("--json", "--verify", "-p", "x")
+    assert result.exit_code == 130
+    assert json.loads(result.stdout)["stop_reason"] == "eos"
+    assert "plain decoding" not in result.stderr and "differ" not in result.stderr
 
 
 def test_ctrl_c_while_loading_is_no_error(session: type[ScriptedSession]) -> None:

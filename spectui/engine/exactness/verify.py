@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.exactness.near_tie import kernels_sentence
 from spectui.engine.session import Session
+from spectui.errors import SpectuiError
 from spectui.speculation.candidates import likeliest
 from spectui.speculation.choice import choose
-from spectui.speculation.evaluator import Evaluator, feed
-from spectui.speculation.records import Round, Token
+from spectui.speculation.evaluator import Evaluator, Interrupted, feed
+from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.sampling import probability
+
+STOPPED = "The comparison with plain decoding was stopped."
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,17 @@ class Verdict:
 
 
 def verify(session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]) -> Verdict:
-    """Decode the same prompt and seed plainly, and compare. Raises SpectuiError as `Session.generate` does."""
+    """Decode the same prompt and seed plainly, and compare. Raises SpectuiError as `Session.generate` does, and if stopped."""
+    try:
+        return _verdict(session, messages, finished, rounds)
+    except Interrupted:
+        raise SpectuiError(STOPPED) from None
+
+
+def _verdict(session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]) -> Verdict:
     plain, plainly = _plain(session, messages, finished)
+    if plain.reason is StopReason.CANCELLED:
+        raise Interrupted
     ours = [token for round in rounds for token in round.tokens]
     theirs = [token for round in plainly for token in round.tokens]
     faster, slower = finished.statistics.tokens_per_s, plain.statistics.tokens_per_s
@@ -72,10 +85,9 @@ def _explanation(
     context, prompt = session.context_and_prompt(messages)
     last = rounds[ours.round]
     text = prompt + [token.id for round in rounds for token in round.tokens if token.position < ours.position]
-    together = _row(
-        context, prompt, [_pass(text, round) for round in rounds[: ours.round + 1]], ours.position - last.position
-    )
-    single = _row(context, prompt, [([token], at) for at, token in enumerate(text) if at >= len(prompt) - 1], 0)
+    passes = [_Pass.of(round) for round in rounds[: ours.round + 1]]
+    together = _row(session, context, prompt, text, passes, ours.position - last.position)
+    single = _row(session, context, prompt, text, [_Pass(at) for at in range(len(prompt) - 1, len(text))], 0)
     gap = float(np.abs(together - single).max())
     chosen = [choose(row, last.knobs, len(text), text) for row in (together, single)]
     if chosen == [ours.id, theirs.id]:
@@ -87,21 +99,30 @@ def _explanation(
     return f"The kernels do not explain it (logits differ by up to {gap:.3f}; {'; '.join(likely)}): please report this."
 
 
-def _pass(text: Sequence[int], round: Round) -> tuple[list[int], int]:
-    """The tokens of the round's pass, and the index of the first. Padding had other tokens, which change no other row."""
-    drafted = [token.id for token in round.drafted][: round.pass_size - 1]
-    tokens = [text[round.position - 1], *drafted]
-    return tokens + tokens[-1:] * (round.pass_size - len(tokens)), round.position - 1
+class _Pass(NamedTuple):
+    """A pass that begins with the text's token at `start`. `size`: with what the context had lost before that token."""
+
+    start: int
+    drafted: tuple[int, ...] = ()
+    size: int = 1
+
+    @classmethod
+    def of(cls, round: Round) -> _Pass:
+        return cls(round.position - 1, tuple(token.id for token in round.drafted), round.pass_size)
 
 
 def _row(
-    context: Evaluator, prompt: list[int], passes: Sequence[tuple[list[int], int]], index: int
+    session: Session, context: Evaluator, prompt: list[int], text: list[int], passes: Sequence[_Pass], index: int
 ) -> NDArray[np.float32]:
-    """The row at this index of the last pass, after the prompt and all passes were evaluated anew."""
+    """The row at this index of the last pass, after the prompt and all passes were evaluated anew. Raises Interrupted."""
     context.truncate(0)
-    feed(context, prompt[:-1], lambda: False)
-    for tokens, start in passes:
-        context.truncate(start)
-        rows = context.evaluate(tokens, len(tokens))
+    feed(context, prompt[:-1], lambda: session.stopped)
+    for each in passes:
+        if session.stopped:
+            raise Interrupted
+        context.truncate(each.start)
+        lost = text[len(context.tokens) : each.start]  # by a context that cannot be truncated to that length
+        tokens = [text[each.start], *each.drafted[: each.size - len(lost) - 1]]
+        rows = context.evaluate(lost + tokens, len(tokens))
     row: NDArray[np.float32] = rows[index].copy()
     return row
