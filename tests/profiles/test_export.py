@@ -93,7 +93,7 @@ def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
     assert others == {
         "async_draft", "op_offload_min_batch", "split_mode_draft", "tensor_split_draft", "main_gpu_draft", "flash_attn_draft",
         "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "system", "no_template", "drafter",
-        "policy",
+        "policy", "context_full",
     }, "llama-server has no flag for these: give a new setting its flag, or add it here"  # fmt: skip
     assert len({*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values()}) == len(
         {*FLAGS, *DRAFT_FLAGS, *SPECULATION_FLAGS}
@@ -106,7 +106,7 @@ def test_llama_server_has_every_flag_that_is_written() -> None:
     theirs = {flag: option.arity for text in help_texts(PEERS)[:1] for option in parse(text) for flag in option.flags}
     ours = {*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values(), "--spec-type", "--alias"}
     assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {
-        "--no-repack": 0, "--special": 0, "--cpu-moe": 0, "--cpu-moe-draft": 0
+        "--no-repack": 0, "--special": 0, "--cpu-moe": 0, "--cpu-moe-draft": 0, "--swa-full": 0
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
+from spectui.llama.tokens.reply_text import ReplyMarks
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.strategy import Strategy
@@ -53,8 +54,14 @@ class ToyPair:
     def __init__(self) -> None:
         self.context = Memory(5, ends=False)
         self.draft_context = Memory(5, noise=0.5, ends=False)
-        self.target = SimpleNamespace(n_vocab=12, piece=lambda token: b"%d " % token, is_end=lambda token: token == END)
-        self.template = SimpleNamespace(tokens=lambda messages: [int(part) for part in messages[-1][1].split()])
+        self.target: Any = SimpleNamespace(
+            n_vocab=12, piece=lambda token: b"%d " % token, is_end=lambda token: token == END, template=None,
+            tokenize=lambda text, special: [], control_name=lambda token: "",
+        )  # fmt: skip
+        self.marks = ReplyMarks(self.target, lambda thought, answer: "")
+        self.template = SimpleNamespace(
+            tokens=lambda messages: [int(part) for part in messages[-1][1].split()], read_values=lambda values: None
+        )
         self.strategy = Strategy(ModelDrafter(self.draft_context, 12), CostModel())
         self.replies = None
 
