@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from itertools import islice
+from itertools import chain, islice
 from os.path import abspath
 from typing import NamedTuple
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
-from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence
+from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -59,6 +59,7 @@ class Comparison:
         """Why it ended early."""
         self.difference: Difference | None = None
         """The first difference; None if none was found so far."""
+        self._rounding: float | None = None  # by how many logits the two decodings differ before it
 
     @property
     def speed_up(self) -> float | None:
@@ -80,16 +81,16 @@ class Comparison:
         if found is None or found.first is None or found.second is None or self.turned:
             return ""
         p = found.first.p_target, found.second.p_target
-        if is_near_tie(found.first, found.second, self.knobs):
+        if is_near_tie(found.first, found.second, self.knobs, self._rounding):
             return kernels_sentence(*p, self.knobs, self.strict)
-        return far_sentence(*p, self.knobs)
+        return far_sentence(*p, self.knobs, self._rounding)
 
     def take(self, event: Event) -> bool:
         """Take an event of the second decoding. False: the event is about something else."""
         if not self.running or not isinstance(event, Prompt | RoundDone | Finished | Failed):
             return False
         if isinstance(event, RoundDone):
-            self._compare(event.round.tokens)
+            self._compare(event.round)
             self.plain.add(event.round)
             self.rounds.append(event.round)
         elif isinstance(event, Finished):
@@ -103,11 +104,12 @@ class Comparison:
             self.problem = event.message
         return True
 
-    def _compare(self, tokens: Sequence[Token]) -> None:
+    def _compare(self, round: Round) -> None:
         if self.difference is None:
-            for number, token in enumerate(tokens, self.plain.emitted):
+            for number, token in enumerate(round.tokens, self.plain.emitted):
                 if number >= len(self._ids) or self._ids[number] != token.id:
                     self.difference = Difference(number + 1, self._token(number), token)
+                    self._rounding = rounding(self._first, chain(self.rounds, [round]), number)
                     return
 
     def _token(self, number: int) -> Token | None:

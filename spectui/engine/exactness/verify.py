@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.engine.events import Finished, Message, RoundDone
-from spectui.engine.exactness.near_tie import kernels_sentence
+from spectui.engine.exactness.near_tie import is_near_tie, kernels_sentence, rounding
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.speculation.candidates import likeliest
 from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Evaluator, Interrupted, feed
 from spectui.speculation.records import Round, StopReason, Token
-from spectui.speculation.sampling import probability
 
 STOPPED = "The comparison with plain decoding was stopped."
 
@@ -61,7 +60,7 @@ def _verdict(session: Session, messages: Sequence[Message], finished: Finished, 
         speed_up,
         (
             f"The texts differ from token {first + 1} on: {a.text!r} with drafts, {b.text!r} without.",
-            _explanation(session, messages, rounds, a, b),
+            _explanation(session, messages, rounds, a, b, rounding(rounds, plainly, first)),
         ),
     )
 
@@ -78,10 +77,17 @@ def _plain(session: Session, messages: Sequence[Message], finished: Finished) ->
 
 
 def _explanation(
-    session: Session, messages: Sequence[Message], rounds: Sequence[Round], ours: Token, theirs: Token
+    session: Session,
+    messages: Sequence[Message],
+    rounds: Sequence[Round],
+    ours: Token,
+    theirs: Token,
+    rounding: float | None,
 ) -> str:
-    """Evaluate the reply's passes again, and the same tokens one by one. Returns whether the logits lead to the two
-    tokens."""
+    """Evaluate the reply's passes again, and the same tokens one by one. Returns whether the logits lead to the two tokens.
+
+    They may not, because the reply had cells of earlier replies: then `rounding`, by which the two decodings differ, decides.
+    """
     context, prompt = session.context_and_prompt(messages)
     last = rounds[ours.round]
     text = prompt + [token.id for round in rounds for token in round.tokens if token.position < ours.position]
@@ -90,9 +96,8 @@ def _explanation(
     single = _row(session, context, prompt, text, [_Pass(at) for at in range(len(prompt) - 1, len(text))], 0)
     gap = float(np.abs(together - single).max())
     chosen = [choose(row, last.knobs, len(text), text) for row in (together, single)]
-    if chosen == [ours.id, theirs.id]:
-        p = probability(together, ours.id), probability(single, theirs.id)
-        sentence = kernels_sentence(*p, last.knobs, session.strict)
+    if chosen == [ours.id, theirs.id] or is_near_tie(ours, theirs, last.knobs, rounding):
+        sentence = kernels_sentence(ours.p_target, theirs.p_target, last.knobs, session.strict)
         return f"{sentence[0].upper()}{sentence[1:]} (logits differ by up to {gap:.3f})."
     likely = [f"likeliest {how}: {session.shown(likeliest(row, 3), row)}" for how, row in
               (("in the pass", together), ("alone", single))]  # fmt: skip
@@ -114,8 +119,10 @@ class _Pass(NamedTuple):
 def _row(
     session: Session, context: Evaluator, prompt: list[int], text: list[int], passes: Sequence[_Pass], index: int
 ) -> NDArray[np.float32]:
-    """The row at this index of the last pass, after the prompt and all passes were evaluated anew. Raises Interrupted."""
-    context.truncate(0)
+    """The row at this index of the last pass, after all passes were evaluated anew. Raises Interrupted.
+
+    The prompt's cells stay, because both replies had them: read in other chunks it would be rounded otherwise.
+    """
     feed(context, prompt[:-1], lambda: session.stopped)
     for each in passes:
         if session.stopped:

@@ -12,6 +12,7 @@ from spectui.engine.events import Message, RoundDone
 from spectui.engine.exactness.verify import verify
 from spectui.engine.session import Session
 from spectui.knobs import Knobs
+from spectui.llama.context import Context
 from tests.helpers.smollm2 import SNAKE, ask, setup
 
 KNOBS = Knobs(temperature=0.7, seed=3, predict=30)
@@ -59,8 +60,13 @@ def test_a_difference_that_kernels_make_is_explained_with_both_probabilities(ses
     )
 
 
-def test_a_text_that_no_kernel_explains_is_reported(session):
+def test_a_text_that_no_kernel_explains_is_reported(session, monkeypatch):
     """The negative control: a token that the target did not choose."""
+    read: list[int] = []
+    evaluate = Context.evaluate
+    monkeypatch.setattr(
+        Context, "evaluate", lambda self, tokens, rows: read.append(len(tokens)) or evaluate(self, tokens, rows)
+    )
     session, events = session
     events.clear()
     finished = ask(session, KNOBS, SNAKE)
@@ -68,7 +74,9 @@ def test_a_text_that_no_kernel_explains_is_reported(session):
     number = next(n for n, round in enumerate(rounds) if n > 3)
     wrong = rounds[number].tokens[0]._replace(id=17, text="wrong")
     rounds[number] = replace(rounds[number], tokens=(wrong, *rounds[number].tokens[1:]))
+    read.clear()
     verdict = verify(session, [Message("user", SNAKE)], finished, rounds)
     assert not verdict.same
+    assert read and max(read) <= KNOBS.draft_max + 1, "the prompt's cells are those of the reply"
     assert "'wrong' with drafts" in verdict.sentences[0]
     assert "do not explain it" in verdict.sentences[-1]
