@@ -8,6 +8,7 @@ from typing import NamedTuple
 from spectui.chat.messages import ChatMessage
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Message
+from spectui.thinking import OPEN
 
 
 class Continue(NamedTuple):
@@ -35,12 +36,14 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
         return Continue()
     while messages and messages[-1].role != "user":
         messages.pop()
-    here = [each.for_engine() for each in session.messages]
+    # An earlier spectui did not record the mark of thinking that the prompt had opened.
+    here = [(each.role, each.content) for each in session.messages]
+    there = [(each.role, each.content.removeprefix(OPEN)) for each in messages]
     last = session.last_reply
     drafted = last is not None and last.figures.statistics.drafted > 0
-    if plainly and here[:-1] == messages and not session.no_comparison and drafted:
+    if plainly and here[:-1] == there and not session.no_comparison and drafted:
         return Compare()
-    pairs = enumerate(zip(here, messages, strict=False))
+    pairs = enumerate(zip(here, there, strict=False))
     same = next((n for n, (one, other) in pairs if one != other), min(len(here), len(messages)))
     same = min(same, max(0, len(messages) - 1))
     return Send(same, tuple(messages[same:-1]), messages[-1].content if messages else "", system)

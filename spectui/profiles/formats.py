@@ -39,7 +39,7 @@ WRITTEN = {name: each.write for name, each in FORMATS.items() if each.write is n
 
 _SUFFIXES = {
     ".yaml": "llama-swap", ".yml": "llama-swap", ".ini": "preset", ".sh": "llama-server", ".bash": "llama-server",
-    ".zsh": "llama-server", ".bat": "batch", ".cmd": "batch",     ".ps1": "powershell",
+    ".zsh": "llama-server", ".bat": "batch", ".cmd": "batch", ".ps1": "powershell",
     ".service": "systemd", ".container": "systemd", ".plist": "launchd",
 }  # fmt: skip
 

@@ -110,7 +110,7 @@ def imports(data: bytes) -> None:
     path = home() / "imported.toml"
     for form in FORMATS.values():
         with suppress(UsageError):
-            for profile in form.read(data.decode("utf-8", "replace")).profiles:
+            for profile in form.read(data.decode("utf-8", "replace"), None).profiles:
                 path.unlink(missing_ok=True)
                 ProfileFile(path).write({"any": profile.settings})
                 config.load(path=path, profile="any", environ={})

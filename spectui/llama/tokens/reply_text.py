@@ -214,7 +214,7 @@ def _partners(name: str) -> list[str]:
     """How a mark that closes this one can be written."""
     slashed = re.sub(r"^([<\[◁]\|?)", r"\1/", name)
     turned = [f"<{name[2:-1]}|>"] if name.startswith("<|") and not name.endswith("|>") else []
-    return [slashed, *turned, *(name.replace(*words) for words in _WORDS if words[0] in name)]
+    return [slashed, *turned, *(name.replace(begins, ends) for begins, ends in _WORDS if begins in name)]
 
 
 def _probed(rendered: Callable[[str, str], str]) -> list[tuple[str, str]]:

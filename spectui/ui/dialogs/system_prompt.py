@@ -12,10 +12,11 @@ from textual.widgets import Label, TextArea
 
 from spectui.text import printable
 from spectui.ui.textual_patches.screen import Dialog
+from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.widgets.actions import ActionLine
 
 
-class _Box(TextArea):
+class _Box(SteadyTextArea):
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.text = printable(event.text)  # and Textual's handler inserts it

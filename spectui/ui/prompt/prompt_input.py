@@ -14,16 +14,16 @@ from textual import events
 from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
 from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of
 from spectui.text import printable
+from spectui.ui.textual_patches.text_area import SteadyTextArea
 
 
-class PromptInput(TextArea):
+class PromptInput(SteadyTextArea):
     """A text area that sends its text and recalls sent prompts."""
 
     HELP = """\

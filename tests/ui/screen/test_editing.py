@@ -12,6 +12,7 @@ from spectui.engine.events import Message
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
+from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.compare_page import ComparePage
 from spectui.ui.dashboard.pages.trends import TrendsPage
 from spectui.ui.dialogs.messages import MessagesScreen
@@ -127,6 +128,12 @@ async def test_where_a_person_turned_to_is_where_the_conversation_is_opened_agai
     assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
 
 
+def written(app: SpectuiApp) -> tuple[int, ...]:
+    """The tokens of the last reply."""
+    reply = app.screen.session.messages[-1]  # type: ignore[attr-defined]
+    return tuple(token.id for round in reply.rounds for token in round.tokens)
+
+
 async def turn(pilot: Pilot[None], *keys: str) -> None:
     """Choose a message or a branch, from the last message on."""
     await pilot.press("alt+l")
@@ -159,12 +166,13 @@ async def test_a_stopped_reply_that_is_turned_back_to_goes_on(window: Window, en
     async with window() as (app, pilot):
         await ask(pilot, "one")
         await answer(pilot, engine, StopReason.CANCELLED)
+        begun = written(app)
         await exchange(pilot, engine, "two")
         await turn(pilot, "up", "up")
         await wait_until(pilot, lambda: "two" not in said(app))
         await pilot.press("alt+g")
         await wait_until(pilot, lambda: len(engine.generates) == 3)
-        assert engine.generates[2] == (Message("user", "one"), Message("assistant", REPLY))
+        assert engine.generates[2] == (Message("user", "one"), Message("assistant", REPLY, begun))
 
 
 async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, engine: FakeEngine, file: Path) -> None:
@@ -262,9 +270,10 @@ async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file:
         await ask(pilot, "add")
         await wait_until(pilot, lambda: engine.generates)
         await answer(pilot, engine, reason)
+        begun = written(app)
         await pilot.press("alt+g")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
-        assert engine.generates[1] == (Message("user", "add"), Message("assistant", REPLY))
+        assert engine.generates[1] == (Message("user", "add"), Message("assistant", REPLY, begun))
         engine.read_prompt(20, 20)
         engine.emit_round(plain="# mo")
         engine.emit_round("re", correction="!", rejected=["x"])

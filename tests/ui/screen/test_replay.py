@@ -96,13 +96,13 @@ async def test_a_comparison_with_plain_decoding_is_played_as_one(tmp_path: Path)
 
 
 async def test_keys_pause_step_and_change_the_speed(tmp_path: Path) -> None:
-    async with replay(tmp_path / "t", speed=1.0, paused=True) as (app, pilot, player):
-        await wait_until(pilot, lambda: "t: paused, 1x" in screen_text(app))
+    async with replay(tmp_path / "t", speed=0.01, paused=True) as (app, pilot, player):  # it does not end meanwhile
+        await wait_until(pilot, lambda: "t: paused, 0.01x" in screen_text(app))
         await pilot.press("plus", "plus", "minus")
-        await wait_until(pilot, lambda: "paused, 2x" in screen_text(app))
+        await wait_until(pilot, lambda: "paused, 0.02x" in screen_text(app))
         await pilot.press("space")
         assert not player.paused
-        await wait_until(pilot, lambda: ": 2x" in screen_text(app))
+        await wait_until(pilot, lambda: "t: 0.02x" in screen_text(app))
         await pilot.press("full_stop")
         assert player.paused
 
