@@ -99,7 +99,7 @@ LINES = [f"line {number}" for number in range(6)]
 
 @pytest.mark.usefixtures("fresh_directories")
 def test_lines_that_are_typed_at_once() -> None:
-    """In one piece, and cut as a slow connection does it."""
+    """Lines in one piece are one prompt. A line with its Enter in one piece, as a program writes it, is sent."""
     with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
         open_window(terminal)
         terminal.type("\r".join(["short", *LINES]) + "\r")
