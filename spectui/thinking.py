@@ -124,7 +124,7 @@ class Thoughts(Generic[Kind]):
             self._said = start + found.start()
 
     def _pass(self, mark: re.Match[str], before: int) -> list[Kind]:
-        """Pass a mark of the text, of which `before` characters come before the searched ones. Returns what it closes."""
+        """Pass a mark of the searched text, which begins behind `before` characters. Returns what it closes."""
         group = mark.lastgroup or ""
         form, closes = int(group[1:]), group[0] == "c"
         start, end, section = before + mark.start(), before + mark.end(), self.open

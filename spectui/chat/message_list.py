@@ -26,7 +26,7 @@ class ListedMessage(NamedTuple):
 def listed_messages(
     messages: Sequence[ChatMessage], branches: Sequence[StoredMessage], dropped: int = 0
 ) -> Iterator[ListedMessage]:
-    """The messages in order, of which the first `dropped` are no part of the prompt, then the branches."""
+    """The messages in order, then the branches. The first `dropped` messages are no part of the prompt."""
     for index, message in enumerate(messages):
         left_out = ", dropped" if index < dropped else ""
         if message.role == "user":

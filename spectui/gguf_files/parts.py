@@ -1,4 +1,4 @@
-"""Split models: several files, of which llama.cpp finds the later ones by the first one's name (llama_split_path)."""
+"""Split models: several files. llama.cpp finds the later ones by the first one's name (llama_split_path)."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def copy(
 async def _ran(program: Program, text: str) -> bool:
     def run() -> bool:
         try:
-            # xclip and wl-copy stay and give the text to whoever pastes: they must not hold this process's streams.
+            # xclip and wl-copy go on, and give the text to programs that paste: they must not hold this process's streams.
             done = subprocess.run(
                 program.command, input=text.encode(program.encoding, "replace"), stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, timeout=PATIENCE_S, start_new_session=True, check=False,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Ways(Words):
-    """Follows statements of which only some are run."""
+    """Follows statements where a condition decides which ones run."""
 
     def run(self, node: Node) -> None:
         """Follow one statement."""

@@ -44,7 +44,7 @@ class PackedRounds(Sequence[Round]):
 
     @classmethod
     def of_chunks(cls, chunks: Iterable[bytes]) -> PackedRounds:
-        """The rounds of these chunks, each of which `pack` made. They are unpacked when something asks for them first.
+        """The rounds of these chunks, which `pack` made. They are unpacked when something asks for them first.
 
         If a chunk is damaged, there are no rounds from then on: the first who iterates may have got those before it.
         """
