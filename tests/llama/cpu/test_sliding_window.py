@@ -102,7 +102,7 @@ def test_a_context_that_has_all_cells_is_truncated(gemma: Model) -> None:
     expected.close()
 
 
-def test_a_long_context_is_refused_by_the_cells_that_it_keeps(gemma: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_context_is_refused_by_the_cells_that_it_keeps(gemma: Model) -> None:
     tokens = 2**33  # the one layer of this model has a window
     check_cells(gemma, tokens, "f16", "f16", window=512)
     with pytest.raises(SpectuiError, match="A context of 8589934592 tokens needs"):
