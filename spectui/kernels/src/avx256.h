@@ -1,0 +1,46 @@
+// Registers of 256 bits: what AVX2 and AVX-VNNI share.
+#pragma once
+#include "kernels.h"
+
+namespace {
+
+struct Avx256 {
+    using I = __m256i;
+    using F = __m256;
+    static constexpr int LANES = 8, GROUP = 4;
+
+    // GCC would keep many products and add them later, which takes more registers than there are.
+    static INLINE I at_once(I a) { __asm__ volatile("" : "+x"(a)); return a; }
+
+    static INLINE I zero() { return _mm256_setzero_si256(); }
+    static INLINE I load(const void * p) { return _mm256_loadu_si256((const __m256i *) p); }
+    static INLINE I broadcast(const void * p) { int v; memcpy(&v, p, 4); return _mm256_set1_epi32(v); }
+    static INLINE I add(I a, I b) { return at_once(_mm256_add_epi32(a, b)); }
+    static INLINE I sub(I a, I b) { return _mm256_sub_epi32(a, b); }
+    static INLINE I either(I a, I b) { return _mm256_or_si256(a, b); }
+    static INLINE I bits(I a, int mask) { return _mm256_and_si256(a, _mm256_set1_epi8((char) mask)); }
+    static INLINE I bits_16(I a, int mask) { return _mm256_and_si256(a, _mm256_set1_epi16((short) mask)); }
+    // Within 16-bit lanes: left by N, right where N is negative. Bits from the neighbouring byte have to be masked out.
+    template <int N> static INLINE I shift(I a) {
+        if constexpr (N > 0) return _mm256_slli_epi16(a, N);
+        else if constexpr (N < 0) return _mm256_srli_epi16(a, -N);
+        else return a;
+    }
+    template <int N> static INLINE I shift_32(I a) { return _mm256_slli_epi32(a, N); }
+    template <bool SIGNED> static INLINE I bytes_to_16(const void * p) {
+        const __m128i a = _mm_loadu_si128((const __m128i *) p);
+        return SIGNED ? _mm256_cvtepi8_epi16(a) : _mm256_cvtepu8_epi16(a);
+    }
+
+    static INLINE F floats_zero() { return _mm256_setzero_ps(); }
+    static INLINE F set(float v) { return _mm256_set1_ps(v); }
+    static INLINE F floats(I a) { return _mm256_cvtepi32_ps(a); }
+    static INLINE F halves(const void * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)); }
+    static INLINE F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+    static INLINE F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+    static INLINE F fnma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }
+    static INLINE void store(float * p, F a) { _mm256_storeu_ps(p, a); }
+    static INLINE I look_up(I q) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *) CODEBOOK)), q); }
+};
+
+} // namespace

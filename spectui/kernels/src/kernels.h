@@ -1,0 +1,231 @@
+// The matrix products: one tile of R rows times one group of NC columns.
+//
+// Written once for all instruction sets: a set V (avx2.cpp, avxvnni.cpp, avx512.cpp) gives the register types and some twenty
+// operations. For an output element the order of all operations depends on the format and on V alone, never on NC or on the
+// number of columns: a pass over one token computes the same bits as a pass over sixty.
+//
+// Registers: NC integer sums, for super-blocks NC sums of scaled runs beside them, NC float sums, and a few for operands.
+// V::GROUP is the largest NC whose sums stay in registers (16 registers: 4, 32: 8).
+//
+// Integer sums. V::dot multiplies unsigned codes with signed activations and adds four neighbours. With VNNI it adds to 32-bit
+// lanes. With AVX2 it adds to pairs of 16-bit lanes, which hold V::steps(bits) products safely: 127 x 2 x (2^bits - 1) each;
+// then they are widened. Codes of 8 bits do not fit even once, and are taken as two nibbles.
+#pragma once
+#include "layout.h"
+#include "set.h"
+#include <utility>
+
+#ifndef FETCH_FROM
+#define FETCH_FROM 3
+#endif
+#define INLINE inline __attribute__((always_inline))
+#define INLINE_LAMBDA __attribute__((always_inline))
+
+namespace {
+
+template <int N> struct Constant { static constexpr int value = N; constexpr operator int() const { return N; } };
+
+template <class F, int... I> INLINE void unrolled(F && f, std::integer_sequence<int, I...>) { (f(Constant<I>()), ...); }
+
+// f(0), f(1) ... f(N - 1), each with its number as a compile-time constant.
+template <int N, class F> INLINE void repeat(F && f) { unrolled(f, std::make_integer_sequence<int, N>()); }
+
+constexpr int log2_of(int n) { return n == 1 ? 0 : 1 + log2_of(n/2); }
+
+INLINE float float_at(const uint8_t * p) { float v; memcpy(&v, p, 4); return v; }
+
+// Operand J of the 32 weights whose words begin at w: its codes, from one plane or two.
+template <class V, int W, int J> INLINE typename V::I codes(const uint8_t * w) {
+    constexpr Format f = FORMATS[W];
+    constexpr int each = 8/f.low, row = V::LANES*4;
+    typename V::I q = V::load(w + J/each*row);
+    if constexpr (f.low < 8) q = V::bits(V::template shift<-f.low*(J % each)>(q), (1 << f.low) - 1);
+    if constexpr (f.high > 0) {
+        constexpr int of_high = 8/(f.high ? f.high : 1);
+        const typename V::I h = V::load(w + (f.low + J/of_high)*row);
+        q = V::either(q, V::bits(V::template shift<f.low - f.high*(J % of_high)>(h), ((1 << f.high) - 1) << f.low));
+    }
+    if constexpr (f.codebook) q = V::look_up(q);
+    return q;
+}
+
+// Codes of 8 bits, which V may have to take as two nibbles.
+constexpr bool eight_bits(const Format & f) { return f.codebook || f.bits() == 8; }
+template <class V, int W> constexpr bool split() { return !V::WIDE && eight_bits(FORMATS[W]); }
+
+// Add operands J0 ... J0 + COUNT of 32 weights times each column's activations to the lanes of V::dot. Where codes are split, sum
+// is that of their low nibbles and high that of their high ones.
+template <class V, int W, int NC, int J0, int COUNT, int STRIDE>
+INLINE void dots(const uint8_t * w, const uint8_t * x, typename V::I (&sum)[NC], typename V::I (&high)[NC]) {
+    repeat<COUNT>([&](auto i) INLINE_LAMBDA {
+        constexpr int j = J0 + i;
+        const typename V::I q = codes<V, W, j>(w);
+        if constexpr (split<V, W>()) {
+            const typename V::I l = V::bits(q, 15), h = V::bits(V::template shift<-4>(q), 15);
+            repeat<NC>([&](auto c) INLINE_LAMBDA {
+                const typename V::I a = V::broadcast(x + STRIDE*c + 4*j);
+                sum[c] = V::dot(sum[c], l, a);
+                high[c] = V::dot(high[c], h, a);
+            });
+        } else {
+            repeat<NC>([&](auto c) INLINE_LAMBDA { sum[c] = V::dot(sum[c], q, V::broadcast(x + STRIDE*c + 4*j)); });
+        }
+    });
+}
+
+// Ask for the same place in a tile that follows, so that memory is read while this one is computed. `ahead`: 0, or that tile's distance.
+INLINE void fetch(const uint8_t * p, size_t bytes, size_t ahead) {
+    if (ahead) for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *) p + ahead + i, _MM_HINT_T1);
+}
+
+// sum over blocks of (d dx) (q - offset) x, and of m dx (sum of x)
+template <class V, int W, int NC> void small_tile(const uint8_t * tile, int64_t k, const uint8_t * x, size_t ahead, typename V::F (&acc)[NC]) {
+    using I = typename V::I;
+    constexpr Format f = FORMATS[W];
+    constexpr int steps = V::steps(eight_bits(f) ? 4 : f.bits()), R = V::LANES;
+    const uint8_t * d = tile, * w = tile + small_head(f, R, k);
+    for (int64_t b = 0; b < k/32; b++, d += 2*R, w += words_bytes(f, R), x += record_bytes(32)*NC) {
+        I total[NC];
+        fetch(w, words_bytes(f, R), ahead);
+        if constexpr (V::WIDE) {
+            repeat<NC>([&](auto c) INLINE_LAMBDA { total[c] = V::zero(); });
+            dots<V, W, NC, 0, 8, 32>(w, x, total, total);
+        } else repeat<8/steps>([&](auto part) INLINE_LAMBDA {
+            I sum[NC], high[NC];
+            repeat<NC>([&](auto c) INLINE_LAMBDA { sum[c] = high[c] = V::zero(); });
+            dots<V, W, NC, part*steps, steps, 32>(w, x, sum, high);
+            repeat<NC>([&](auto c) INLINE_LAMBDA {
+                if constexpr (part == 0) total[c] = V::scaled(sum[c], V::set_16(1));
+                else total[c] = V::add(total[c], V::scaled(sum[c], V::set_16(1)));
+                if constexpr (split<V, W>()) total[c] = V::add(total[c], V::scaled(high[c], V::set_16(16)));
+            });
+        });
+        const typename V::F scale = V::halves(d);
+        repeat<NC>([&](auto c) INLINE_LAMBDA {
+            if constexpr (f.offset) total[c] = V::add(total[c], V::template shift_32<log2_of(f.offset)>(V::broadcast(x + 32*NC + 4*c)));
+            const typename V::F dx = V::set(float_at(x + 36*NC + 4*c));
+            acc[c] = V::fma(V::mul(scale, dx), V::floats(total[c]), acc[c]);
+            if constexpr (f.mins) acc[c] = V::fnma(V::mul(V::halves(d + k/32*R*2), dx), V::floats(V::broadcast(x + 32*NC + 4*c)), acc[c]);
+        });
+    }
+}
+
+// sum over super-blocks of d dx (sum over runs of s (q - offset) x), minus dmin dx (sum over runs of m (sum of x))
+template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t k, const uint8_t * x, size_t ahead, typename V::F (&acc)[NC]) {
+    using I = typename V::I;
+    constexpr Format f = FORMATS[W];
+    constexpr int R = V::LANES, operands = f.run/4, most = V::steps(eight_bits(f) ? 4 : f.bits()), steps = most < operands ? most : operands;
+    constexpr size_t row = words_bytes(f, R);
+    for (int64_t b = 0; b < k/256; b++, tile += super_bytes(f, R), x += record_bytes(256)*NC) {
+        const uint8_t * w = tile + super_head(f, R);
+        I total[NC], sums[NC];                                               // of s q x; of m or s times the sums of x
+        repeat<NC>([&](auto c) INLINE_LAMBDA { total[c] = sums[c] = V::zero(); });
+        for (int p = 0; p < 128/f.run; p++, w += f.run/16*row) {             // two runs
+            fetch(w, f.run/16*row, ahead);
+            I scales = V::template bytes_to_16<!merged(f)>(tile + p*2*R), mins = scales;
+            if constexpr (merged(f)) { mins = V::template shift<-4>(scales); scales = V::bits_16(scales, 15); }
+            else if constexpr (f.mins) mins = V::template bytes_to_16<true>(tile + scales_bytes(f, R) + p*2*R);
+            repeat<2>([&](auto h) INLINE_LAMBDA {
+                constexpr int first = f.run == 16 ? 4*h : 0;
+                const uint8_t * words = w + (f.run == 16 ? 0 : h*row), * xs = x + 2*f.run*p + (f.run == 16 ? 0 : 32*h);
+                const I scale = V::template lane_scale<h>(scales);
+                repeat<operands/steps>([&](auto part) INLINE_LAMBDA {
+                    I sum[NC], high[NC];
+                    repeat<NC>([&](auto c) INLINE_LAMBDA { sum[c] = high[c] = V::zero(); });
+                    dots<V, W, NC, first + part*steps, steps, 256>(words, xs, sum, high);
+                    repeat<NC>([&](auto c) INLINE_LAMBDA {
+                        total[c] = V::add(total[c], V::scaled(sum[c], scale));
+                        if constexpr (split<V, W>()) total[c] = V::add(total[c], V::scaled(high[c], V::template shift<4>(scale)));
+                    });
+                });
+            });
+            if constexpr (f.mins || f.offset) repeat<NC>([&](auto c) INLINE_LAMBDA {
+                const uint8_t * pair = f.run == 16 ? x + 256*NC + 32*c + 4*p : x + 288*NC + 16*c + 4*p;
+                sums[c] = V::add_pairs(sums[c], mins, V::broadcast(pair));
+            });
+        }
+        const uint8_t * d = tile + scales_bytes(f, R)*(f.mins && !merged(f) ? 2 : 1);
+        repeat<NC>([&](auto c) INLINE_LAMBDA {
+            const typename V::F dx = V::set(float_at(x + 304*NC + 4*c));
+            if constexpr (f.offset) total[c] = V::sub(total[c], V::template shift_32<log2_of(f.offset)>(sums[c]));
+            acc[c] = V::fma(V::mul(V::halves(d), dx), V::floats(total[c]), acc[c]);
+            if constexpr (f.mins) acc[c] = V::fnma(V::mul(V::halves(d + 2*R), dx), V::floats(sums[c]), acc[c]);
+        });
+    }
+}
+
+// Rows [row, row + rows) of the columns' outputs. `rows`: as many as the tile has, fewer at a matrix's end.
+template <class V, int W, int NC>
+void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, size_t ahead, float * const * out, int64_t row, int rows) {
+    typename V::F acc[NC];
+    repeat<NC>([&](auto c) INLINE_LAMBDA { acc[c] = V::floats_zero(); });
+    if constexpr (FORMATS[W].block == 32) small_tile<V, W, NC>(tile, k, x, ahead, acc);
+    else super_tile<V, W, NC>(tile, k, x, ahead, acc);
+    repeat<NC>([&](auto c) INLINE_LAMBDA {
+        if (rows == V::LANES) { V::store(out[c] + row, acc[c]); return; }
+        float rest[V::LANES];
+        V::store(rest, acc[c]);
+        memcpy(out[c] + row, rest, 4*rows);
+    });
+}
+
+// ---------------------------------------------------------------- the functions of KernelSet
+
+template <class V> size_t tensor_bytes(int format, int64_t k, int64_t rows) {
+    return (size_t) ((rows + V::LANES - 1)/V::LANES)*tile_bytes(FORMATS[format], V::LANES, k);
+}
+
+template <class V> int64_t tiles(int64_t rows) { return (rows + V::LANES - 1)/V::LANES; }
+
+template <class V>
+void pack(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {
+    const Format & f = FORMATS[format];
+    const size_t row_bytes = (size_t) k/f.block*f.bytes;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t row = i*V::LANES, n = rows - row < V::LANES ? rows - row : V::LANES;
+        pack_tile<V::LANES>(f, k, data + row*row_bytes, row_bytes, (int) n, packed + i*tile_bytes(f, V::LANES, k));
+    }
+}
+
+template <class V> size_t columns(int format, int64_t k, int n) { return columns_bytes(FORMATS[format].block, k, n); }
+
+template <class V>
+void quantise(int format, int64_t k, int n, int column, int64_t first, int64_t last, const float * x, uint8_t * buffer) {
+    const Groups groups(n, V::GROUP);
+    const int block = FORMATS[format].block;
+    for (int64_t b = first; b < last; b++) quantise_block(block, k, groups, column, b, x + b*block, buffer);
+}
+
+typedef void (*Kernel)(const uint8_t *, int64_t, const uint8_t *, size_t, float * const *, int64_t, int);
+
+template <class V, int W, int... NC> constexpr void fill(Kernel (&row)[V::GROUP], std::integer_sequence<int, NC...>) {
+    ((row[NC] = tile_times_group<V, W, NC + 1>), ...);
+}
+
+template <class V> struct Table {
+    Kernel of[N_FORMATS][V::GROUP];
+    template <int... W> constexpr Table(std::integer_sequence<int, W...>) : of() {
+        (fill<V, W>(of[W], std::make_integer_sequence<int, V::GROUP>()), ...);
+    }
+};
+
+template <class V>
+void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
+              int64_t first, int64_t last) {
+    static constexpr Table<V> table{ std::make_integer_sequence<int, N_FORMATS>() };
+    const Groups groups(n, V::GROUP);
+    const Format & f = FORMATS[format];
+    const size_t bytes = tile_bytes(f, V::LANES, k), column = columns_bytes(f.block, k, 1);
+    for (int64_t i = first; i < last; i++) {
+        const int64_t row = i*V::LANES, left = rows - row;
+        for (int g = 0; g < groups.count; g++)
+            table.of[format][groups.size(g) - 1](packed + i*bytes, k, buffer + column*groups.first(g), g == 0 && n > FETCH_FROM && i + 1 < last ? bytes : 0,
+                                                 out + groups.first(g), row, left < V::LANES ? (int) left : V::LANES);
+    }
+}
+
+template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
+    return { name, supported, V::GROUP, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V> };
+}
+
+} // namespace

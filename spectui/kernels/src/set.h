@@ -1,0 +1,22 @@
+// What an instruction set offers to plugin.cpp: functions, one set of which is chosen at run time.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+struct KernelSet {
+    const char * name;
+    bool    (*supported)();                    // does this CPU have it?
+    int     group;                             // columns that are computed at once
+    size_t  (*tensor_bytes)(int format, int64_t k, int64_t rows);
+    int64_t (*tiles)(int64_t rows);
+    // Tiles [first, last) of a matrix, from the file's layout.
+    void    (*pack)(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last);
+    size_t  (*columns)(int format, int64_t k, int n);   // bytes of n quantised columns
+    // Blocks [first, last) of one of n columns, whose values begin at x.
+    void    (*quantise)(int format, int64_t k, int n, int column, int64_t first, int64_t last, const float * x, uint8_t * columns);
+    // Tiles [first, last) times n columns; out[i] is where the rows of column i begin.
+    void    (*multiply)(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * columns,
+                        float * const * out, int64_t first, int64_t last);
+};
+
+extern const KernelSet avx2_set, avxvnni_set, avx512_set;
