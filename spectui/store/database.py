@@ -54,8 +54,10 @@ def connect(file: Path) -> sqlite3.Connection:
     """Open the file to write to it, making it and its tables where they are missing. Raises one of FAULTS."""
     _check_library()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Created here and not by SQLite, so that others can never read it; SQLite gives -wal and -shm the same mode.
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    # Created here and not by SQLite, so that others can never read it; SQLite gives -wal and -shm the same mode. A file that is
+    # there is not opened: closing it would end this process's locks on it, and another process would delete the log.
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     os.chmod(file, 0o600)
     connection = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
     try:
