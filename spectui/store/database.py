@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -50,8 +51,38 @@ def was_left_open(file: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
+def identity(file: Path) -> tuple[int, int] | None:
+    """The device and inode of the file that has this name; None if there is none, or it cannot be reached."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def names_kept(file: Path, *, alone: bool = False) -> Iterator[None]:
+    """No other spectui sets the file aside during the block. With `alone`, none opens, changes or closes it either.
+
+    SQLite opens and deletes the log by name, and what is committed to a file after it was set aside is not in the new one. Such
+    blocks may contain each other, but not one with `alone`.
+    """
+    with ExitStack() as stack:
+        if sys.platform != "win32":  # there, a file that is open cannot be renamed
+            import fcntl
+
+            with suppress(OSError):  # the directory is missing or may not be read, or the file system has no locks
+                # The directory, since the file itself may be another one by the time that it is locked.
+                directory = os.open(file.parent, os.O_RDONLY)
+                stack.callback(os.close, directory)
+                fcntl.flock(directory, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
 def connect(file: Path) -> sqlite3.Connection:
-    """Open the file to write to it, making it and its tables where they are missing. Raises one of FAULTS."""
+    """Open the file to write to it, making it and its tables where they are missing. Call it, and close what it returns, within
+    `names_kept`. Raises one of FAULTS.
+    """
     _check_library()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Created here and not by SQLite, so that others can never read it; SQLite gives -wal and -shm the same mode. A file that is
@@ -112,20 +143,26 @@ def is_damage(error: BaseException) -> bool:
     return broken or isinstance(error, DamagedError | UnicodeDecodeError)
 
 
-def set_aside(file: Path) -> Path:
-    """Rename a damaged file and SQLite's files beside it; returns the new name. Nothing is deleted."""
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    aside = file.with_name(f"{file.stem}.damaged-{stamp}{file.suffix}")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
-    # The log first: SQLite would take it for the log of a new file with the old name.
-    for suffix in ("-wal", "-shm", ""):
-        beside = file.with_name(file.name + suffix)
-        if beside.exists():
-            beside.rename(aside.with_name(aside.name + suffix))
-    return aside
+def set_aside(file: Path, damaged: tuple[int, int] | None) -> Path | None:
+    """Rename a damaged file, of this identity, and SQLite's files beside it; returns the new name. Nothing is deleted.
+
+    None: another spectui has set it aside, so the file of this name is another one. Raises OSError.
+    """
+    with names_kept(file, alone=True):
+        if identity(file) != damaged:
+            return None
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        aside = file.with_name(f"{file.stem}.damaged-{stamp}{file.suffix}")
+        number = 1
+        while aside.exists():
+            number += 1
+            aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
+        # The log first: SQLite would take it for the log of a new file with the old name.
+        for suffix in ("-wal", "-shm", ""):
+            beside = file.with_name(file.name + suffix)
+            if beside.exists():
+                beside.rename(aside.with_name(aside.name + suffix))
+        return aside
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
@@ -171,7 +208,7 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
 
     A file of an earlier spectui is migrated first. Raises StoreError.
     """
-    with as_store_errors(file):
+    with as_store_errors(file), _existing(file):
         if not _is_current(file):
             connect(file).close()
         with closing(_connect_read_only(file)) as connection:
@@ -184,15 +221,12 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def writing(file: Path) -> Iterator[sqlite3.Connection]:
     """A connection of its own to change an existing file, in no transaction yet. Raises StoreError."""
-    with as_store_errors(file):
-        _require(file)
-        with closing(connect(file)) as connection:
-            yield connection
+    with as_store_errors(file), _existing(file), closing(connect(file)) as connection:
+        yield connection
 
 
 def _is_current(file: Path) -> bool:
     """Whether the tables are of this version. Raises StoreError for those of a later one."""
-    _require(file)
     with closing(_connect_read_only(file)) as connection:
         version = _version(connection)
     if version > len(MIGRATIONS):
@@ -219,9 +253,13 @@ def _check_library() -> None:
         )
 
 
-def _require(file: Path) -> None:
-    if not file.exists():
-        raise StoreError(f"There are no conversations yet: {file} does not exist.")
+@contextmanager
+def _existing(file: Path) -> Iterator[None]:
+    """Keep the file's name during the block. Raises StoreError if there is no such file."""
+    with names_kept(file):
+        if not file.exists():
+            raise StoreError(f"There are no conversations yet: {file} does not exist.")
+        yield
 
 
 @contextmanager

@@ -92,13 +92,17 @@ class Writer:
         self._thread.join(timeout)
         if self._thread.is_alive():
             return f"The disk does not answer: what was said last may not be in {self._file}."
-        if all(pending.is_saved() for pending in self._tracked):
+        if all(map(self._is_saved, self._tracked)):
             return ""
         return f"What was said last is not on disk: {self._failure}"
 
     @property
     def _is_late(self) -> bool:
         return self._added - self._taken >= LATE_TOKENS
+
+    def _is_saved(self, pending: PendingConversation) -> bool:
+        """Whether all of it is in the file that has the name now."""
+        return pending.is_saved() and pending.saved_in == self.file_number
 
     def _run(self) -> None:
         self._save()  # there is nothing to write yet, but it shows early whether the disk works
@@ -123,7 +127,8 @@ class Writer:
     def _save(self) -> None:
         self._taken, self._due = self._added, None
         try:
-            self._write()
+            with database.names_kept(self._file):
+                self._write()
         except database.FAULTS as error:
             if database.is_damage(error):
                 self._begin_anew()
@@ -131,7 +136,7 @@ class Writer:
                 self._retry_later(error)
 
     def _write(self) -> None:
-        self._tried = there = _identity(self._file)
+        self._tried = there = database.identity(self._file)
         # Another spectui may have set the file aside, or a person removed it.
         is_new = there is None or there != self._opened
         if self._connection is None or is_new:
@@ -139,11 +144,11 @@ class Writer:
             if is_new:  # a removed file's inode may be used again, so inodes alone cannot tell files apart
                 self.file_number = (self.file_number or 0) + 1
         assert self._connection is not None
-        changed = [each for each in tuple(self._tracked) if not each.is_saved()]
+        changed = [each for each in tuple(self._tracked) if not self._is_saved(each)]
         if changed:
             self._write_changed(self._connection, changed)
         for pending in tuple(self._tracked):
-            if pending.closed and pending.is_saved():
+            if pending.closed and self._is_saved(pending):
                 self._tracked.remove(pending)  # in place: the UI thread may append to the list just now
 
     def _connect(self) -> None:
@@ -153,7 +158,7 @@ class Writer:
         if unclean:
             # Damage on a page that nothing is written to would keep everything from being read again, this chat too.
             database.check_pages(self._connection)
-        self._opened = _identity(self._file)
+        self._opened = database.identity(self._file)
 
     def _write_changed(self, connection: sqlite3.Connection, changed: list[PendingConversation]) -> None:
         with database.transaction(connection):
@@ -184,32 +189,26 @@ class Writer:
     def _begin_anew(self) -> None:
         self._disconnect()
         try:
-            if _identity(self._file) != self._tried:
-                self._write()  # another spectui was quicker, and this is its new file
-                return
-            rescued = Rescued(database.set_aside(self._file))
-            try:
-                self._write()
-                if self._connection is not None:
-                    rescue(rescued, self._connection)
-            finally:
-                self.notices.append(rescued.sentence)
+            aside = database.set_aside(self._file, self._tried)
+            with database.names_kept(self._file):
+                if aside is None:
+                    self._write()
+                    return
+                rescued = Rescued(aside)
+                try:
+                    self._write()
+                    if self._connection is not None:
+                        rescue(rescued, self._connection)
+                finally:
+                    self.notices.append(rescued.sentence)
         except database.FAULTS as error:
             self._retry_later(error)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            with database.names_kept(self._file):
+                self._connection.close()
             self._connection = None
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    """The identity of the file with this name; None if there is none."""
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _reason(error: Exception) -> str:

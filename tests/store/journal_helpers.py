@@ -11,9 +11,10 @@ from spectui.engine.events import Finished, RoundDone
 from spectui.knobs import Setup
 from spectui.speculation.records import Reason, Round
 from spectui.store import library
-from spectui.store.database import database_file
+from spectui.store.database import database_file, identity
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
+from spectui.store.recovery.rescue import Rescued, begin_anew
 from spectui.store.rounds.packing import pack, unpack
 from tests.fake_engine import FakeEngine
 
@@ -89,3 +90,19 @@ def assert_set_aside(file: Path) -> None:
     journal.close()
     assert "is damaged: it is now" in journal.notices[0]
     assert library.summaries(file)[0].title == "one"
+
+
+def begun_anew(file: Path) -> Rescued:
+    """Set this damaged file aside, and begin a new one."""
+    rescued = begin_anew(file, identity(file))
+    assert rescued is not None
+    return rescued
+
+
+def lose(file: Path) -> None:
+    """Make the whole file unreadable."""
+    file.write_bytes(b"\xff" * file.stat().st_size)
+    for suffix in ("-wal", "-shm"):
+        beside = file.with_name(file.name + suffix)
+        if beside.exists():
+            beside.write_bytes(b"\xff" * beside.stat().st_size)

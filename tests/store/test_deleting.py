@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spectui.store import library
-from spectui.store.database import connect, set_aside
+from spectui.store.database import connect, identity, set_aside
 from spectui.store.journal import Journal
 from spectui.store.schema import TABLES
 from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, until
@@ -39,7 +39,7 @@ def remove(file: Path) -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("lose", [remove, set_aside])
+@pytest.mark.parametrize("lose", [remove, lambda file: set_aside(file, identity(file))])
 def test_a_deleted_chat_is_not_written_into_a_new_file(file: Path, lose: object) -> None:
     journal = Journal(file)
     exchange(journal, "a secret", some_rounds())

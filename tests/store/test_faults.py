@@ -357,24 +357,3 @@ def test_a_chat_that_is_all_on_disk_has_nothing_to_tell(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
     assert journal.close() == "" == Journal(None).close()
-
-
-def test_two_processes_that_meet_the_same_damage_share_one_new_file(file: Path) -> None:
-    """The first sets the file aside; the second must not set the new file aside."""
-    journals = [Journal(file), Journal(file)]
-    for number, journal in enumerate(journals):
-        exchange(journal, f"before {number}", some_rounds())
-        journal.flush()
-    with file.open("r+b") as opened:
-        opened.write(b"\xff" * file.stat().st_size)
-    file.with_name(file.name + "-wal").write_bytes(b"\xff" * 4096)
-    for number, journal in enumerate(journals):
-        exchange(journal, f"after {number}", some_rounds())
-        journal.flush()
-    for journal in journals:
-        exchange(journal, "last", some_rounds())
-        journal.close()
-    assert len(list(file.parent.glob("conversations.damaged-*.db"))) == 1
-    kept = [library.open_conversation(file, each.id) for each in library.summaries(file)]
-    said = sorted([message.text for message in each.messages[::2]] for each in kept)
-    assert said == [[f"before {number}", f"after {number}", "last"] for number in (0, 1)]

@@ -16,10 +16,9 @@ from spectui.knobs import Setup
 from spectui.store import library
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
-from spectui.store.recovery import rescue
 from spectui.store.rounds.packing import pack
 from spectui.store.schema import MIGRATIONS, TABLES
-from tests.store.journal_helpers import SETUP, exchange, last, some_rounds, text_of, written
+from tests.store.journal_helpers import SETUP, begun_anew, exchange, last, some_rounds, text_of, written
 
 TEXT = text_of(some_rounds())
 ROWS: dict[str, Sequence[tuple[Any, ...]]] = {
@@ -152,7 +151,7 @@ def test_what_can_be_read_of_a_damaged_first_version_comes_over_with_its_marks(f
     file.write_bytes(content)
     with pytest.raises(StoreError, match="are damaged"):
         library.summaries(file)
-    rescued = rescue.begin_anew(file)
+    rescued = begun_anew(file)
     assert rescued.in_time and rescued.conversations == 2
     conversation = library.open_conversation(file, "aaaa")
     assert [message.text for message in conversation.messages] == ["What?", TEXT, "And then?"]

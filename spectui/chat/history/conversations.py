@@ -10,7 +10,7 @@ from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
 from spectui.store import library
-from spectui.store.database import DamagedError, StoreError, database_file
+from spectui.store.database import DamagedError, StoreError, database_file, identity
 from spectui.store.journal import TITLE, Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import Conversation, StoredMessage, Summary
@@ -22,21 +22,25 @@ def conversation_at_start(name: str | None, history: Path | None, notices: list[
 
     If the `history` that is written to is damaged, what can be read is first brought over to a new file, and a notice says so.
     """
+    file = database_file()
 
     def read() -> Conversation | None:
-        file = database_file()
         return library.last(file) if name is None else library.open_conversation(file, name)
 
+    found = identity(file)
     try:
         return read()
     except DamagedError:
         if history is None:
             raise
-        notices.append(begin_anew(history).sentence)
+        rescued = begin_anew(history, found)
+        if rescued is None:  # another spectui was quicker
+            return read()
+        notices.append(rescued.sentence)
         try:
             return read()
         except StoreError as error:
-            raise StoreError(f"{notices[-1]} {error}") from error
+            raise StoreError(f"{rescued.sentence} {error}") from error
 
 
 class Deletion(NamedTuple):

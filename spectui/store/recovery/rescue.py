@@ -20,6 +20,7 @@ from spectui.store.database import (
     as_store_errors,
     connect,
     harden,
+    names_kept,
     reject_foreign_schema,
     set_aside,
     transaction,
@@ -65,14 +66,19 @@ class Rescued:
         return f"The file of the conversations is damaged: it is now {self.aside}, and a new one is begun{came}{late}."
 
 
-def begin_anew(file: Path) -> Rescued:
-    """Set a damaged file aside, and copy what can be read of it to a new one. Raises StoreError."""
-    rescued = Rescued(file)
+def begin_anew(file: Path, damaged: tuple[int, int] | None) -> Rescued | None:
+    """Set a damaged file, of this identity, aside, and copy what can be read of it to a new one. Raises StoreError.
+
+    None: another spectui has done so.
+    """
     try:
-        rescued.aside = set_aside(file)
+        aside = set_aside(file, damaged)
     except OSError as error:
         raise StoreError(f"The conversations' damaged file {file} cannot be set aside: {error.strerror}.") from error
-    with as_store_errors(file), closing(connect(file)) as connection:
+    if aside is None:
+        return None
+    rescued = Rescued(aside)
+    with as_store_errors(file), names_kept(file), closing(connect(file)) as connection:
         rescue(rescued, connection)
     return rescued
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.store import database, library
+from spectui.store import library
 from spectui.store.database import DamagedError, StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.records import Conversation
 from spectui.store.recovery import rescue
-from tests.store.journal_helpers import exchange, last, some_rounds, text_of, written
+from tests.store.journal_helpers import begun_anew, exchange, last, lose, some_rounds, text_of, written
 
 MANY = 60
 PAGE = 4096
@@ -110,7 +110,7 @@ def test_a_conversation_whose_messages_are_all_lost_costs_no_other(file: Path) -
     with closing(connect(file)) as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("DELETE FROM message WHERE conversation = ?", (lost,))
-    rescued = rescue.begin_anew(file)
+    rescued = begun_anew(file)
     assert rescued.conversations == MANY - 1
     assert [len(each.messages) for each in before(file)] == [4] * (MANY - 1)
 
@@ -148,7 +148,7 @@ def test_a_reader_of_a_damaged_file_is_told_what_to_do(file: Path) -> None:
     damage(file, middle(pages(file, "conversation")))
     with pytest.raises(DamagedError, match="spectui chat sets the file aside and brings over what can be read"):
         library.last(file)
-    rescued = rescue.begin_anew(file)
+    rescued = begun_anew(file)
     assert rescued.in_time and rescued.aside.exists() and len(before(file)) == rescued.conversations == MANY
     journal = begun(file)
     assert not journal.notices, "the new file is sound"
@@ -157,22 +157,13 @@ def test_a_reader_of_a_damaged_file_is_told_what_to_do(file: Path) -> None:
 def test_a_damaged_file_that_cannot_be_set_aside_is_a_sentence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     was = damage(file, 1)
 
-    def refuse(file: Path) -> Path:
+    def refuse(*_: object) -> Path:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(rescue, "set_aside", refuse)
     with pytest.raises(StoreError, match="cannot be set aside: Permission denied"):
-        rescue.begin_anew(file)
+        begun_anew(file)
     assert file.read_bytes() == was
-
-
-def lose(file: Path) -> None:
-    """Make the whole file unreadable."""
-    file.write_bytes(b"\xff" * file.stat().st_size)
-    for suffix in ("-wal", "-shm"):
-        beside = file.with_name(file.name + suffix)
-        if beside.exists():
-            beside.write_bytes(b"\xff" * beside.stat().st_size)
 
 
 def lose_titles(file: Path) -> None:
@@ -243,23 +234,3 @@ def test_what_another_process_has_copied_is_not_written_twice(tmp_path: Path) ->
     assert [message.text for message in now.messages] == [*said, "more", text_of(some_rounds(1))]
     for message in now.messages[1::2]:
         assert message.reply is not None and text_of(message.reply.rounds) == message.text
-
-
-def test_the_new_file_of_another_process_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other process acts between finding the damage and setting the file aside."""
-    file = tmp_path / "conversations.db"
-    written(file)
-    found: list[Path] = []
-
-    def check(connection: object) -> None:
-        if not found:
-            found.append(database.set_aside(file))
-            written(file)
-            raise DamagedError("It is damaged.")
-
-    monkeypatch.setattr(database, "check_pages", check)
-    file.with_name(file.name + "-wal").write_bytes(bytes(32))  # so that the pages are checked
-    journal = begun(file)
-    assert not journal.notices
-    assert [*file.parent.glob("conversations.damaged-*.db")] == found
-    assert len(library.summaries(file)) == 2
