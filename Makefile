@@ -27,7 +27,7 @@ pictures: .venv/.installed-test
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
-# The stamp is newer than pyproject.toml as long as there is nothing new to install.
-.venv/.installed-%: pyproject.toml | $(BIN)/python
+# The stamp is newer than these files as long as there is nothing new to install, or to compile.
+.venv/.installed-%: pyproject.toml hatch_build.py spectui/kernels/build.py $(wildcard spectui/kernels/src/*) | $(BIN)/python
 	$(BIN)/python -m pip install -e '.[$*]'
 	touch $@

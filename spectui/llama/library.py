@@ -18,6 +18,7 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from llama_cpp import llama_cpp as llama
 
+from spectui.kernels.plugin import DEVICE
 from spectui.text import safe
 
 LOG: deque[str] = deque(maxlen=400)
@@ -76,15 +77,25 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
     On Linux and macOS the handle of libllama finds the functions of all libraries that it loaded. Windows looks in the one
     library alone, and `ggml_backend_dev_*` are in ggml-base.
     """
-    try:
-        function = getattr(llama._lib, name)
-    except AttributeError:
-        function = next((found for each in ggml_libraries() if (found := getattr(each, name, None)) is not None), None)
-        if function is None:
-            raise
+    function = next((found for each in _libraries() if (found := getattr(each, name, None)) is not None), None)
+    if function is None:
+        raise AttributeError(name)
     function.restype = result
     function.argtypes = list(arguments)
     return function
+
+
+def address(name: str) -> int | None:
+    """Where a function is; None if no library has it. For code outside Python: `symbol` is for calling it."""
+    for each in _libraries():
+        with suppress(AttributeError):  # an index, unlike an attribute, makes a new object, whose types nobody has set
+            return ctypes.cast(each[name], ctypes.c_void_p).value
+    return None
+
+
+def _libraries() -> Iterator[ctypes.CDLL]:
+    yield llama._lib
+    yield from ggml_libraries()
 
 
 @cache
@@ -105,8 +116,8 @@ def backends() -> list[str]:
     name = symbol("ggml_backend_reg_name", ctypes.c_char_p, ctypes.c_void_p)
     names = [name(get(index)).decode() for index in range(count())]
     options = {"MTL": "METAL", "ROCm": "HIP"}
-    # The backend of a server is called RPC[host:port].
-    return list(dict.fromkeys(options.get(each, each.upper()) for each in names if "[" not in each))
+    # The backend of a server is called RPC[host:port]; spectui's kernels are none of the build's.
+    return list(dict.fromkeys(options.get(each, each.upper()) for each in names if "[" not in each and each != DEVICE))
 
 
 def on_abort(listener: Callable[[str], None]) -> None:

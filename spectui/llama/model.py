@@ -12,6 +12,8 @@ from typing import Any
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError, check_file, tied_bytes
 from spectui.gguf_files.metadata import Metadata
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
+from spectui.llama.cpu import plugin
 from spectui.llama.devices import listing, memory_use
 from spectui.llama.devices.buffers import tensor_overrides
 from spectui.llama.devices.records import Device
@@ -46,6 +48,7 @@ class Model:
         tensor_split: Sequence[float] = (),
         overrides: Sequence[tuple[str, str]] = (),
         extra_buffers: bool = True,
+        kernels: Kernels = LLAMA_CPP,
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
         simulated: bool = False,
@@ -54,11 +57,13 @@ class Model:
 
         `overrides`: (regular expression for tensors' names, name of the buffers that they go into).
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`=False avoids kernels that
-        end the process on some builds (see `selftest`). `same_vocabulary`: the metadata of a draft whose tokens are the
-        target's; then their texts are not loaded, which for 150,000 saves half a second and 30 MB. `simulated`: allocate
-        nothing, to ask what a context would need; it cannot compute. Raises ModelFileError, LoadCancelled.
+        end the process on some builds (see `selftest`). `kernels`: what multiplies the weights. `same_vocabulary`: the metadata
+        of a draft whose tokens are the target's; then their texts are not loaded, which for 150,000 saves half a second and
+        30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. Raises ModelFileError,
+        LoadCancelled, Unusable.
         """
         self.simulated = simulated
+        self.kernels = kernels
         self.role = role
         """"target" or "draft"."""
         self._gpu_layers = gpu_layers if on_devices is None or on_devices else 0
@@ -97,6 +102,7 @@ class Model:
             return not cancelled
 
         params.progress_callback = report
+        plugin.use_for_next_model(kernels)
         clear_errors()
         log: list[str] = []
         with listening(log.append):

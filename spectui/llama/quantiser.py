@@ -20,7 +20,10 @@ from spectui.errors import SpectuiError
 from spectui.llama import library
 from spectui.llama.library import clear_errors, first_error, llama
 
-FILE_TYPES = {"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q2_K": 10, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18}
+FILE_TYPES = {
+    "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q2_K": 10, "Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "IQ4_NL": 25,
+    "IQ4_XS": 30,
+}  # fmt: skip
 """llama_ftype of the quantisations used here (llama.h)."""
 
 _Q4_0 = 2

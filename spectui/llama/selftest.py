@@ -1,12 +1,14 @@
-"""Self-test: do llama.cpp's fast CPU kernels work on this machine?
+"""Self-test: do llama.cpp's fast CPU kernels work on this machine, and do spectui's?
 
 On x86 machines with AMX a build by GCC 12 or older crashes at the first batch of two tokens (llama.cpp PR #26954). Python
 cannot catch that, so a subprocess decodes a tiny model before the first load. If it crashes, models are loaded without the
-extra buffer types that lead to those kernels. The verdict is stored per build and CPU.
+extra buffer types that lead to those kernels. Another subprocess tries spectui's kernels, whose library may be damaged. The
+verdict is stored per build and CPU.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -18,9 +20,13 @@ from pathlib import Path
 from spectui import paths
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError
+from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
 from spectui.llama.rebuild import rebuild_command
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
+FURTHER = ("Q5_K", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS")
+"""Types that spectui's kernels are tried with besides: those that they have none for are left to llama.cpp."""
+
 BATCHES = (1, 2, 8)
 
 _BOUND_S = 120
@@ -31,11 +37,15 @@ _KILLED, _TERMINATED = 9, 15
 
 @dataclass(frozen=True)
 class Verdict:
-    """`extra_buffers`: the fast kernels work. `ok`: decoding works, with or without them. `lines`: what was tried."""
+    """`extra_buffers`: the fast kernels work. `ok`: decoding works, with or without them. `lines`: what was tried.
+
+    `own`: nothing is known against spectui's kernels.
+    """
 
     extra_buffers: bool
     ok: bool
     lines: list[str] = field(default_factory=list)
+    own: bool = True
 
     @property
     def advice(self) -> str:
@@ -56,7 +66,7 @@ def run(force: bool = False) -> Verdict:
     """The verdict for this build and CPU: stored, or found now in about a second. `force`: always find it now."""
     from spectui.llama.library import build_key
 
-    key = build_key()
+    key = hashlib.sha256(f"{build_key()} {identity()}".encode()).hexdigest()[:16]
     stored = paths.state_directory() / f"selftest-{key}.json"
     if not force:
         try:
@@ -76,7 +86,8 @@ def run(force: bool = False) -> Verdict:
 def _read(text: str) -> Verdict:
     """A stored verdict. Raises ValueError or TypeError if the text is none."""
     verdict = Verdict(**json.loads(text))
-    if not (isinstance(verdict.extra_buffers, bool) and verdict.ok is True and isinstance(verdict.lines, list)):
+    switches = verdict.extra_buffers, verdict.own
+    if not (all(type(each) is bool for each in switches) and verdict.ok is True and isinstance(verdict.lines, list)):
         raise ValueError(text)
     return verdict
 
@@ -85,11 +96,13 @@ def _find() -> tuple[Verdict, bool]:
     """The verdict, and whether it will be the same the next time: a full disk or missing memory may be temporary."""
     lines: list[str] = []
     try:
-        fast = _ends(True, lines)
-        slow = 0 if fast == 0 else _ends(False, lines)
+        fast = _ends("fast", lines)
+        slow = 0 if fast == 0 else _ends("plain", lines)
+        own = 0 if slow or not identity() else _ends("own", lines)
     except OSError as error:
         raise SpectuiError(f"The self-test of llama.cpp cannot write temporary files: {error.strerror}.") from error
-    return Verdict(extra_buffers=fast == 0, ok=slow == 0, lines=lines), slow == 0 and (fast == 0 or _crashed(fast))
+    lasts = slow == 0 and all(code == 0 or _crashed(code) for code in (fast, own))
+    return Verdict(extra_buffers=fast == 0, ok=slow == 0, lines=lines, own=own == 0), lasts
 
 
 def _crashed(code: int | None) -> bool:
@@ -97,42 +110,55 @@ def _crashed(code: int | None) -> bool:
     return code is not None and (-code not in (_KILLED, _TERMINATED) if code < 0 else code > 255)  # large on Windows
 
 
-def _ends(extra_buffers: bool, lines: list[str]) -> int | None:
+_MODES = {"fast": "with the fast kernels", "plain": "without the fast kernels", "own": "with spectui's kernels"}
+
+
+def _ends(mode: str, lines: list[str]) -> int | None:
     """Run this module as a program; how it ended: 0 is well, None not within the time. Appends to `lines` what it tried."""
     with tempfile.TemporaryDirectory(prefix="spectui-selftest-") as scratch:
-        command = [sys.executable, "-m", __name__, scratch, "fast" if extra_buffers else "plain"]
+        command = [sys.executable, "-m", __name__, scratch, mode]
         code: int | None = None
         out = ""
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(command, capture_output=True, text=True, timeout=_BOUND_S, stdin=subprocess.DEVNULL)
             code, out = done.returncode, done.stdout
-    what = "with the fast kernels" if extra_buffers else "without the fast kernels"
-    tried = ", ".join(out.split()) or "nothing"
+    tried = ", ".join(out.splitlines()) or "nothing"
     if code == 0:
         end = f"works ({tried})"
     elif code is None:
         end = f"not ended after {_BOUND_S} s"
     else:
         end = f"{f'killed by signal {-code}' if code < 0 else f'ended with code {code}'} after {tried}"
-    lines.append(f"{what}: {end}")
+    lines.append(f"{_MODES[mode]}: {end}")
     return code
 
 
 def main(scratch: str, mode: str) -> None:
-    """In the subprocess: decode each batch size with each quantisation, and print the names of those that work."""
+    """In the subprocess: decode each batch size with each quantisation, and print the names of those that work.
+
+    `mode`: one of _MODES. Where spectui's kernels cannot be used it prints why, and all is well.
+    """
     from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
     from spectui.llama.context import Context
+    from spectui.llama.cpu import plugin
     from spectui.llama.interrupt import Interrupt
     from spectui.llama.model import Model
     from spectui.llama.quantiser import quantise
 
+    kernels = LLAMA_CPP
+    if mode == "own":
+        try:
+            kernels = Kernels(plugin.load().set)
+        except Unusable as error:
+            print(error)
+            return
     source = Path(scratch) / "tiny.gguf"
     write_tiny_model(source)
-    for kind in QUANTISATIONS:
+    for kind in (*QUANTISATIONS, *(FURTHER if kernels.set else ())):
         copy = source.with_name(f"{kind}.gguf")
         quantise(source, copy, kind)
         # No devices: llama.cpp would put the model on a GPU if there is one, and the CPU's kernels are what is tested.
-        model = Model(str(copy), on_devices=[], extra_buffers=mode == "fast")
+        model = Model(str(copy), on_devices=[], extra_buffers=mode == "fast", kernels=kernels)
         context = Context(model, Interrupt(), n_ctx=64, rows=max(BATCHES))
         for size in BATCHES:
             context.evaluate([token % VOCABULARY for token in range(size)], rows=size)

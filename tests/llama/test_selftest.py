@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from spectui import paths
+from spectui.kernels.plugin import Unusable
 from spectui.llama import library, selftest
+from spectui.llama.cpu import plugin
 from spectui.llama.rebuild import rebuild_command
 from spectui.llama.selftest import QUANTISATIONS, Verdict
 
@@ -39,6 +41,16 @@ class Children:
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "state"))
     return
+
+
+@pytest.fixture(autouse=True)
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """spectui's kernels are not built, unless a test says otherwise."""
+    monkeypatch.setattr(selftest, "identity", lambda: "")
+
+
+def with_kernels(monkeypatch: pytest.MonkeyPatch, identity: str = "theirs") -> None:
+    monkeypatch.setattr(selftest, "identity", lambda: identity)
 
 
 def children(monkeypatch: pytest.MonkeyPatch, *programs: str) -> Children:
@@ -159,6 +171,7 @@ def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyP
         b'{"extra_buffers": true}',
         b'{"extra_buffers": "no", "ok": 1, "lines": 5}',
         b'{"extra_buffers": true, "ok": true, "lines": [], "more": 1}',
+        b'{"extra_buffers": true, "ok": true, "lines": [], "own": 1}',
     ],
 )
 def test_a_damaged_file_is_found_again(monkeypatch: pytest.MonkeyPatch, content: bytes):
@@ -177,3 +190,59 @@ def test_a_directory_that_cannot_be_written_is_reported(monkeypatch: pytest.Monk
     verdict = selftest.run()
     assert verdict == Verdict(True, True, verdict.lines)
     assert "the verdict could not be saved" in verdict.lines[-1]
+
+
+def test_a_crash_of_spectui_s_kernels_turns_them_off_alone(monkeypatch: pytest.MonkeyPatch):
+    with_kernels(monkeypatch)
+    started = children(monkeypatch, WORKS, DIES)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok, verdict.own) == (True, True, False)
+    assert verdict.lines == [
+        "with the fast kernels: works (Q8_0)",
+        "with spectui's kernels: killed by signal 11 after Q8_0",
+    ]
+    assert [command[-1] for command in started.commands] == ["fast", "own"]
+    assert selftest.run() == verdict and not started.programs
+
+
+def test_spectui_s_kernels_are_tried_too_where_llama_cpp_s_fast_ones_crash(monkeypatch: pytest.MonkeyPatch):
+    with_kernels(monkeypatch)
+    children(monkeypatch, DIES, WORKS, WORKS)
+    verdict = selftest.run()
+    assert (verdict.extra_buffers, verdict.ok, verdict.own) == (False, True, True)
+
+
+def test_kernels_that_were_killed_are_off_this_once(monkeypatch: pytest.MonkeyPatch):
+    with_kernels(monkeypatch)
+    children(monkeypatch, WORKS, KILLED, WORKS, WORKS)
+    assert not selftest.run().own
+    assert remembered() == []
+    assert selftest.run().own
+
+
+def test_each_library_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    with_kernels(monkeypatch)
+    children(monkeypatch, WORKS, DIES, WORKS, WORKS)
+    assert not selftest.run().own
+    with_kernels(monkeypatch, "built anew")
+    assert selftest.run().own
+    assert len(remembered()) == 2
+
+
+def test_the_real_self_test_tries_spectui_s_kernels(monkeypatch: pytest.MonkeyPatch):
+    """Or says why they cannot be used."""
+    with_kernels(monkeypatch)
+    verdict = selftest.run()
+    assert verdict.own and verdict.lines[-1].startswith("with spectui's kernels: works (")
+
+
+def test_kernels_that_cannot_be_used_are_no_crash(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    def load() -> None:
+        raise Unusable("this CPU has no AVX2")
+
+    monkeypatch.setattr(plugin, "load", load)
+    selftest.main(str(tmp_path), "own")
+    assert capsys.readouterr().out == "this CPU has no AVX2\n"
+    assert list(tmp_path.iterdir()) == []

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from spectui.errors import UsageError
+from spectui.llama.devices.listing import device_handles
 from spectui.llama.library import symbol
 
-_count = symbol("ggml_backend_dev_count", ctypes.c_size_t)
-_get = symbol("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
 _buffer_type = symbol("ggml_backend_dev_buffer_type", ctypes.c_void_p, ctypes.c_void_p)
 _buffer_name = symbol("ggml_backend_buft_name", ctypes.c_char_p, ctypes.c_void_p)
 
@@ -27,7 +26,7 @@ def tensor_overrides(wanted: Sequence[tuple[str, str]]) -> Any:
     `wanted`: (regular expression for tensors' names, name of the buffers). Raises UsageError if there are no such buffers.
     """
     known: dict[str, int] = {}
-    for handle in map(_get, range(_count())):
+    for handle in device_handles():
         if buffers := _buffer_type(handle):
             known[(_buffer_name(buffers) or b"").decode("utf-8", "replace")] = buffers
     found = (_Override * (len(wanted) + 1))()

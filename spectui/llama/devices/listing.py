@@ -8,11 +8,12 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from spectui.errors import UsageError
+from spectui.kernels.plugin import DEVICE
 from spectui.llama.devices.records import Device
 from spectui.llama.library import symbol
 
@@ -55,12 +56,17 @@ def list_devices() -> tuple[Device, ...]:
 
     A card that no model was loaded on is not opened: its memory is as a short process found it, once for each load.
     """
-    return tuple(_device(index) for index in range(_count()))
+    return tuple(map(_device, device_handles()))
+
+
+def device_handles() -> Iterator[int]:
+    """ggml's handles of all devices, without that of spectui's kernels: it is the CPU."""
+    return (handle for handle in map(_get, range(_count())) if device_name(handle) != DEVICE)
 
 
 def list_names() -> tuple[str, ...]:
     """The names of all devices but the CPU."""
-    return tuple(_text(_name(_get(index))) for index in range(_count()) if _type(_get(index)) != 0)
+    return tuple(device_name(handle) for handle in device_handles() if _type(handle) != 0)
 
 
 def server_buffers() -> dict[str, str]:
@@ -70,8 +76,8 @@ def server_buffers() -> dict[str, str]:
     """
     found: dict[str, str] = {}
     counted: dict[str, int] = {}
-    for handle in map(_get, range(_count())):
-        name = _text(_name(handle))
+    for handle in device_handles():
+        name = device_name(handle)
         if name.startswith("RPC"):
             server = _text(_description(handle))
             number = counted[server] = counted.get(server, -1) + 1
@@ -81,7 +87,7 @@ def server_buffers() -> dict[str, str]:
 
 def has_gpus() -> bool:
     """Is there a GPU, integrated ones and those of RPC servers too?"""
-    return any(_type(_get(index)) in (1, 2) for index in range(_count()))
+    return any(_type(handle) in (1, 2) for handle in device_handles())
 
 
 def device_name(handle: int) -> str:
@@ -95,9 +101,8 @@ def offloading(devices: Sequence[Device]) -> list[Device]:
     return gpus or [device for device in devices if device.kind == "igpu"][:1]
 
 
-def _device(index: int) -> Device:
-    handle = _get(index)
-    name = _text(_name(handle))
+def _device(handle: int) -> Device:
+    name = device_name(handle)
     kind = _KINDS.get(_type(handle), "accel")
     if name.startswith(_OPENING) and name not in _in_use:
         return next(
@@ -194,9 +199,9 @@ def selected(names: str, devices: Sequence[Device], flag: str = "--device") -> l
 
 def handles(devices: Sequence[Device]) -> ctypes.Array[ctypes.c_void_p]:
     """A NULL-terminated ggml_backend_dev_t array. The caller keeps it alive while the model loads."""
-    names = [_text(_name(_get(index))) for index in range(_count())]
+    named = {device_name(handle): handle for handle in device_handles()}
     _in_use.update(device.name for device in devices)
-    return (ctypes.c_void_p * (len(devices) + 1))(*(_get(names.index(device.name)) for device in devices), None)
+    return (ctypes.c_void_p * (len(devices) + 1))(*(named[device.name] for device in devices), None)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spectui.errors import SpectuiError
+from spectui.kernels.plugin import DEVICE
 from spectui.llama.devices.listing import device_name, list_names, server_buffers
 from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.library import symbol
@@ -171,7 +172,8 @@ def simulated(context: Any) -> tuple[MemoryUse, ...]:
         node = node_type.from_address(address)
         yield from nodes(node.left)
         device = None if is_host(node.buffer) else device_of(node.buffer)
-        yield MemoryUse(device_name(device) if device else HOST, node.weights, node.cells, node.compute)
+        name = device_name(device) if device else HOST
+        yield MemoryUse(HOST if name == DEVICE else name, node.weights, node.cells, node.compute)
         yield from nodes(node.right)
 
     return added(nodes(found.root))

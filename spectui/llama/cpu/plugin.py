@@ -1,0 +1,44 @@
+"""spectui's kernels in this process: loaded once, when the first model is to have them."""
+
+from __future__ import annotations
+
+from spectui.kernels.plugin import Kernels, Plugin, Unusable
+from spectui.llama.library import address
+
+_LONG, _ROWS = 4096, 64
+"""Of a matrix that is no exception: its rows are whole blocks of every type."""
+
+_loaded: list[Plugin] = []
+_refused: list[Unusable] = []
+
+
+def load(only: str = "") -> Plugin:
+    """The library, registered with ggml. `only`: as in `Plugin`; the first call decides. Raises Unusable, then always.
+
+    A damaged one may end the process: call it after the self-test has tried it.
+    """
+    if _refused:
+        raise _refused[0]
+    if not _loaded:
+        try:
+            _loaded.append(Plugin(address, only=only))
+        except Unusable as error:
+            _refused.append(error)
+            raise
+    return _loaded[0]
+
+
+def use_for_next_model(kernels: Kernels) -> None:
+    """Let the model that is loaded next have these kernels. Raises Unusable."""
+    if kernels.set:
+        load().use(True)
+    elif _loaded:
+        _loaded[0].use(False)
+
+
+def types() -> frozenset[str]:
+    """ggml's names of the types of weights that they multiply. Raises Unusable."""
+    from gguf.constants import GGML_QUANT_SIZES
+
+    found = load()
+    return frozenset(kind.name for kind in GGML_QUANT_SIZES if found.bytes(kind, _LONG, _ROWS, 1))

@@ -1,0 +1,109 @@
+"""The build of the kernels' library, with compilers that lack something, and without one."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spectui.kernels import build
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64" or sys.platform == "win32", reason="not for this machine"
+)
+
+needs_a_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
+
+SET = 'extern "C" int {name}() {{ return 1; }}'
+PLUGIN = """
+#include <omp.h>
+extern "C" __attribute__((visibility("default"))) int without() {
+#if defined(SPECTUI_NO_AVX512) && defined(SPECTUI_NO_AVXVNNI)
+    return 3;
+#elif defined(SPECTUI_NO_AVX512)
+    return 1;
+#elif defined(SPECTUI_NO_AVXVNNI)
+    return 2;
+#else
+    return 0;
+#endif
+}
+"""
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "src"
+    folder.mkdir()
+    for name in build.SETS:
+        (folder / f"{name}.cpp").write_text(SET.format(name=name))
+    (folder / "plugin.cpp").write_text(PLUGIN)
+    monkeypatch.setattr(build, "SOURCES", folder)
+    return folder
+
+
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *refused: str) -> None:
+    """The system's compiler, which does not know these flags."""
+    script = tmp_path / "compiler"
+    cases = "".join(f'  *" {flag} "*) echo "unknown {flag}"; exit 1;;\n' for flag in refused)
+    script.write_text(f'#!/bin/sh\ncase " $* " in\n{cases}esac\nexec c++ "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+
+
+@needs_a_compiler
+@pytest.mark.parametrize(
+    ("refused", "left_out"),
+    [((), 0), (("-mavx512vnni",), 1), (("-mavxvnni",), 2), (("-mavxvnni", "-mavx512f"), 3)],
+)
+def test_a_set_that_the_compiler_does_not_know_is_left_out(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...], left_out: int
+):
+    compiler(tmp_path, monkeypatch, *refused)
+    library = tmp_path / "lib.so"
+    assert build.build(library) == ""
+    assert ctypes.CDLL(str(library)).without() == left_out
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("refused", [("-mavx2",), ("-c",), ("-shared",), ("-fopenmp",)])
+def test_a_compiler_that_cannot_leaves_no_old_library(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
+):
+    compiler(tmp_path, monkeypatch, *refused)
+    library = tmp_path / "lib.so"
+    library.write_text("that of other sources")
+    assert f"unknown {refused[0]}" in build.build(library)
+    assert not library.exists()
+    assert {each.name for each in tmp_path.iterdir()} == {"src", "compiler"}
+
+
+@needs_a_compiler
+def test_a_fault_in_a_source_is_told(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    compiler(tmp_path, monkeypatch)
+    (sources / "plugin.cpp").write_text("no C++")
+    assert "plugin.cpp:1:1: error" in build.build(tmp_path / "lib.so")
+
+
+def test_without_a_compiler(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build.build(tmp_path / "lib.so") == "there is no C++ compiler"
+    monkeypatch.setenv("CXX", str(tmp_path / "none"))
+    assert "No such file" in build.build(tmp_path / "lib.so")
+
+
+def test_another_processor(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert build.build(tmp_path / "lib.so") == f"there are none for {platform.system()} on arm64"
+
+
+def test_it_needs_nothing_but_the_standard_library():
+    """The package's build runs it where nothing is installed."""
+    program = f"import runpy; runpy.run_path({build.__file__!r})"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
