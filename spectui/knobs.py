@@ -270,6 +270,10 @@ class Setup:
         "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack",
         choices=("off", "on"), bare="on", section="devices",
     )  # fmt: skip
+    kernels: str = setting(
+        "auto", "what multiplies weights on a CPU: spectui's kernels, llama.cpp's, or what is faster here as measured (auto)",
+        "--kernels", choices=("auto", "llama.cpp", "spectui"), section="devices",
+    )  # fmt: skip
     swa_full: str = setting(
         "off", "keep all cells of layers that look back over a sliding window only: it takes more memory, but nothing is read"
         " again when a long reply is taken back", "--swa-full", choices=("off", "on"), bare="on",

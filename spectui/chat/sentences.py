@@ -8,6 +8,7 @@ from typing import Literal
 
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
+from spectui.llama.devices.records import ModelInfo
 from spectui.speculation.records import StopReason
 from spectui.store.recovery.crash import safe_setup
 from spectui.text import printable
@@ -35,6 +36,15 @@ BROUGHT_BACK = "All turns are a part of the next prompt again."
 def short_name(path: str | None) -> str:
     """What Ollama calls a model file, or its name without directory and ending, safe to show."""
     return printable(name_of(Path(path)) or Path(path).name.removesuffix(".gguf")) if path else ""
+
+
+def kernels_used(target: ModelInfo, draft: ModelInfo | None) -> str:
+    """What multiplies the weights of a loaded pair."""
+    of_target = target.kernels_in_words
+    of_draft = (
+        "" if draft is None or draft.kernels_in_words == of_target else f"; of the draft: {draft.kernels_in_words}"
+    )
+    return f"Kernels: {of_target}{of_draft}."
 
 
 def saved_profile(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model
 from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
+from spectui.engine.kernels.choice import KernelChoice
 from spectui.engine.loading import draft_copy, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.loading.cores import allowed_cpus
@@ -68,6 +69,7 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._flash_attn = ""  # the target's context uses this
+        self._kernels = KernelChoice(lambda text: emit(Notice(text)))
         self._refused = ""  # the target's context could not be made with this
         self._other_terms = 0.0, 0.0  # per_row and per_pass of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
@@ -89,7 +91,9 @@ class Pair:
                 raise DraftError(str(error)) from error
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
-        extra_buffers = self._verdict().extra_buffers and setup.no_repack == "off"
+        verdict = self._verdict()
+        extra_buffers = verdict.extra_buffers and setup.no_repack == "off"
+        self._kernels.begin(setup, verdict, extra_buffers)
         self._refused = ""
         setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
         self._make_room(setup, extra_buffers)
@@ -136,9 +140,10 @@ class Pair:
         strict = setup.strict == "on"
         short = placement.target_flash(setup, long=False)
         # Costs are measured with the context for short texts.
-        target_key = placement.target_costs_key(setup, extra_buffers, short)
-        ahead = isinstance(self.drafter, AheadDrafter)
-        draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path, ahead) if self.draft else ()
+        target_key = placement.target_costs_key(setup, extra_buffers, short, self.target.kernels)
+        ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
+        if self.draft is not None:
+            draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path, ahead, self.draft.kernels)
         if strict or setup.no_profile == "off":
             try:
                 stopped = self._interrupt.is_set
@@ -197,7 +202,9 @@ class Pair:
 
     def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
         if self.target is None:
-            target = models.target_model(setup, extra_buffers, self._loading("target", setup.model or ""))
+            path = setup.model or ""
+            progress, kernels = self._loading("target", path), self._kernels.of("target", path)
+            target = models.target_model(setup, extra_buffers, progress, kernels=kernels)
             try:
                 self.template = ChatTemplate(target, lambda text: self._emit(Notice(text)))
                 self.marks = ReplyMarks(target, self.template.with_thinking)
@@ -289,7 +296,8 @@ class Pair:
             metadata = same_vocabulary(setup.model or "", path)
             if metadata is not None and metadata.n_tokens < target.n_vocab - padding(target):
                 metadata = None  # it lacks tokens of the target, so the texts are needed
-            return models.draft_model(setup, path, extra_buffers, self._loading("draft", path), metadata=metadata)
+            progress, kernels = self._loading("draft", path), self._kernels.of("draft", path)
+            return models.draft_model(setup, path, extra_buffers, progress, metadata=metadata, kernels=kernels)
 
         if setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
             return load(setup.draft)
@@ -377,4 +385,6 @@ def _info(model: Model, context: Context, remark: str) -> ModelInfo:
         trained_ctx=model.scaled_ctx,
         remark=remark,
         memory=context.memory,
+        kernels=model.kernels.name,
+        kernels_why=model.kernels.why,
     )

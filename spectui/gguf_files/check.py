@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files.judgement import judge, read_file
-from spectui.gguf_files.metadata import Damaged, Metadata
+from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Value
+from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import PADDING
 
 _COMPARED = 32
@@ -92,6 +95,26 @@ def tied_bytes(path: str) -> int:
         return _metadata(Path(path).expanduser()).tensors.tied
     except (Damaged, OSError):
         return 0
+
+
+def values_of(path: str) -> Mapping[str, Value]:
+    """The keys of a file that have one value; {} if it cannot be read."""
+    with suppress(Damaged, OSError):
+        return _metadata(Path(path).expanduser()).values
+    return {}
+
+
+def matrices_of(path: str) -> tuple[Matrices, ...]:
+    """The tensors of a model, in all its parts, that passes multiply by; those of a file that cannot be read are missing."""
+    first = Path(path).expanduser()
+    part = part_of(first)
+    found: list[Matrices] = []
+    for file in (
+        [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]
+    ):
+        with suppress(Damaged, OSError):
+            found += _metadata(file).tensors.matrices
+    return tuple(found)
 
 
 def _metadata(file: Path) -> Metadata:

@@ -98,17 +98,28 @@ class Numbers(NamedTuple):
     content: bytes
 
 
+class Matrices(NamedTuple):
+    """A tensor that passes multiply by: `number` matrices of `rows` rows of `k` weights of this ggml_type, `bytes` in all."""
+
+    kind: int
+    k: int
+    rows: int
+    number: int
+    bytes: int
+
+
 class Tensors(NamedTuple):
     """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
 
     `first_layer`: whether one is of the model's first layer. `tied`: bytes of the token embedding, if the file has no output
-    matrix and llama.cpp uses the embedding for it.
+    matrix and llama.cpp uses the embedding for it. `matrices`: those that passes multiply by.
     """
 
     number: int = 0
     end: int = 0
     first_layer: bool = False
     tied: int = 0
+    matrices: tuple[Matrices, ...] = ()
 
 
 class Metadata(NamedTuple):
@@ -168,12 +179,14 @@ def architecture_of(values: Mapping[str, Value]) -> str:
 def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
     """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
     embedding, end, has_output, first_layer = 0, 0, False, False
+    matrices: dict[bytes, Matrices] = {}
     for _ in range(count):
         name = _string(read, _LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
         if dimensions > _MOST_DIMENSIONS:
             raise Damaged(f"a tensor of {dimensions} dimensions")
-        numbers = math.prod(int(_number(read, "Q")) for _ in range(dimensions))
+        shape = [int(_number(read, "Q")) for _ in range(dimensions)]
+        numbers = math.prod(shape)
         kind = int(_number(read, "I"))  # llama.cpp checks itself whether it knows this type
         offset = int(_number(read, "Q"))
         if offset > size or numbers > 8 * size:  # no type has less than a bit a number
@@ -184,8 +197,12 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         first_layer |= name.startswith(b"blk.0.")
         if name == b"token_embd.weight":
             embedding = bytes
+        if dimensions > 1 and (b"token_embd" not in name or name == b"token_embd.weight"):
+            matrices[name] = Matrices(kind, shape[0], shape[1], math.prod(shape[2:]), bytes)
+    if has_output:
+        matrices.pop(b"token_embd.weight", None)
     end += aligned(file.tell(), values) if count else file.tell()
-    return Tensors(count, end, first_layer, 0 if has_output else embedding)
+    return Tensors(count, end, first_layer, 0 if has_output else embedding, tuple(matrices.values()))
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:

@@ -97,6 +97,8 @@ def model_table(info: ModelInfo) -> dict[str, Any]:
         "parameters": info.parameters,
         "bytes": info.bytes,
         "remark": info.remark,
+        "kernels": info.kernels,
+        "kernels_why": info.kernels_why,
     }
 
 

@@ -48,6 +48,8 @@ def test_the_object() -> None:
         "parameters": 1e6,
         "bytes": 1.1e6,
         "remark": "",
+        "kernels": "llama.cpp",
+        "kernels_why": "",
     }
     assert found["draft"] is None
     names = {member.name for owner in (Knobs, Setup) for member in dataclasses.fields(owner)}

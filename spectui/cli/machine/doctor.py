@@ -22,9 +22,12 @@ def command(ctx: click.Context) -> None:
     from spectui.cli.machine.dear_passes import dear_passes
     from spectui.cli.machine.findings import advice, cpu_flags, findings, threads_in_words
     from spectui.engine.cost_files import stored_targets
+    from spectui.engine.kernels.choice import available
     from spectui.engine.loading import placement
     from spectui.engine.loading.cores import allowed_cpus
     from spectui.engine.loading.quota import cpu_quota
+    from spectui.kernels.plugin import LLAMA_CPP
+    from spectui.knobs import Setup
     from spectui.llama import library, selftest
     from spectui.llama.cpu.kernels import features_of
     from spectui.llama.devices.listing import list_devices
@@ -56,6 +59,8 @@ def command(ctx: click.Context) -> None:
     if not verdict.ok:
         click.echo(verdict.advice)
         ctx.exit(1)
+    own = available(Setup(), verdict)
+    click.echo(f"spectui's kernels: {own.set or f'not used, because {own.why}'}")
     flags = cpu_flags()
     found = list(
         findings(
@@ -66,6 +71,7 @@ def command(ctx: click.Context) -> None:
     for line in advice(found, known=bool(flags)):
         click.echo(line)
     # What the CPU's kernels cost is no fault of the build, so it does not change the exit code.
-    for line in dear_passes(stored_targets(placement.measured_with())):
+    with_own, without = (stored_targets(placement.measured_with(each)) for each in (own, LLAMA_CPP))
+    for line in dear_passes(without | with_own):
         click.echo(f"\n{line}")
     ctx.exit(1 if found else 0)

@@ -199,6 +199,7 @@ def _measure(
     setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool, line: ProgressLine
 ) -> tuple[bool, SpectuiError | None, list[Run]]:
     """Make the runs that are not done. Returns whether Ctrl+C ended it, the error that did, and all runs."""
+    from spectui.chat.sentences import kernels_used
     from spectui.cli.run import stopping
     from spectui.engine.isolation.process import engine_for
     from spectui.measure.bench import runner
@@ -219,6 +220,7 @@ def _measure(
             tell_if_busy(UNEVEN_SPEEDS)
             made: list[Run] = []
             for run in runner.measure(models, todo, knobs, conditions(setup, knobs)):
+                run = replace(run, kernels=kernels_used(loaded.target, loaded.draft))
                 made.append(run)
                 found.append(run)
                 out.append(run)

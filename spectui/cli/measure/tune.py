@@ -72,6 +72,7 @@ def command(
     Ctrl+C ends the search and prints what is known until then.
     """
     from spectui import paths
+    from spectui.chat.sentences import kernels_used
     from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
@@ -133,7 +134,7 @@ def command(
         worker.close()
         line.end()
     costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
-    advice = list(sentences(found, costs, weights(loaded)))
+    advice = [*sentences(found, costs, weights(loaded)), kernels_used(loaded.target, loaded.draft)]
     if other:
         advice.append(f"The machine was busy meanwhile ({other}), so speeds are too low, and uneven.")
     view = tune_view(found.trials, found, advice)
@@ -170,7 +171,9 @@ def weights(loaded: Loaded) -> Weights:
     """The types of the loaded pair's weights, and the types whose kernels compute several rows at once on this CPU."""
     from spectui.engine.isolation.process import needs_process
     from spectui.engine.loading.placement import target_on_cpu
+    from spectui.kernels.plugin import LLAMA_CPP
     from spectui.llama import library, selftest
+    from spectui.llama.cpu import plugin
     from spectui.llama.cpu.kernels import features_of, several_rows, weight_type
     from spectui.measure.tune.advice import Weights
 
@@ -179,6 +182,8 @@ def weights(loaded: Loaded) -> Weights:
     if not needs_process(setup) and target_on_cpu(setup):  # with a GPU, another process alone may ask for devices
         fast_kernels = setup.no_repack == "off" and selftest.run().extra_buffers
         known = several_rows(features_of(library.system_info()), fast_kernels)
+        if loaded.target.kernels != LLAMA_CPP.name:
+            known |= plugin.types()
     draft = loaded.draft.description if loaded.draft is not None else ""
     return Weights(weight_type(loaded.target.description), weight_type(draft), known)
 

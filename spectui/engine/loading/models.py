@@ -10,6 +10,7 @@ from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.metadata import Metadata
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
 from spectui.llama.devices.records import Device
@@ -33,7 +34,7 @@ def _always(_: float) -> bool:
 
 
 def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always, simulated: bool = False,
-                 metadata: Metadata | None = None) -> Model:  # fmt: skip
+                 metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
     """The set-up's target, loaded or simulated. `metadata`: do not load the texts of its tokens. Raises SpectuiError."""
     return Model(
         setup.model or "",
@@ -45,6 +46,7 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
         tensor_split=shares(setup.tensor_split),
         overrides=overrides(setup),
         extra_buffers=extra_buffers,
+        kernels=kernels,
         same_vocabulary=metadata,
         progress=progress,
         simulated=simulated,
@@ -80,7 +82,7 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
 
 
 def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress = _always, simulated: bool = False,
-                metadata: Metadata | None = None) -> Model:  # fmt: skip
+                metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
     """The set-up's draft from `path`, loaded or simulated. `metadata`: if its tokens' texts need not be loaded.
 
     Raises SpectuiError.
@@ -97,6 +99,7 @@ def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress
             tensor_split=shares(setup.tensor_split_draft),
             overrides=overrides(setup, draft=True),
             extra_buffers=extra_buffers,
+            kernels=kernels,
             same_vocabulary=metadata,
             progress=progress,
             simulated=simulated,

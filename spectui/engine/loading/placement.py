@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spectui.engine.cost_files import MEASURED
@@ -13,6 +14,7 @@ from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.quota import cpu_quota
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
+from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import reference_path
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
@@ -30,7 +32,7 @@ def _file(path: str | None) -> tuple[str, int, int]:
 def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
     """If this changes, the target must be loaded again."""
     split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
-    return (*_file(setup.model), setup.device, *split, *overrides(setup), extra_buffers)
+    return (*_file(setup.model), setup.device, *split, *overrides(setup), extra_buffers, setup.kernels)
 
 
 def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
@@ -148,6 +150,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
         setup.requantise_draft,
         setup.async_draft,
         extra_buffers,
+        setup.kernels,
     )
 
 
@@ -156,14 +159,18 @@ def _draft_placement(setup: Setup) -> tuple[Any, ...]:
     return (setup.device_draft, setup.gpu_layers_draft, *split, *overrides(setup, draft=True))
 
 
-def measured_with() -> str:
-    """What costs on this CPU depend on whatever the set-up: llama.cpp's build, and how much of the cores' time there is."""
-    return f"{build_key()}, quota {cpu_quota()}"
+def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
+    """What costs on this CPU depend on whatever the set-up: llama.cpp's build, how much of the cores' time there is, and which
+    kernels multiply the weights."""
+    own = f", {kernels.name} {identity()}" if kernels.set else ""
+    return f"{build_key()}, quota {cpu_quota()}{own}"
 
 
-def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tuple[Any, ...]:
+def target_costs_key(
+    setup: Setup, extra_buffers: bool, flash_attn: str, kernels: Kernels = LLAMA_CPP
+) -> tuple[Any, ...]:
     """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
-    all that is measured."""
+    all that is measured. `kernels`: those of the model that is loaded."""
     size = min(setup.ctx_size or MEASURED, MEASURED)
     context = (
         size,
@@ -174,15 +181,18 @@ def target_costs_key(setup: Setup, extra_buffers: bool, flash_attn: str) -> tupl
         setup.cache_type_k,
         value_type(setup),
     )
-    return (measured_with(), gpu_key(), target_key(setup, extra_buffers), context, setup.op_offload_min_batch)
+    model = target_key(replace(setup, kernels=""), extra_buffers)
+    return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
-def draft_costs_key(setup: Setup, extra_buffers: bool, copy: str, ahead: bool) -> tuple[Any, ...]:
-    """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded."""
+def draft_costs_key(
+    setup: Setup, extra_buffers: bool, copy: str, ahead: bool, kernels: Kernels = LLAMA_CPP
+) -> tuple[Any, ...]:
+    """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded, with `kernels`."""
     cells = (draft_flash(setup), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, draft_threads(setup, ahead), *cells)
     model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
-    return (measured_with(), gpu_key(), model, context, setup.op_offload_min_batch)
+    return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
 def target_devices(setup: Setup) -> list[Device]:

@@ -10,15 +10,18 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
+from spectui.engine.kernels import choice
 from spectui.engine.loading import draft_copy, models, placement
 from spectui.engine.loading.plan import Plan, shortage
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import vocabulary_of
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import rpc
 from spectui.llama.devices.listing import list_devices
+from spectui.llama.devices.memory_use import HOST
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import on_abort
@@ -42,8 +45,10 @@ _SMALLER_CELLS = "-ctk q8_0 -ctv q8_0"
 class Simulation:
     """Asks llama.cpp what set-ups would take on the devices. One question takes 0.1 to 0.3 s."""
 
-    def __init__(self, extra_buffers: bool, freed: Iterable[MemoryUse]) -> None:
+    def __init__(self, extra_buffers: bool, freed: Iterable[MemoryUse], own: Kernels = LLAMA_CPP) -> None:
+        """`own`: spectui's kernels, as far as they are available."""
         self._extra_buffers = extra_buffers
+        self._own = own
         self._interrupt = Interrupt()
         self._freed = {use.device: use for use in added(freed)}  # target and draft may be on one device
         self.n_ctx = 0
@@ -57,8 +62,10 @@ class Simulation:
             raise UsageError(
                 f"A context of {setup.ctx_size} tokens is too large: choose -c {_LARGEST_CONTEXT} or less."
             )
+        path = setup.model or ""
+        kernels = self._kernels(setup, "target", path)
         model = models.target_model(
-            setup, self._extra_buffers, simulated=True, metadata=vocabulary_of(setup.model or "")
+            setup, self._extra_buffers, simulated=True, metadata=vocabulary_of(path), kernels=kernels
         )
         self.layers = model.layers
         context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
@@ -73,9 +80,16 @@ class Simulation:
         if setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup):
             copy = draft_copy.copy_of(path)
             path = str(copy) if copy.exists() else path
-        model = models.draft_model(setup, path, self._extra_buffers, simulated=True, metadata=vocabulary_of(path))
+        model = models.draft_model(
+            setup, path, self._extra_buffers, simulated=True, metadata=vocabulary_of(path),
+            kernels=self._kernels(setup, "draft", path),
+        )  # fmt: skip
         self.layers_draft = model.layers
         return self._ask(model, models.draft_context(setup, model, self._interrupt, self.n_ctx))
+
+    def _kernels(self, setup: Setup, role: str, path: str) -> Kernels:
+        freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
+        return choice.for_model(setup, role, path, self._own, self._extra_buffers, freed)
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
@@ -216,9 +230,11 @@ def answer(question: str) -> object:
     """The answer to `make_plan`'s question: the plan, or {"usage" or "error": the sentence that says why there is none}."""
     fields, extra_buffers, freed, suggest = json.loads(question)
     setup = Setup(**fields)
+    verdict = selftest.run()
     if extra_buffers is None:
-        extra_buffers = selftest.run().extra_buffers and setup.no_repack == "off"
-    simulation = Simulation(extra_buffers, [MemoryUse(*use) for use in freed])
+        extra_buffers = verdict.extra_buffers and setup.no_repack == "off"
+    own = choice.available(setup, verdict)
+    simulation = Simulation(extra_buffers, [MemoryUse(*use) for use in freed], own)
     try:
         rpc.add_servers(setup.rpc)
         made = plan(setup, simulation)

@@ -79,6 +79,16 @@ class ModelInfo(NamedTuple):
     thinks: bool | None = None
     """Whether its template has it think where nothing is said of `enable_thinking`; None: the template does not read that."""
 
+    kernels: str = "llama.cpp"
+    """What multiplies its weights on the CPU: "llama.cpp", or spectui's kernels with their instruction set, "spectui avx2"."""
+    kernels_why: str = ""
+    """Why they are not spectui's, in a clause."""
+
+    @property
+    def kernels_in_words(self) -> str:
+        """The same in a line, for people."""
+        return f"{self.kernels}, because {self.kernels_why}" if self.kernels_why else self.kernels
+
     @property
     def devices(self) -> tuple[str, ...]:
         """The devices that compute its layers; () where that is not known. The host keeps some weights in any case."""

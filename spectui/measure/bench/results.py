@@ -29,7 +29,7 @@ class Run:
 
     `target`, `draft`, `seed`, `predict`, the sizes and `settings`: see `Conditions`. `text`: a digest of the reply, and
     `prompt_text` of the prompt. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`:
-    the busiest other process, "" on a quiet machine.
+    the busiest other process, "" on a quiet machine. `kernels`: what multiplied the pair's weights, in a sentence.
     """
 
     target: str
@@ -53,6 +53,7 @@ class Run:
     target_bytes: int = 0
     draft_bytes: int = 0
     settings: Mapping[str, Any] | None = None
+    kernels: str = ""
     schema: str = field(default=SCHEMA)
 
     @property

@@ -167,7 +167,8 @@ def remarks(summary: Summary) -> list[str]:
     """Sentences that explain the figures."""
     found = []
     if _mixed(summary.runs):
-        found.append("These runs are of different models, prompts or settings, so they cannot be compared.")
+        found.append("These runs are of different models, prompts, settings or kernels, so they cannot be compared.")
+    found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
         found.append(
             "The target alone was not measured, so no gain is known: the best (*) has the highest geometric mean of its speeds."
@@ -207,4 +208,7 @@ def remarks(summary: Summary) -> list[str]:
 
 def _mixed(runs: Sequence[Run]) -> bool:
     prompts = {run.prompt: run.prompt_text for run in runs}
-    return any(run.conditions != runs[0].conditions or run.prompt_text != prompts[run.prompt] for run in runs)
+    return any(
+        (run.conditions, run.kernels) != (runs[0].conditions, runs[0].kernels) or run.prompt_text != prompts[run.prompt]
+        for run in runs
+    )

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spectui.chat.sentences import kernels_used
 from spectui.engine.events import ModelInfo
 from spectui.knobs import Setup
 from spectui.measure.compare import DRAFT_MAX, Comparison, Row
 from spectui.measure.divergence import TEXT
 from spectui.speculation.statistics import Statistics
-from spectui.store.export import finite, statistics_table
+from spectui.store.export import finite, model_table, statistics_table
 
 SCHEMA = "spectui.compare/1"
 
@@ -28,6 +29,7 @@ def text_lines(found: Comparison) -> Iterator[str]:
         yield "Nothing was measured."
         return
     yield f"target  {found.target.description}: {alone:.1f} tokens a second alone; temperature {found.knobs.temperature:g}"
+    yield kernels_used(found.target, next((row.info for row in found.rows if row.info is not None), None))
     yield ""
     width = min(_WIDEST, max(len(_ALONE), *(len(row.name) for row in found.rows)))
     yield f"{'drafter':<{width}}     MB  vocabulary ms/token      KL  accepted  estimate  measured"
@@ -197,4 +199,5 @@ def _row(row: Row, found: Comparison) -> dict[str, Any]:
 def _model(info: ModelInfo | None) -> dict[str, Any] | None:
     if info is None:
         return None
-    return {"file": Path(info.path).name, "description": info.description, "bytes": info.bytes, "remark": info.remark}
+    table = model_table(info)
+    return {"file": Path(table.pop("path")).name, **table}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
 from spectui.measure.report.plots import new_figure, save_plot
@@ -152,6 +153,7 @@ def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
         )
     else:
         yield f"draft   {_placed(loaded.draft)}: not measured"
+    yield kernels_used(loaded.target, loaded.draft)
 
 
 def _placed(model: ModelInfo) -> str:

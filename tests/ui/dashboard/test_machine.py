@@ -124,13 +124,15 @@ async def test_remarks_are_left_out_where_the_models_would_be_cut(
         app.screen.pages.show("machine")
         remark = "passes of up to 16 tokens round as single ones do, except behind a long text"
         uses = (MemoryUse("CPU", 10**9, 10**9),), (MemoryUse("CUDA0", 2 * 10**9),)
-        panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=use, remark=remark) for use in uses])
+        model = ModelInfo("m", "fake", 1, 1, 1, 1, 1, remark=remark, kernels_why="its layers are on a GPU")
+        panel.update_models([model._replace(memory=use) for use in uses])
         panel.update_telemetry(looked(12, 1))
         await wait_until(pilot, lambda: "12.0 GB of 24.0 GB" in screen_text(app))
         machine = app.screen.query_one(MachinePage)
         page = [machine.render_line(y).text for y in range(machine.size.height)]
         assert any("CUDA0: weights 2.0 GB" in line for line in page)
         assert any("passes of up to" in line for line in page) is told
+        assert any("kernels: llama.cpp, because" in line for line in page) is told
 
 
 def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:

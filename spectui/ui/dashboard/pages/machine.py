@@ -115,7 +115,9 @@ devices: **{devices}**, arrows and Space move a model to another one.
                 parts = (("weights", use.weights), ("cells", use.cells), ("compute", use.compute))
                 sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)
                 lines += wrapped("", f"{use.device}: {sizes}", width, "label")
-            lines += wrapped("", model.remark, width, "label") if remarks else []
+            if remarks:
+                lines += wrapped("", f"kernels: {model.kernels_in_words}", width, "label")
+                lines += wrapped("", model.remark, width, "label")
         return lines
 
     def _joules(self) -> float | None:

@@ -1,0 +1,138 @@
+"""Decide for each model whether spectui's kernels multiply its weights, and say in a clause why not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from spectui.engine.kernels.trial import ROWS, Trial, trial
+from spectui.engine.loading import placement
+from spectui.errors import SpectuiError
+from spectui.gguf_files.check import matrices_of, values_of
+from spectui.gguf_files.metadata import Matrices, architecture_of
+from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
+from spectui.knobs import Setup
+from spectui.llama.cpu import plugin
+from spectui.llama.cpu.kernels import features_of
+from spectui.llama.library import system_info
+from spectui.llama.selftest import Verdict
+
+_GAIN = 0.95
+"""Share of llama.cpp's time, over all sizes of passes, that the kernels must not exceed: they take memory, and load longer."""
+
+_LOSS = 1.05
+"""The same for passes over one token alone, which most are where drafts do not pay."""
+
+CRASH = "they crash on this machine (see spectui doctor)"
+
+_BESIDE = 2**28
+"""Bytes that a model needs beside its weights and cells."""
+
+
+class KernelChoice:
+    """The choice for each model of a set-up. It says once why spectui's kernels are not used, if they are wanted or crash."""
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self._notice = notice
+        self._said: set[str] = set()
+        self._setup, self._extra_buffers = Setup(), True
+        self._own = LLAMA_CPP
+
+    def begin(self, setup: Setup, verdict: Verdict, extra_buffers: bool) -> None:
+        """Models of this set-up are loaded next. `verdict`: the self-test's. `extra_buffers`: as in `Model`."""
+        self._setup, self._extra_buffers = setup, extra_buffers
+        self._own = available(setup, verdict)
+
+    def of(self, role: str, path: str) -> Kernels:
+        """The kernels for the model in this file, which is loaded next."""
+        found = for_model(self._setup, role, path, self._own, self._extra_buffers)
+        wanted = self._setup.kernels == "spectui" or found.why == CRASH
+        if wanted and not found.set and found.why not in self._said:
+            self._said.add(found.why)
+            self._notice(f"spectui's kernels are not used here: {found.why}.")
+        return found
+
+
+def available(setup: Setup, verdict: Verdict) -> Kernels:
+    """The instruction set of spectui's kernels, if they may be used at all. `verdict`: the self-test's."""
+    if setup.kernels == "llama.cpp":
+        return Kernels(why="--kernels llama.cpp")
+    if setup.no_repack == "on":
+        return Kernels(why="--no-repack keeps the weights as they are in the file")
+    if not verdict.own:
+        return Kernels(why=CRASH)
+    if setup.kernels == "auto" and verdict.extra_buffers and "AMX_INT8" in features_of(system_info()):
+        return Kernels(why="llama.cpp uses this CPU's AMX")
+    try:
+        return Kernels(plugin.load().set)
+    except Unusable as error:
+        return Kernels(why=str(error))
+
+
+def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: bool, freed: int = 0) -> Kernels:
+    """The kernels of the model in this file. `own`: those that are available. `extra_buffers`: as in `Model`.
+
+    `freed`: bytes of the host's memory that will be free before it is loaded. With --kernels auto what a type of weights costs
+    is measured when it is met first.
+    """
+    if not own.set:
+        return own
+    if not (placement.target_on_cpu(setup) if role == "target" else placement.drafts_on_cpu(setup)):
+        return Kernels(why="its layers are on a GPU or a server")
+    taken = plugin.load()
+    matrices = [each for each in matrices_of(path) if taken.bytes(*each[:4])]
+    if not matrices:
+        return Kernels(why="they have none for the types of its weights")
+    if _short(setup, role, path, sum(taken.bytes(*each[:4]) for each in matrices), freed):
+        return Kernels(why="there is too little memory for a second copy of its weights")
+    return own if setup.kernels == "spectui" else _measured(setup, matrices, own, extra_buffers)
+
+
+def _short(setup: Setup, role: str, path: str, repacked: int, freed: int) -> bool:
+    """Whether the repacked weights would leave too little memory. The mapped file counts as free."""
+    import psutil
+
+    tokens = setup.ctx_size if role == "target" else setup.ctx_size_draft or setup.ctx_size
+    needed = repacked + _cells(path, tokens) + _BESIDE
+    return needed > int(psutil.virtual_memory().available) + freed
+
+
+def _cells(path: str, tokens: int) -> int:
+    """Bytes of cells in f16, as far as the file's keys tell."""
+    values = values_of(path)
+    architecture = architecture_of(values)
+
+    def value(key: str) -> int:
+        found = values.get(f"{architecture}.{key}")
+        return found if isinstance(found, int) else 0
+
+    heads = value("attention.head_count")
+    width = value("embedding_length") // heads if heads else 0
+    both = (value("attention.key_length") or width) + (value("attention.value_length") or width)
+    layers, of = value("block_count"), value("attention.head_count_kv") or heads
+    return 2 * layers * of * both * (tokens or value("context_length"))
+
+
+def _measured(setup: Setup, matrices: Sequence[Matrices], own: Kernels, extra_buffers: bool) -> Kernels:
+    """These kernels, if passes over such weights take less time with them on this machine."""
+    sizes: Counter[int] = Counter()
+    for each in matrices:
+        sizes[each.kind] += each.bytes
+    key = (placement.measured_with(), identity())
+    threads = placement.threads(setup.threads)
+    try:
+        trials = {kind: trial(kind, own, key, threads, extra_buffers) for kind in sizes}
+    except (SpectuiError, OSError) as error:
+        return Kernels(why=f"they could not be measured ({error})")
+    return own if pays(sizes, trials) else Kernels(why="llama.cpp's are as fast here, as was measured")
+
+
+def pays(sizes: Counter[int], trials: dict[int, Trial]) -> bool:
+    """Whether passes over so many bytes of each type take less time with spectui's kernels."""
+    shares = [
+        sum(bytes * trials[kind].own[n] for kind, bytes in sizes.items())
+        / sum(bytes * trials[kind].llama_cpp[n] for kind, bytes in sizes.items())
+        for n in range(len(ROWS))
+    ]
+    return shares[0] <= _LOSS and math.prod(shares) <= _GAIN ** len(ROWS)

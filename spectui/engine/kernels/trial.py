@@ -1,0 +1,100 @@
+"""What passes take with spectui's kernels and with llama.cpp's on this machine, for each type of weights.
+
+It is measured once, and kept.
+
+A model of random weights of that type is loaded twice, and passes of both alternate. It is larger than most caches, so that
+weights are read from memory, as those of a real model are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectui.atomic import write_atomic
+from spectui.engine import cost_files
+from spectui.engine.cost_files import Key
+from spectui.engine.costs import timed_pass
+from spectui.gguf_files.tiny import write_random_model
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
+from spectui.llama.context import Context
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.library import symbol
+from spectui.llama.model import Model
+
+ROWS = (1, 4, 8)
+"""Sizes of the passes: plain ones, and those over drafts."""
+
+_LEAST, _BOUND_S = 5, 0.6
+"""Passes of each size, at least, and the seconds in which more of them are made. The fastest counts: others may disturb it."""
+
+_WIDTH, _FEED_FORWARD, _LAYERS = 2048, 5632, 2
+
+
+class Trial(NamedTuple):
+    """Seconds for each byte of weights in passes of `ROWS` rows."""
+
+    llama_cpp: tuple[float, ...]
+    own: tuple[float, ...]
+
+
+def trial(kind: int, own: Kernels, key: Key, threads: int, extra_buffers: bool) -> Trial:
+    """What was found for weights of the ggml_type `kind`, or is found now, in about a second.
+
+    `key`: what it depends on besides. Raises SpectuiError, OSError.
+    """
+    file = cost_files.path("kernels", (*key, own.set, kind, threads, extra_buffers))
+    with suppress(OSError, ValueError, TypeError):
+        found = Trial(*map(tuple, json.loads(file.read_text(encoding="utf-8"))))
+        if all(len(each) == len(ROWS) and all(0 < seconds < 1 for seconds in each) for each in found):
+            return found
+    found = _measure(kind, own, threads, extra_buffers)
+    with suppress(OSError):
+        write_atomic(file, json.dumps(found).encode())
+    return found
+
+
+def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool) -> Trial:
+    seconds: dict[tuple[int, int], list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="spectui-kernels-") as scratch:
+        path = Path(scratch) / "random.gguf"
+        write_random_model(path, _WIDTH, _FEED_FORWARD, _LAYERS, kind, lambda weights: _quantised(kind, weights))
+        loaded = [
+            Model(str(path), on_devices=[], extra_buffers=extra_buffers, kernels=kernels)
+            for kernels in (LLAMA_CPP, own)
+        ]
+    contexts = [Context(model, Interrupt(), n_ctx=max(ROWS), rows=max(ROWS), threads=threads) for model in loaded]
+    began = perf_counter()
+    while len(seconds.get((0, 1), ())) <= _LEAST or perf_counter() - began < _BOUND_S:
+        for rows in ROWS:
+            for which, context in enumerate(contexts):
+                context.truncate(0)
+                seconds.setdefault((which, rows), []).append(timed_pass(context, range(rows), rows)[0])
+    n_bytes = loaded[0].n_bytes
+    for context, model in zip(contexts, loaded, strict=True):
+        context.close()
+        model.close()
+    # The first pass sets things up.
+    of = [tuple(min(seconds[which, rows][1:]) / n_bytes for rows in ROWS) for which in (0, 1)]
+    return Trial(*of)
+
+
+def _quantised(kind: int, weights: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """The bytes of these weights [rows, k] in this type."""
+    rows, k = weights.shape
+    size = symbol("ggml_row_size", ctypes.c_size_t, ctypes.c_int, ctypes.c_int64)(kind, k)
+    found = np.empty((rows, size), np.uint8)
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    quantise = symbol(
+        "ggml_quantize_chunk", ctypes.c_size_t, ctypes.c_int, pointer, pointer, count, count, count, pointer
+    )
+    quantise(kind, weights.ctypes.data, found.ctypes.data, 0, rows, k, None)
+    return found

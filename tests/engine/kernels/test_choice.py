@@ -1,0 +1,213 @@
+"""Which models get spectui's kernels, and the clause that says why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from operator import methodcaller
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from spectui.engine.events import Loaded, Notice
+from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.kernels import choice
+from spectui.engine.kernels.choice import KernelChoice, available, for_model, pays
+from spectui.engine.kernels.trial import Trial
+from spectui.engine.loading import placement
+from spectui.engine.loading.plan import make_plan
+from spectui.engine.session import Session
+from spectui.gguf_files.check import matrices_of
+from spectui.gguf_files.tiny import write_tiny_model
+from spectui.kernels.build import LIBRARY
+from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
+from spectui.knobs import Knobs, Setup
+from spectui.llama.cpu import plugin
+from spectui.llama.devices.records import Device
+from spectui.llama.selftest import Verdict
+from tests.engine.waiting import PATIENCE
+from tests.helpers.smollm2 import setup, whole_alone
+
+WORKS = Verdict(True, True)
+OWN = Kernels("avx2")
+built = pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
+
+
+def wanted(**changes: object) -> Setup:
+    return replace(whole_alone(), kernels="spectui", device="none", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "why"),
+    [
+        ({"kernels": "llama.cpp"}, WORKS, "--kernels llama.cpp"),
+        ({"no_repack": "on"}, WORKS, "--no-repack keeps the weights as they are in the file"),
+        ({}, Verdict(True, True, own=False), "they crash on this machine (see spectui doctor)"),
+        ({"kernels": "auto"}, WORKS, "llama.cpp uses this CPU's AMX"),
+        ({}, WORKS, "they were not built"),
+    ],
+)
+def test_where_they_are_not_available(
+    changes: dict[str, str], verdict: Verdict, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> None:
+        raise Unusable("they were not built")
+
+    monkeypatch.setattr(choice, "system_info", lambda: "CPU : AVX2 = 1 | AMX_INT8 = 1 | REPACK = 1")
+    monkeypatch.setattr(plugin, "load", load)
+    assert available(replace(Setup(kernels="spectui"), **changes), verdict) == Kernels(why=why)
+
+
+def test_amx_that_crashes_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "system_info", lambda: "CPU : AVX2 = 1 | AMX_INT8 = 1 | REPACK = 1")
+    monkeypatch.setattr(plugin, "load", lambda: SimpleNamespace(set="avx2"))
+    assert available(Setup(), Verdict(False, True)) == OWN
+    assert available(Setup(kernels="spectui"), WORKS) == OWN
+
+
+@built
+def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30)
+    monkeypatch.setattr(placement, "list_devices", lambda: (card,))
+    why = Kernels(why="its layers are on a GPU or a server")
+    path = wanted().model or ""
+    assert for_model(wanted(), "target", path, OWN, True) == OWN
+    assert for_model(replace(wanted(), device=""), "target", path, OWN, True) == why
+    assert for_model(wanted(), "draft", path, OWN, True) == why
+    assert for_model(wanted(device_draft="none"), "draft", path, OWN, True) == OWN
+
+
+@built
+def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
+    write_tiny_model(tmp_path / "f32.gguf")
+    found = for_model(wanted(), "target", str(tmp_path / "f32.gguf"), OWN, True)
+    assert found == Kernels(why="they have none for the types of its weights")
+
+
+@built
+def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = wanted().model or ""
+    repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices_of(path))
+    cells = 2 * 30 * 3 * 2 * 64 * 4096  # bytes in f16, layers, heads of K and V, their width, tokens
+    needed = repacked + cells + 2**28
+
+    def free(bytes: int, ctx_size: int = 4096) -> Kernels:
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=bytes))
+        return for_model(wanted(ctx_size=ctx_size), "target", path, OWN, True)
+
+    assert free(needed) == OWN
+    assert free(needed - 1) == Kernels(why="there is too little memory for a second copy of its weights")
+    assert free(needed - 1, ctx_size=2048) == OWN
+    assert free(needed, ctx_size=0).why  # the 8192 tokens that it was trained with
+    assert for_model(wanted(ctx_size=0), "target", path, OWN, True, freed=2 * cells) == OWN
+
+
+@built
+def test_auto_believes_the_measurement_and_a_wish_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"own": (1.0, 1.0, 1.0)}
+    asked = []
+
+    def trial(kind: int, own: Kernels, key: object, threads: int, extra_buffers: bool) -> Trial:
+        asked.append((kind, threads, extra_buffers))
+        return Trial((1.0, 1.0, 1.0), times["own"])
+
+    monkeypatch.setattr(choice, "trial", trial)
+    path = wanted().model or ""
+    automatic = replace(wanted(threads=3), kernels="auto")
+    why = Kernels(why="llama.cpp's are as fast here, as was measured")
+    assert for_model(automatic, "target", path, OWN, False) == why
+    kinds = {each.kind for each in matrices_of(path) if plugin.load().bytes(*each[:4])}
+    assert sorted(asked) == [(kind, 3, False) for kind in sorted(kinds)]
+    times["own"] = (1.0, 0.9, 0.9)
+    assert for_model(automatic, "target", path, OWN, False) == OWN
+    times["own"] = (1.1, 0.1, 0.1)  # most passes have one row where drafts do not pay
+    assert for_model(automatic, "target", path, OWN, False) == why
+    asked.clear()
+    assert for_model(wanted(), "target", path, OWN, False) == OWN
+    assert asked == []
+
+
+def test_types_count_by_their_bytes() -> None:
+    faster, slower = Trial((1.0,) * 3, (0.5,) * 3), Trial((1.0,) * 3, (2.0,) * 3)
+    assert pays(Counter({1: 9, 2: 1}), {1: faster, 2: slower})
+    assert not pays(Counter({1: 1, 2: 9}), {1: faster, 2: slower})
+
+
+def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name() -> None:
+    said: list[str] = []
+    kernels = KernelChoice(said.append)
+    kernels.begin(wanted(no_repack="on"), WORKS, True)
+    kernels.of("target", "t")
+    kernels.of("draft", "d")
+    assert said == ["spectui's kernels are not used here: --no-repack keeps the weights as they are in the file."]
+    kernels.begin(replace(wanted(), kernels="llama.cpp"), WORKS, True)
+    kernels.of("target", "t")
+    kernels.begin(Setup(kernels="auto"), Verdict(True, True, own=False), True)
+    kernels.of("target", "t")
+    assert said[1:] == ["spectui's kernels are not used here: they crash on this machine (see spectui doctor)."]
+
+
+@built
+def test_a_pair_is_loaded_with_them_and_again_when_the_setting_changes() -> None:
+    events: list[object] = []
+    session = Session(events.append)
+    pair = replace(setup(), ctx_size=256, kernels="spectui", device="none", device_draft="none")
+    own = f"spectui {plugin.load().set}"
+    loaded = session.load(pair)
+    assert loaded.target.kernels == own and loaded.draft is not None and loaded.draft.kernels == own
+    assert session.load(pair).target.kernels == own
+    target = session.pair and session.pair.target
+    loaded = session.load(replace(pair, kernels="llama.cpp"))
+    assert session.pair is not None and session.pair.target is not target
+    assert loaded.target.kernels_in_words == "llama.cpp, because --kernels llama.cpp"
+    assert [each.name for each in loaded.devices] == ["CPU"]
+    assert {use.device for use in loaded.target.memory} == {"CPU"}
+    assert not [event.message for event in events if isinstance(event, Notice) and "kernels" in event.message]
+    assert sum(isinstance(event, Loaded) for event in events) == 3
+    session.close()
+
+
+@built
+def test_costs_are_kept_apart() -> None:
+    pair = replace(setup(), device="none")
+    keys = [
+        (
+            placement.target_costs_key(each, True, "auto", kernels),
+            placement.draft_costs_key(each, True, each.draft or "", False, kernels),
+        )
+        for each, kernels in (
+            (pair, LLAMA_CPP),
+            (replace(pair, kernels="spectui"), LLAMA_CPP),
+            (replace(pair, kernels="llama.cpp"), Kernels(why="--kernels llama.cpp")),
+            (replace(pair, kernels="spectui"), OWN),
+            (pair, OWN),
+            (pair, Kernels("avxvnni")),
+        )
+    ]
+    assert len({target for target, _ in keys}) == len({draft for _, draft in keys}) == 3
+    assert keys[0] == keys[1] == keys[2] and keys[3] == keys[4]
+
+
+@built
+def test_a_plan_counts_the_repacked_copy() -> None:
+    """Mapped weights count as free memory; repacked ones do not. A simulation knows no mapping: it says their sizes."""
+    repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices_of(wanted().model or ""))
+    with_own, without = (
+        make_plan(replace(wanted(ctx_size=256), kernels=kernels), None).target for kernels in ("spectui", "llama.cpp")
+    )
+    assert [use.device for use in with_own] == [use.device for use in without] == ["CPU"]
+    assert with_own[0].weights >= repacked
+    assert with_own[0].weights >= without[0].weights
+
+
+@built
+def test_an_engine_in_a_process_of_its_own_loads_them_too() -> None:
+    pair = replace(setup(), draft=None, ctx_size=256, kernels="spectui", device="none")
+    engine = EngineProcess(Knobs(), pair)
+    try:
+        loaded = engine.call(methodcaller("load", pair)).result(PATIENCE)
+    finally:
+        engine.close()
+    assert loaded.target.kernels.startswith("spectui ")

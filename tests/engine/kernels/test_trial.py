@@ -1,0 +1,56 @@
+"""The measurement of both kernels: made once for each type of weights, and kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spectui import paths
+from spectui.engine.kernels import trial
+from spectui.engine.kernels.trial import ROWS, Trial
+from spectui.kernels.build import LIBRARY
+from spectui.kernels.plugin import Kernels
+from spectui.llama.cpu import plugin
+
+Q8_0, Q4_K = 8, 12
+
+
+@pytest.fixture(autouse=True)
+def quick(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_WIDTH", 256)
+    monkeypatch.setattr(trial, "_FEED_FORWARD", 256)
+    monkeypatch.setattr(trial, "_BOUND_S", 0.0)
+
+
+def kept() -> list[Path]:
+    return sorted(paths.state_directory().glob("kernels-*"))
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
+def test_passes_of_both_are_timed_once_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Kernels(plugin.load().set)
+    found = {kind: trial.trial(kind, own, ("key",), 1, True) for kind in (Q8_0, Q4_K)}
+    for each in found.values():
+        assert len(each.llama_cpp) == len(each.own) == len(ROWS)
+        assert all(0 < seconds < 1 for seconds in (*each.llama_cpp, *each.own))
+    monkeypatch.setattr(trial, "timed_pass", None)
+    assert {kind: trial.trial(kind, own, ("key",), 1, True) for kind in found} == found
+    assert len(kept()) == 2
+    with pytest.raises(TypeError):  # others are measured by themselves
+        trial.trial(Q8_0, own, ("key",), 2, True)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "[[1, 2, 3], [1, 2, 3]]", "[[0.1, 0.1], [0.1, 0.1]]", "[1, 2]", "{}"]
+)
+def test_a_damaged_file_is_measured_anew(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3))
+    monkeypatch.setattr(trial, "_measure", lambda *_: found)
+    ask = lambda: trial.trial(Q8_0, Kernels("avx2"), (), 1, True)  # noqa: E731
+    assert ask() == found
+    (file,) = kept()
+    file.write_text(content)
+    assert ask() == found
+    assert json.loads(file.read_text()) == [list(each) for each in found]
