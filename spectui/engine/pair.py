@@ -69,7 +69,7 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._flash_attn = ""  # the target's context uses this
-        self._kernels = KernelChoice(lambda text: emit(Notice(text)))
+        self._kernels = KernelChoice(lambda text: emit(Notice(text)), lambda done: emit(Loading("kernels", done)))
         self._refused = ""  # the target's context could not be made with this
         self._other_terms = 0.0, 0.0  # per_row and per_pass of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
@@ -93,9 +93,9 @@ class Pair:
         use_numa(setup.numa)
         verdict = self._verdict()
         extra_buffers = verdict.extra_buffers and setup.no_repack == "off"
-        self._kernels.begin(setup, verdict, extra_buffers)
         self._refused = ""
         setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
+        self._kernels.begin(setup, verdict, extra_buffers)
         self._make_room(setup, extra_buffers)
         self._load_target(setup, extra_buffers)
         if setup.draft is not None:

@@ -59,7 +59,7 @@ def command(ctx: click.Context) -> None:
     if not verdict.ok:
         click.echo(verdict.advice)
         ctx.exit(1)
-    own = available(Setup(), verdict)
+    own = available(Setup(device="none"), verdict)
     click.echo(f"spectui's kernels: {own.set or f'not used, because {own.why}'}")
     flags = cpu_flags()
     found = list(

@@ -26,6 +26,8 @@ _LOSS = 1.05
 
 CRASH = "they crash on this machine (see spectui doctor)"
 
+OFFLOADED = "its layers are on a GPU or a server"
+
 _BESIDE = 2**28
 """Bytes that a model needs beside its weights and cells."""
 
@@ -33,8 +35,9 @@ _BESIDE = 2**28
 class KernelChoice:
     """The choice for each model of a set-up. It says once why spectui's kernels are not used, if they are wanted or crash."""
 
-    def __init__(self, notice: Callable[[str], None]) -> None:
-        self._notice = notice
+    def __init__(self, notice: Callable[[str], None], measuring: Callable[[float], None]) -> None:
+        """`measuring`: called with 0..1 while both kernels are measured."""
+        self._notice, self._measuring = notice, measuring
         self._said: set[str] = set()
         self._setup, self._extra_buffers = Setup(), True
         self._own = LLAMA_CPP
@@ -46,7 +49,7 @@ class KernelChoice:
 
     def of(self, role: str, path: str) -> Kernels:
         """The kernels for the model in this file, which is loaded next."""
-        found = for_model(self._setup, role, path, self._own, self._extra_buffers)
+        found = for_model(self._setup, role, path, self._own, self._extra_buffers, measuring=self._measuring)
         wanted = self._setup.kernels == "spectui" or found.why == CRASH
         if wanted and not found.set and found.why not in self._said:
             self._said.add(found.why)
@@ -56,6 +59,8 @@ class KernelChoice:
 
 def available(setup: Setup, verdict: Verdict) -> Kernels:
     """The instruction set of spectui's kernels, if they may be used at all. `verdict`: the self-test's."""
+    if not placement.target_on_cpu(setup) and (setup.draft is None or not placement.drafts_on_cpu(setup)):
+        return Kernels(why=OFFLOADED)  # then ggml does not get to know them
     if setup.kernels == "llama.cpp":
         return Kernels(why="--kernels llama.cpp")
     if setup.no_repack == "on":
@@ -70,7 +75,8 @@ def available(setup: Setup, verdict: Verdict) -> Kernels:
         return Kernels(why=str(error))
 
 
-def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: bool, freed: int = 0) -> Kernels:
+def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: bool, freed: int = 0,
+              measuring: Callable[[float], None] = lambda done: None) -> Kernels:  # fmt: skip
     """The kernels of the model in this file. `own`: those that are available. `extra_buffers`: as in `Model`.
 
     `freed`: bytes of the host's memory that will be free before it is loaded. With --kernels auto what a type of weights costs
@@ -79,14 +85,14 @@ def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: b
     if not own.set:
         return own
     if not (placement.target_on_cpu(setup) if role == "target" else placement.drafts_on_cpu(setup)):
-        return Kernels(why="its layers are on a GPU or a server")
+        return Kernels(why=OFFLOADED)
     taken = plugin.load()
     matrices = [each for each in matrices_of(path) if taken.bytes(*each[:4])]
     if not matrices:
         return Kernels(why="they have none for the types of its weights")
     if _short(setup, role, path, sum(taken.bytes(*each[:4]) for each in matrices), freed):
         return Kernels(why="there is too little memory for a second copy of its weights")
-    return own if setup.kernels == "spectui" else _measured(setup, matrices, own, extra_buffers)
+    return own if setup.kernels == "spectui" else _measured(setup, matrices, own, extra_buffers, measuring)
 
 
 def _short(setup: Setup, role: str, path: str, repacked: int, freed: int) -> bool:
@@ -114,7 +120,13 @@ def _cells(path: str, tokens: int) -> int:
     return 2 * layers * of * both * (tokens or value("context_length"))
 
 
-def _measured(setup: Setup, matrices: Sequence[Matrices], own: Kernels, extra_buffers: bool) -> Kernels:
+def _measured(
+    setup: Setup,
+    matrices: Sequence[Matrices],
+    own: Kernels,
+    extra_buffers: bool,
+    measuring: Callable[[float], None],
+) -> Kernels:
     """These kernels, if passes over such weights take less time with them on this machine."""
     sizes: Counter[int] = Counter()
     for each in matrices:
@@ -122,7 +134,7 @@ def _measured(setup: Setup, matrices: Sequence[Matrices], own: Kernels, extra_bu
     key = (placement.measured_with(), identity())
     threads = placement.threads(setup.threads)
     try:
-        trials = {kind: trial(kind, own, key, threads, extra_buffers) for kind in sizes}
+        trials = {kind: trial(kind, own, key, threads, extra_buffers, measuring) for kind in sizes}
     except (SpectuiError, OSError) as error:
         return Kernels(why=f"they could not be measured ({error})")
     return own if pays(sizes, trials) else Kernels(why="llama.cpp's are as fast here, as was measured")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -46,23 +47,26 @@ class Trial(NamedTuple):
     own: tuple[float, ...]
 
 
-def trial(kind: int, own: Kernels, key: Key, threads: int, extra_buffers: bool) -> Trial:
+def trial(
+    kind: int, own: Kernels, key: Key, threads: int, extra_buffers: bool, progress: Callable[[float], None]
+) -> Trial:
     """What was found for weights of the ggml_type `kind`, or is found now, in about a second.
 
-    `key`: what it depends on besides. Raises SpectuiError, OSError.
+    `key`: what it depends on besides. `progress`: called with 0..1 meanwhile. Raises SpectuiError, OSError.
     """
     file = cost_files.path("kernels", (*key, own.set, kind, threads, extra_buffers))
     with suppress(OSError, ValueError, TypeError):
         found = Trial(*map(tuple, json.loads(file.read_text(encoding="utf-8"))))
         if all(len(each) == len(ROWS) and all(0 < seconds < 1 for seconds in each) for each in found):
             return found
-    found = _measure(kind, own, threads, extra_buffers)
+    found = _measure(kind, own, threads, extra_buffers, progress)
     with suppress(OSError):
         write_atomic(file, json.dumps(found).encode())
     return found
 
 
-def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool) -> Trial:
+def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progress: Callable[[float], None]) -> Trial:
+    progress(0.0)
     seconds: dict[tuple[int, int], list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="spectui-kernels-") as scratch:
         path = Path(scratch) / "random.gguf"
@@ -74,6 +78,7 @@ def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool) -> Tria
     contexts = [Context(model, Interrupt(), n_ctx=max(ROWS), rows=max(ROWS), threads=threads) for model in loaded]
     began = perf_counter()
     while len(seconds.get((0, 1), ())) <= _LEAST or perf_counter() - began < _BOUND_S:
+        progress(min(1.0, (perf_counter() - began) / _BOUND_S))
         for rows in ROWS:
             for which, context in enumerate(contexts):
                 context.truncate(0)

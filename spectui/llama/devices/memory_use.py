@@ -75,16 +75,19 @@ def logged_weights(
     """The sizes that llama.cpp logged while it loaded a model whose tensors have `n_bytes` in all.
 
     For a mapped file it logs the range that is mapped, with all that lies between: tensors that were copied to GPUs, or
-    repacked. So the host has what the GPUs do not have, if that is less. `tied`: bytes of an embedding that is the output too;
-    then the host keeps one and a GPU gets another. `shares`: as in `divided`.
+    repacked. So the host has what the GPUs do not have, if that is less, but at least what was repacked. `tied`: bytes of an
+    embedding that is the output too; then the host keeps one and a GPU gets another, or it is repacked. `shares`: as in
+    `divided`.
     """
     found = divided(logged(lines), shares)
     on_gpus = sum(use.weights for use in found if use.device != HOST)
     rest = n_bytes - on_gpus + (tied if on_gpus else 0)
 
     def on_host(use: MemoryUse) -> MemoryUse:
-        weights = min(use.weights, max(0, rest))
-        return use._replace(weights=weights, mapped=max(0, weights - (use.weights - use.mapped)))
+        repacked = use.weights - use.mapped
+        twice = tied if not on_gpus and repacked > rest - tied else 0
+        weights = max(repacked, min(use.weights, max(0, rest) + twice))
+        return use._replace(weights=weights, mapped=weights - repacked)
 
     return tuple(on_host(use) if use.device == HOST else use for use in found)
 

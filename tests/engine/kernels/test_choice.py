@@ -77,6 +77,11 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert for_model(replace(wanted(), device=""), "target", path, OWN, True) == why
     assert for_model(wanted(), "draft", path, OWN, True) == why
     assert for_model(wanted(device_draft="none"), "draft", path, OWN, True) == OWN
+    loaded: list[int] = []
+    monkeypatch.setattr(plugin, "load", lambda: loaded.append(1) or SimpleNamespace(set="avx2"))
+    alone = replace(wanted(), device="", draft=None)
+    assert available(alone, WORKS) == why and not loaded  # ggml does not get to know them
+    assert available(replace(alone, draft="d", device_draft="none"), WORKS) == available(wanted(), WORKS) == OWN
 
 
 @built
@@ -109,7 +114,7 @@ def test_auto_believes_the_measurement_and_a_wish_does_not_wait_for_it(monkeypat
     times = {"own": (1.0, 1.0, 1.0)}
     asked = []
 
-    def trial(kind: int, own: Kernels, key: object, threads: int, extra_buffers: bool) -> Trial:
+    def trial(kind: int, own: Kernels, key: object, threads: int, extra_buffers: bool, progress: object) -> Trial:
         asked.append((kind, threads, extra_buffers))
         return Trial((1.0, 1.0, 1.0), times["own"])
 
@@ -137,7 +142,7 @@ def test_types_count_by_their_bytes() -> None:
 
 def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name() -> None:
     said: list[str] = []
-    kernels = KernelChoice(said.append)
+    kernels = KernelChoice(said.append, print)
     kernels.begin(wanted(no_repack="on"), WORKS, True)
     kernels.of("target", "t")
     kernels.of("draft", "d")

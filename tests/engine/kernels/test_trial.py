@@ -21,7 +21,7 @@ Q8_0, Q4_K = 8, 12
 def quick(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_WIDTH", 256)
     monkeypatch.setattr(trial, "_FEED_FORWARD", 256)
-    monkeypatch.setattr(trial, "_BOUND_S", 0.0)
+    monkeypatch.setattr(trial, "_BOUND_S", 1e-9)
 
 
 def kept() -> list[Path]:
@@ -30,16 +30,17 @@ def kept() -> list[Path]:
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
 def test_passes_of_both_are_timed_once_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Kernels(plugin.load().set)
-    found = {kind: trial.trial(kind, own, ("key",), 1, True) for kind in (Q8_0, Q4_K)}
+    own, done = Kernels(plugin.load().set), list[float]()
+    found = {kind: trial.trial(kind, own, ("key",), 1, True, done.append) for kind in (Q8_0, Q4_K)}
     for each in found.values():
         assert len(each.llama_cpp) == len(each.own) == len(ROWS)
         assert all(0 < seconds < 1 for seconds in (*each.llama_cpp, *each.own))
+    assert done[0] == 0.0 and done[-1] == 1.0
     monkeypatch.setattr(trial, "timed_pass", None)
-    assert {kind: trial.trial(kind, own, ("key",), 1, True) for kind in found} == found
+    assert {kind: trial.trial(kind, own, ("key",), 1, True, done.append) for kind in found} == found
     assert len(kept()) == 2
     with pytest.raises(TypeError):  # others are measured by themselves
-        trial.trial(Q8_0, own, ("key",), 2, True)
+        trial.trial(Q8_0, own, ("key",), 2, True, print)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_passes_of_both_are_timed_once_for_each_type(monkeypatch: pytest.MonkeyP
 def test_a_damaged_file_is_measured_anew(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3))
     monkeypatch.setattr(trial, "_measure", lambda *_: found)
-    ask = lambda: trial.trial(Q8_0, Kernels("avx2"), (), 1, True)  # noqa: E731
+    ask = lambda: trial.trial(Q8_0, Kernels("avx2"), (), 1, True, print)  # noqa: E731
     assert ask() == found
     (file,) = kept()
     file.write_text(content)

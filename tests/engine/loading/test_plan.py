@@ -295,6 +295,25 @@ def test_a_mapped_file_is_not_freed_a_second_time(monkeypatch: pytest.MonkeyPatc
     assert toy.devices[0].free == 3 * GIB
 
 
+@pytest.mark.parametrize(
+    ("repacked", "tied", "weights", "mapped"),
+    [
+        (4096, 0, 4096, 0),  # all of it
+        (4300, 0, 4300, 0),  # in a larger layout than the file's
+        (4096, 512, 4096 + 512, 512),  # the output is repacked, and the embedding stays mapped
+        (3000, 512, 4096, 1096),  # neither is repacked
+    ],
+)
+def test_repacked_weights_are_the_process_s_own(repacked: int, tied: int, weights: int, mapped: int):
+    mib = 2**20
+    lines = [
+        "load_tensors:   CPU_Mapped model buffer size =  4600.00 MiB",
+        f"load_tensors:      SPECTUI model buffer size =  {repacked}.00 MiB",
+    ]
+    found = memory_use.logged_weights(lines, 4096 * mib, tied * mib)
+    assert found == (MemoryUse("CPU", weights * mib, mapped=mapped * mib),)
+
+
 def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory_use, "list_names", lambda: ("CUDA0", "CUDA1", "CUDA10", "RPC0", "RPC1", "MTL0"))
     monkeypatch.setattr(memory_use, "server_buffers", lambda: {"RPC0[a:50052]": "RPC0", "RPC0[b:50052]": "RPC1"})
