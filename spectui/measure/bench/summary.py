@@ -167,7 +167,9 @@ def remarks(summary: Summary) -> list[str]:
     """Sentences that explain the figures."""
     found = []
     if _mixed(summary.runs):
-        found.append("These runs are of different models, prompts, settings or kernels, so they cannot be compared.")
+        found.append(
+            "These runs are of different models, prompts or settings, or had other kernels, so they cannot be compared."
+        )
     found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
         found.append(

@@ -29,7 +29,6 @@ def text_lines(found: Comparison) -> Iterator[str]:
         yield "Nothing was measured."
         return
     yield f"target  {found.target.description}: {alone:.1f} tokens a second alone; temperature {found.knobs.temperature:g}"
-    yield kernels_used(found.target, next((row.info for row in found.rows if row.info is not None), None))
     yield ""
     width = min(_WIDEST, max(len(_ALONE), *(len(row.name) for row in found.rows)))
     yield f"{'drafter':<{width}}     MB  vocabulary ms/token      KL  accepted  estimate  measured"
@@ -50,6 +49,7 @@ def text_lines(found: Comparison) -> Iterator[str]:
     yield from _kinds(found, width)
     yield ""
     yield from _notes(found)
+    yield kernels_used(found.target, next((row.info for row in found.rows if row.info is not None), None))
     yield verdict(found)
 
 

@@ -79,6 +79,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
         yield f"As a fixed length: {advise(costs, target.steps).sentence}"
     else:
         yield "The draft was not measured, so it is not known what pays."
+    yield kernels_used(loaded.target, loaded.draft)
     if loaded.target.remark:
         yield f"Of the target: {loaded.target.remark}."
     constants = list(cpp_lines(found))
@@ -153,7 +154,6 @@ def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
         )
     else:
         yield f"draft   {_placed(loaded.draft)}: not measured"
-    yield kernels_used(loaded.target, loaded.draft)
 
 
 def _placed(model: ModelInfo) -> str:

@@ -81,7 +81,7 @@ def test_a_draft_that_is_named_as_in_a_chat_is_compared_too(arguments: list[str]
 
 def test_the_target_alone_stands_between_what_is_faster_and_what_is_slower() -> None:
     found = compared(0.8, 1.5, 1.2)
-    target: Any = SimpleNamespace(description="made up")
+    target: Any = SimpleNamespace(description="made up", kernels_in_words="llama.cpp")
     found.target = target
     lines = list(report.text_lines(found))
     names = [line.split("  ")[0] for line in lines[3 : lines.index("", 3)]]

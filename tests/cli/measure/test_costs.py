@@ -25,7 +25,10 @@ from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, Dra
 from tests.cli.programs import one_sentence, spectui
 from tests.measure.models import tiny_setup
 
-MODEL = SimpleNamespace(description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1, devices=("CPU",))
+MODEL = SimpleNamespace(
+    description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1, devices=("CPU",), kernels="spectui avx2",
+    kernels_why="", kernels_in_words="spectui avx2",
+)  # fmt: skip
 
 
 def said(costs: CostModel, draft: object = MODEL, target: object = MODEL) -> list[str]:

@@ -96,7 +96,10 @@ def test_it_says_what_makes_the_figures_doubtful():
     assert remarks(summarise(some(slow=(14.0, 14.5, 14.0)))) == []
 
 
-@pytest.mark.parametrize("other", [{"target": "b.gguf"}, {"seed": 2}, {"settings": {}}, {"prompt_text": "q"}])
+@pytest.mark.parametrize(
+    "other",
+    [{"target": "b.gguf"}, {"seed": 2}, {"settings": {}}, {"prompt_text": "q"}, {"kernels": "Kernels: spectui avx2."}],
+)
 def test_a_file_that_mixes_different_work_says_so(other):
     mixed = remarks(summarise([*some(), replace(a_run(FAST, 20.0, 3), **other)]))
     assert any("different models, prompts or settings" in each for each in mixed)
