@@ -12,19 +12,23 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
 
 SOURCES = Path(__file__).parent / "src"
 LIBRARY = Path(__file__).parent / f"libspectui-kernels.{'dylib' if sys.platform == 'darwin' else 'so'}"
 
-_FLAGS = ("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fopenmp")
+_FLAGS = ("-O2", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fopenmp")
 """Contracted products would round differently from one compiler to the next."""
 
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni")
 SETS = {"avx2": _AVX2, "avxvnni": (*_AVX2, "-mavxvnni"), "avx512": (*_AVX2, *_AVX512)}
 """Source file of an instruction set -> its flags. A compiler that does not know the flags leaves the file out."""
+
+_OWN_FLAGS = {**SETS, "attention": _AVX2}
+"""The same with what every set uses; the other files are for any x86-64."""
 
 _BOUND_S = 300
 
@@ -45,11 +49,11 @@ def _build(scratch: Path, library: Path) -> str:
     if not compiler:
         return "there is no C++ compiler"
     sources = sorted(SOURCES.glob("*.cpp"))
-    of_sets = [source for source in sources if source.stem in SETS]
-    said = _compile(compiler, of_sets, scratch, ())
+    said = _compile(compiler, sources, scratch, ())
     left_out = [name for name in SETS if said.get(SOURCES / f"{name}.cpp", "missing")]
-    without = [f"-DSPECTUI_NO_{name.upper()}" for name in left_out]
-    said |= _compile(compiler, [source for source in sources if source not in of_sets], scratch, without)
+    if left_out:  # the others must not call them
+        without = [f"-DSPECTUI_NO_{name.upper()}" for name in left_out]
+        said |= _compile(compiler, [source for source in sources if source.stem not in SETS], scratch, without)
     fatal = [text for source, text in said.items() if text and source.stem not in left_out]
     if fatal or len(left_out) == len(SETS):
         return "\n".join(["they do not compile", *(fatal or said.values())])
@@ -69,10 +73,10 @@ def _compiler() -> list[str]:
     return named or [name for name in ("c++", "g++", "clang++") if which(name)][:1]
 
 
-def _compile(compiler: list[str], sources: list[Path], scratch: Path, more: list[str] | tuple[()]) -> dict[Path, str]:
+def _compile(compiler: list[str], sources: list[Path], scratch: Path, more: Sequence[str]) -> dict[Path, str]:
     """Source -> what the compiler said if it refused it, "" if it did not. They are compiled at the same time."""
     commands = [
-        [*compiler, *_FLAGS, *SETS.get(source.stem, ()), *more, "-c", str(source), "-o", _object(source, scratch)]
+        [*compiler, *_FLAGS, *_OWN_FLAGS.get(source.stem, ()), *more, "-c", str(source), "-o", _object(source, scratch)]
         for source in sources
     ]
     return dict(zip(sources, _run(commands), strict=True))

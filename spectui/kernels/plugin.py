@@ -74,6 +74,7 @@ class Plugin:
             sets = library_.spectui_kernels_sets().decode().split()
             library_.spectui_kernels_bytes.restype = ctypes.c_size_t
             library_.spectui_kernels_bytes.argtypes = [ctypes.c_int, *[ctypes.c_int64] * 3]
+            library_.spectui_kernels_attend.restype = library_.spectui_kernels_use.restype = None
         except AttributeError:
             raise Unusable("their library is damaged: install spectui again") from None
         if not sets:
@@ -93,6 +94,10 @@ class Plugin:
     def use(self, on: bool) -> None:
         """Whether models that are loaded from now on have these kernels."""
         self._library.spectui_kernels_use(int(on))
+
+    def attend(self, on: bool) -> None:
+        """Whether they compute the attention of passes of fewer than 64 rows too, where flash attention is on."""
+        self._library.spectui_kernels_attend(int(on))
 
     def bytes(self, kind: int, k: int, rows: int, matrices: int) -> int:
         """Bytes of `matrices` of `rows` rows of `k` weights of the ggml_type `kind`, repacked; 0 if they stay llama.cpp's."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama.cpu import reference_path
+from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.reference_path import SPLIT_FROM, ReferencePath
 from spectui.llama.devices import context_memory, memory_use, rpc
 from spectui.llama.devices.records import MemoryUse, added
@@ -100,7 +100,7 @@ class Context:
             params.samplers, params.n_samplers = samplers, 1
         params.n_threads = params.n_threads_batch = threads
         params.swa_full = swa_full
-        params.flash_attn_type = _FLASH[flash_attn]
+        params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.role, model.kernels)]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address

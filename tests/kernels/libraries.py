@@ -15,6 +15,7 @@ int spectui_kernels_abi(void) { return ABI; }
 const char *spectui_kernels_sets(void) { return SETS; }
 int spectui_kernels_bind(const void *functions, const char *set) { return BIND; }
 void spectui_kernels_use(int on) {}
+void spectui_kernels_attend(int on) {}
 unsigned long spectui_kernels_bytes(int type, long k, long rows, long matrices) { return 0; }
 int ggml_backend_score(void) { return 1; }
 void *ggml_backend_init(void) { return 0; }

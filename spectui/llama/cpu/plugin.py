@@ -10,6 +10,7 @@ _LONG, _ROWS = 4096, 64
 
 _loaded: list[Plugin] = []
 _refused: list[Unusable] = []
+_attending: list[bool] = []
 
 
 def load(only: str = "") -> Plugin:
@@ -34,6 +35,20 @@ def use_for_next_model(kernels: Kernels) -> None:
         load().use(True)
     elif _loaded:
         _loaded[0].use(False)
+
+
+def flash_attention(wanted: str, role: str, kernels: Kernels) -> str:
+    """What to ask llama.cpp for when it makes a context that is to have this flash attention, with a model of these kernels.
+
+    The kernels compute the attention of all contexts or of none: as the target's model has them. llama.cpp's "auto" would see
+    that another device than its own computes it, and turn flash attention off.
+    """
+    if not _loaded:
+        return wanted
+    if role == "target":
+        _attending[:] = [bool(kernels.set)]
+        _loaded[0].attend(_attending[0])
+    return "on" if wanted == "auto" and _attending == [True] and kernels.set else wanted
 
 
 def types() -> frozenset[str]:
