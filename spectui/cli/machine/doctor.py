@@ -22,7 +22,8 @@ def command(ctx: click.Context) -> None:
     from spectui.cli.machine.dear_passes import dear_passes
     from spectui.cli.machine.findings import advice, cpu_flags, findings, threads_in_words
     from spectui.engine.cost_files import stored_targets
-    from spectui.engine.kernels.choice import available
+    from spectui.engine.kernels.choice import available, measured
+    from spectui.engine.kernels.trial import ROWS
     from spectui.engine.loading import placement
     from spectui.engine.loading.cores import allowed_cpus
     from spectui.engine.loading.quota import cpu_quota
@@ -61,6 +62,9 @@ def command(ctx: click.Context) -> None:
         ctx.exit(1)
     own = available(Setup(device="none"), verdict)
     click.echo(f"spectui's kernels: {own.set or f'not used, because {own.why}'}")
+    for kind, times in (measured(own, verdict.extra_buffers) if own.set else {}).items():
+        sizes = ", ".join(f"{faster:.2f} over {rows}" for rows, faster in zip(ROWS, times, strict=True))
+        click.echo(f"  passes with {kind} weights, times as fast as with llama.cpp's: {sizes}")
     flags = cpu_flags()
     found = list(
         findings(

@@ -183,7 +183,7 @@ def weights(loaded: Loaded) -> Weights:
         fast_kernels = setup.no_repack == "off" and selftest.run().extra_buffers
         known = several_rows(features_of(library.system_info()), fast_kernels)
         if loaded.target.kernels != LLAMA_CPP.name:
-            known |= plugin.types()
+            known |= plugin.types().keys()
     draft = loaded.draft.description if loaded.draft is not None else ""
     return Weights(weight_type(loaded.target.description), weight_type(draft), known)
 

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from spectui.engine.kernels.trial import ROWS, Trial, trial
+from spectui.engine.cost_files import Key
+from spectui.engine.kernels.trial import ROWS, Trial, stored, trial
 from spectui.engine.loading import placement
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import matrices_of, values_of
@@ -131,13 +132,26 @@ def _measured(
     sizes: Counter[int] = Counter()
     for each in matrices:
         sizes[each.kind] += each.bytes
-    key = (placement.measured_with(), identity())
     threads = placement.threads(setup.threads)
     try:
-        trials = {kind: trial(kind, own, key, threads, extra_buffers, measuring) for kind in sizes}
+        trials = {kind: trial(kind, own, _key(), threads, extra_buffers, measuring) for kind in sizes}
     except (SpectuiError, OSError) as error:
         return Kernels(why=f"they could not be measured ({error})")
     return own if pays(sizes, trials) else Kernels(why="llama.cpp's are as fast here, as was measured")
+
+
+def measured(own: Kernels, extra_buffers: bool) -> dict[str, tuple[float, ...]]:
+    """Type of weights -> how many times as fast passes over `ROWS` tokens are with these kernels, as far as it was measured
+    with the usual number of threads."""
+    threads, found = placement.threads(0), {}
+    for name, kind in plugin.types().items():
+        if times := stored(kind, own, _key(), threads, extra_buffers):
+            found[name] = tuple(theirs / ours for theirs, ours in zip(*times, strict=True))
+    return found
+
+
+def _key() -> Key:
+    return (placement.measured_with(), identity())
 
 
 def pays(sizes: Counter[int], trials: dict[int, Trial]) -> bool:

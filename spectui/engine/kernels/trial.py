@@ -54,15 +54,30 @@ def trial(
 
     `key`: what it depends on besides. `progress`: called with 0..1 meanwhile. Raises SpectuiError, OSError.
     """
-    file = cost_files.path("kernels", (*key, own.set, kind, threads, extra_buffers))
+    file = _file(kind, own, key, threads, extra_buffers)
+    if (found := _read(file)) is None:
+        found = _measure(kind, own, threads, extra_buffers, progress)
+        with suppress(OSError):
+            write_atomic(file, json.dumps(found).encode())
+    return found
+
+
+def stored(kind: int, own: Kernels, key: Key, threads: int, extra_buffers: bool) -> Trial | None:
+    """What was found; None if it was not measured yet."""
+    return _read(_file(kind, own, key, threads, extra_buffers))
+
+
+def _file(kind: int, own: Kernels, key: Key, threads: int, extra_buffers: bool) -> Path:
+    return cost_files.path("kernels", (*key, own.set, kind, threads, extra_buffers))
+
+
+def _read(file: Path) -> Trial | None:
+    """None without the file, or where it is damaged."""
     with suppress(OSError, ValueError, TypeError):
         found = Trial(*map(tuple, json.loads(file.read_text(encoding="utf-8"))))
         if all(len(each) == len(ROWS) and all(0 < seconds < 1 for seconds in each) for each in found):
             return found
-    found = _measure(kind, own, threads, extra_buffers, progress)
-    with suppress(OSError):
-        write_atomic(file, json.dumps(found).encode())
-    return found
+    return None
 
 
 def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progress: Callable[[float], None]) -> Trial:

@@ -51,9 +51,9 @@ def flash_attention(wanted: str, role: str, kernels: Kernels) -> str:
     return "on" if wanted == "auto" and _attending == [True] and kernels.set else wanted
 
 
-def types() -> frozenset[str]:
-    """ggml's names of the types of weights that they multiply. Raises Unusable."""
+def types() -> dict[str, int]:
+    """The types of weights that they multiply: ggml's name -> ggml_type. Raises Unusable."""
     from gguf.constants import GGML_QUANT_SIZES
 
     found = load()
-    return frozenset(kind.name for kind in GGML_QUANT_SIZES if found.bytes(kind, _LONG, _ROWS, 1))
+    return {kind.name: int(kind) for kind in GGML_QUANT_SIZES if found.bytes(kind, _LONG, _ROWS, 1)}

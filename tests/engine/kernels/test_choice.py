@@ -174,6 +174,34 @@ def test_a_pair_is_loaded_with_them_and_again_when_the_setting_changes() -> None
     session.close()
 
 
+def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> None:
+        raise Unusable("their library is damaged: install spectui again")
+
+    monkeypatch.setattr(plugin, "load", load)
+    events: list[object] = []
+    session = Session(events.append)
+    for kernels in ("auto", "spectui"):
+        loaded = session.load(replace(setup(), ctx_size=256, kernels=kernels))
+        for model in (loaded.target, loaded.draft):
+            assert model is not None
+            assert model.kernels_in_words == "llama.cpp, because their library is damaged: install spectui again"
+    session.close()
+    said = [event.message for event in events if isinstance(event, Notice) and "spectui's kernels" in event.message]
+    assert said == ["spectui's kernels are not used here: their library is damaged: install spectui again."]
+
+
+@built
+def test_what_was_measured_is_told_by_type(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.engine.kernels.trial._measure", lambda *_: Trial((0.6, 0.6, 0.8), (0.3, 0.2, 0.1)))
+    own = Kernels(plugin.load().set)
+    assert choice.measured(own, True) == {}
+    for_model(replace(wanted(threads=0), kernels="auto"), "target", wanted().model or "", own, True)
+    found = choice.measured(own, True)
+    assert found["Q4_1"] == pytest.approx((2.0, 3.0, 8.0)) and "Q6_K" not in found
+    assert choice.measured(own, False) == {}
+
+
 @built
 def test_costs_are_kept_apart() -> None:
     pair = replace(setup(), device="none")
