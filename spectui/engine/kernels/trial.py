@@ -34,8 +34,11 @@ from spectui.llama.model import Model
 ROWS = (1, 4, 8)
 """Sizes of the passes: plain ones, and those over drafts."""
 
-_LEAST, _BOUND_S = 5, 0.6
-"""Passes of each size, at least, and the seconds in which more of them are made. The fastest counts: others may disturb it."""
+_LEAST, _USUAL_S, _BOUND_S = 5, 0.6, 3.0
+"""Passes of each size, at least; the seconds in which more are made; and the seconds of that where others disturb them."""
+
+_ALIKE = 1.2
+"""The fastest pass of a size counts where the next two took at most this many times as long: then nothing disturbed them."""
 
 _WIDTH, _FEED_FORWARD, _LAYERS = 2048, 5632, 2
 
@@ -55,10 +58,12 @@ def trial(
     `key`: what it depends on besides. `progress`: called with 0..1 meanwhile. Raises SpectuiError, OSError.
     """
     file = _file(kind, own, key, threads, extra_buffers)
-    if (found := _read(file)) is None:
-        found = _measure(kind, own, threads, extra_buffers, progress)
-        with suppress(OSError):
-            write_atomic(file, json.dumps(found).encode())
+    found = _read(file)
+    if found is None:
+        found, steady = _measure(kind, own, threads, extra_buffers, progress)
+        if steady:  # else it is measured again the next time
+            with suppress(OSError):
+                write_atomic(file, json.dumps(found).encode())
     return found
 
 
@@ -80,7 +85,10 @@ def _read(file: Path) -> Trial | None:
     return None
 
 
-def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progress: Callable[[float], None]) -> Trial:
+def _measure(
+    kind: int, own: Kernels, threads: int, extra_buffers: bool, progress: Callable[[float], None]
+) -> tuple[Trial, bool]:
+    """The trial, and whether other processes left it alone."""
     progress(0.0)
     seconds: dict[tuple[int, int], list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="spectui-kernels-") as scratch:
@@ -95,20 +103,21 @@ def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progres
         Context(model, Interrupt(), n_ctx=max(ROWS), rows=max(ROWS), threads=threads, flash_attn="off")
         for model in loaded
     ]
-    began = perf_counter()
-    while len(seconds.get((0, 1), ())) <= _LEAST or perf_counter() - began < _BOUND_S:
-        progress(min(1.0, (perf_counter() - began) / _BOUND_S))
+    began, spent, rounds, steady = perf_counter(), 0.0, 0, False
+    while rounds <= _LEAST or spent < (_USUAL_S if steady else _BOUND_S):
         for rows in ROWS:
             for which, context in enumerate(contexts):
                 context.truncate(0)
                 seconds.setdefault((which, rows), []).append(timed_pass(context, range(rows), rows)[0])
+        steady = all(sorted(found)[:3][-1] < _ALIKE * min(found) for found in seconds.values())
+        rounds, spent = rounds + 1, perf_counter() - began
+        progress(min(1.0, spent / _USUAL_S))
     n_bytes = loaded[0].n_bytes
     for context, model in zip(contexts, loaded, strict=True):
         context.close()
         model.close()
-    # The first pass sets things up.
-    of = [tuple(min(seconds[which, rows][1:]) / n_bytes for rows in ROWS) for which in (0, 1)]
-    return Trial(*of)
+    of = [tuple(min(seconds[which, rows]) / n_bytes for rows in ROWS) for which in (0, 1)]
+    return Trial(*of), steady
 
 
 def _quantised(kind: int, weights: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ Q8_0, Q4_K = 8, 12
 def quick(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_WIDTH", 256)
     monkeypatch.setattr(trial, "_FEED_FORWARD", 256)
-    monkeypatch.setattr(trial, "_BOUND_S", 1e-9)
+    monkeypatch.setattr(trial, "_USUAL_S", 1e-9)
+    monkeypatch.setattr(trial, "_ALIKE", float("inf"))
 
 
 def kept() -> list[Path]:
@@ -48,10 +50,29 @@ def test_passes_of_both_are_timed_once_for_each_type(monkeypatch: pytest.MonkeyP
 )
 def test_a_damaged_file_is_measured_anew(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3))
-    monkeypatch.setattr(trial, "_measure", lambda *_: found)
+    monkeypatch.setattr(trial, "_measure", lambda *_: (found, True))
     ask = lambda: trial.trial(Q8_0, Kernels("avx2"), (), 1, True, print)  # noqa: E731
     assert ask() == found
     (file,) = kept()
     file.write_text(content)
     assert ask() == found
     assert json.loads(file.read_text()) == [list(each) for each in found]
+
+
+def test_what_others_disturbed_is_measured_again_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3))
+    monkeypatch.setattr(trial, "_measure", lambda *_: (found, False))
+    assert trial.trial(Q8_0, Kernels("avx2"), (), 1, True, print) == found
+    assert kept() == [] and trial.stored(Q8_0, Kernels("avx2"), (), 1, True) is None
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
+def test_passes_that_differ_are_repeated_until_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes longer than the one before, by this clock."""
+    clock = count()
+    monkeypatch.setattr(trial, "timed_pass", lambda *_: (0.1 * 2 ** next(clock), None))
+    monkeypatch.setattr(trial, "perf_counter", lambda: next(clock) * 0.01)
+    monkeypatch.setattr(trial, "_ALIKE", 1.2)
+    trial.trial(Q8_0, Kernels(plugin.load().set), (), 1, True, print)
+    assert kept() == []
+    assert next(clock) * 0.01 > 3.0
