@@ -146,7 +146,7 @@ def measured(own: Kernels, extra_buffers: bool) -> dict[str, tuple[float, ...]]:
     threads, found = placement.threads(0), {}
     for name, kind in plugin.types().items():
         if times := stored(kind, own, _key(), threads, extra_buffers):
-            found[name] = tuple(theirs / ours for theirs, ours in zip(*times, strict=True))
+            found[name] = tuple(theirs / ours for theirs, ours in zip(times.llama_cpp, times.own, strict=True))
     return found
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import NamedTuple
 
 import numpy as np
@@ -43,11 +43,17 @@ _ALIKE = 1.2
 _WIDTH, _FEED_FORWARD, _LAYERS = 2048, 5632, 2
 
 
+_AGAIN_S = 3600.0
+"""Seconds after which a trial that others disturbed is made again."""
+
+
 class Trial(NamedTuple):
     """Seconds for each byte of weights in passes of `ROWS` rows."""
 
     llama_cpp: tuple[float, ...]
     own: tuple[float, ...]
+    steady: bool = True
+    """Other processes did not disturb it."""
 
 
 def trial(
@@ -60,10 +66,9 @@ def trial(
     file = _file(kind, own, key, threads, extra_buffers)
     found = _read(file)
     if found is None:
-        found, steady = _measure(kind, own, threads, extra_buffers, progress)
-        if steady:  # else it is measured again the next time
-            with suppress(OSError):
-                write_atomic(file, json.dumps(found).encode())
+        found = _measure(kind, own, threads, extra_buffers, progress)
+        with suppress(OSError):
+            write_atomic(file, json.dumps(found).encode())
     return found
 
 
@@ -77,18 +82,16 @@ def _file(kind: int, own: Kernels, key: Key, threads: int, extra_buffers: bool) 
 
 
 def _read(file: Path) -> Trial | None:
-    """None without the file, or where it is damaged."""
+    """None without the file, where it is damaged, or for a disturbed trial that is to be made again."""
     with suppress(OSError, ValueError, TypeError):
-        found = Trial(*map(tuple, json.loads(file.read_text(encoding="utf-8"))))
-        if all(len(each) == len(ROWS) and all(0 < seconds < 1 for seconds in each) for each in found):
-            return found
+        theirs, ours, steady = json.loads(file.read_text(encoding="utf-8"))
+        sound = all(len(each) == len(ROWS) and all(0 < seconds < 1 for seconds in each) for each in (theirs, ours))
+        if sound and (steady is True or time() - file.stat().st_mtime < _AGAIN_S):
+            return Trial(tuple(theirs), tuple(ours), steady is True)
     return None
 
 
-def _measure(
-    kind: int, own: Kernels, threads: int, extra_buffers: bool, progress: Callable[[float], None]
-) -> tuple[Trial, bool]:
-    """The trial, and whether other processes left it alone."""
+def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progress: Callable[[float], None]) -> Trial:
     progress(0.0)
     seconds: dict[tuple[int, int], list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="spectui-kernels-") as scratch:
@@ -116,8 +119,8 @@ def _measure(
     for context, model in zip(contexts, loaded, strict=True):
         context.close()
         model.close()
-    of = [tuple(min(seconds[which, rows]) / n_bytes for rows in ROWS) for which in (0, 1)]
-    return Trial(*of), steady
+    theirs, ours = (tuple(min(seconds[which, rows]) / n_bytes for rows in ROWS) for which in (0, 1))
+    return Trial(theirs, ours, steady)
 
 
 def _quantised(kind: int, weights: NDArray[np.float32]) -> NDArray[np.uint8]:

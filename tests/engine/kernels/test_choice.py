@@ -193,9 +193,7 @@ def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monk
 
 @built
 def test_what_was_measured_is_told_by_type(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "spectui.engine.kernels.trial._measure", lambda *_: (Trial((0.6, 0.6, 0.8), (0.3, 0.2, 0.1)), True)
-    )
+    monkeypatch.setattr("spectui.engine.kernels.trial._measure", lambda *_: Trial((0.6, 0.6, 0.8), (0.3, 0.2, 0.1)))
     own = Kernels(plugin.load().set)
     assert choice.measured(own, True) == {}
     for_model(replace(wanted(threads=0), kernels="auto"), "target", wanted().model or "", own, True)

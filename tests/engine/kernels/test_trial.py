@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import count
 from pathlib import Path
+from time import time
 
 import pytest
 
@@ -46,33 +48,38 @@ def test_passes_of_both_are_timed_once_for_each_type(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "[[1, 2, 3], [1, 2, 3]]", "[[0.1, 0.1], [0.1, 0.1]]", "[1, 2]", "{}"]
+    "content", ["", "{", "[]", "[[1, 2, 3], [1, 2, 3], true]", "[[0.1, 0.1], [0.1, 0.1], true]", "[1, 2, true]", "{}"]
 )
 def test_a_damaged_file_is_measured_anew(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3))
-    monkeypatch.setattr(trial, "_measure", lambda *_: (found, True))
+    monkeypatch.setattr(trial, "_measure", lambda *_: found)
     ask = lambda: trial.trial(Q8_0, Kernels("avx2"), (), 1, True, print)  # noqa: E731
     assert ask() == found
     (file,) = kept()
     file.write_text(content)
     assert ask() == found
-    assert json.loads(file.read_text()) == [list(each) for each in found]
+    assert json.loads(file.read_text()) == [list(found.llama_cpp), list(found.own), True]
 
 
-def test_what_others_disturbed_is_measured_again_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3))
-    monkeypatch.setattr(trial, "_measure", lambda *_: (found, False))
-    assert trial.trial(Q8_0, Kernels("avx2"), (), 1, True, print) == found
-    assert kept() == [] and trial.stored(Q8_0, Kernels("avx2"), (), 1, True) is None
+def test_what_others_disturbed_is_measured_again_an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    disturbed, better = Trial((0.3, 0.2, 0.1), (0.1, 0.2, 0.3), False), Trial((0.3, 0.2, 0.1), (0.1, 0.1, 0.1))
+    made = iter((disturbed, better))
+    monkeypatch.setattr(trial, "_measure", lambda *_: next(made))
+    ask = lambda: trial.trial(Q8_0, Kernels("avx2"), (), 1, True, print)  # noqa: E731
+    assert (ask(), ask()) == (disturbed, disturbed)
+    for then, found in ((3000, disturbed), (4000, better), (10**6, better)):
+        (file,) = kept()
+        os.utime(file, (file.stat().st_atime, time() - then))
+        assert ask() == found
 
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
 def test_passes_that_differ_are_repeated_until_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes longer than the one before, by this clock."""
     clock = count()
-    monkeypatch.setattr(trial, "timed_pass", lambda *_: (0.1 * 2 ** next(clock), None))
+    monkeypatch.setattr(trial, "timed_pass", lambda *_: (0.1 * 1.2 ** next(clock), None))
     monkeypatch.setattr(trial, "perf_counter", lambda: next(clock) * 0.01)
     monkeypatch.setattr(trial, "_ALIKE", 1.2)
     trial.trial(Q8_0, Kernels(plugin.load().set), (), 1, True, print)
-    assert kept() == []
+    assert json.loads(kept()[0].read_text())[2] is False
     assert next(clock) * 0.01 > 3.0
