@@ -37,26 +37,23 @@ constexpr size_t tile_bytes(const Format & f, int R, int64_t k) {
 }
 
 // Write the codes of 32 weights of row r into their planes.
-template <int R> void pack_words(const Format & f, const uint8_t * q, uint32_t * words, int r) {
+template <int R, int W> inline void pack_words(const uint8_t * q, uint32_t * words, int r) {
+    constexpr Format f = FORMATS[W];
     uint32_t operand[8];
     memcpy(operand, q, 32);
-    for (int plane = 0, shift = 0; plane < 2; plane++) {
-        const int bits = plane ? f.high : f.low;
-        if (!bits) continue;
+    for (int v = 0; v < f.low + f.high; v++) {
+        const bool second = v >= f.low;
+        const int bits = second ? f.high : f.low, each = 8/bits, first = (second ? v - f.low : v)*each, shift = second ? f.low : 0;
         const uint32_t mask = 0x01010101u*((1u << bits) - 1);
-        const int each = 8/bits;
-        for (int v = 0; v < bits; v++) {
-            uint32_t word = 0;
-            for (int i = 0; i < each; i++) word |= (operand[v*each + i] >> shift & mask) << bits*i;
-            words[v*R + r] = word;
-        }
-        words += bits*R;
-        shift += bits;
+        uint32_t word = 0;
+        for (int i = 0; i < each; i++) word |= (operand[first + i] >> shift & mask) << bits*i;
+        words[v*R + r] = word;
     }
 }
 
 // Rows r0 .. r0 + n of a matrix -> one tile. Rows past n are zero.
-template <int R> void pack_tile(const Format & f, int64_t k, const uint8_t * rows, size_t row_bytes, int n, uint8_t * tile) {
+template <int R, int W> void pack_tile(int64_t k, const uint8_t * rows, size_t row_bytes, int n, uint8_t * tile) {
+    constexpr Format f = FORMATS[W];
     Values v;
     memset(tile, 0, tile_bytes(f, R, k));
     for (int64_t b = 0; b < k/f.block; b++) {
@@ -66,7 +63,7 @@ template <int R> void pack_tile(const Format & f, int64_t k, const uint8_t * row
                 uint16_t * d = (uint16_t *) tile + b*R;
                 d[r] = v.d;
                 if (f.mins) d[k/32*R + r] = v.dmin;
-                pack_words<R>(f, v.q, (uint32_t *) (tile + small_head(f, R, k) + b*words_bytes(f, R)), r);
+                pack_words<R, W>(v.q, (uint32_t *) (tile + small_head(f, R, k) + b*words_bytes(f, R)), r);
                 continue;
             }
             uint8_t * head = tile + b*super_bytes(f, R);
@@ -79,7 +76,7 @@ template <int R> void pack_tile(const Format & f, int64_t k, const uint8_t * row
             d[r] = v.d;
             if (f.mins) d[R + r] = v.dmin;
             for (int g = 0; g < 8; g++)
-                pack_words<R>(f, v.q + 32*g, (uint32_t *) (head + super_head(f, R) + g*words_bytes(f, R)), r);
+                pack_words<R, W>(v.q + 32*g, (uint32_t *) (head + super_head(f, R) + g*words_bytes(f, R)), r);
         }
     }
 }

@@ -48,10 +48,11 @@ size_t file_bytes(const ggml_tensor * t, int f) { return (size_t) t->ne[0]/FORMA
 
 // ---------------------------------------------------------------- the weights' buffer
 
+struct Parts { std::vector<uint8_t> data; size_t came = 0; };
+
 struct Memory {
     uint8_t * base;
-    std::map<const void *, std::vector<uint8_t>> parts;   // tensors that come in parts, until they are whole
-    std::map<const void *, size_t> came;
+    std::map<const void *, Parts> parts;   // of tensors that come in parts, until they are whole
 };
 
 void pack_tensor(ggml_tensor * t, int f, const uint8_t * data) {
@@ -78,12 +79,12 @@ void set_tensor(ggml_buffer * buffer, ggml_tensor * t, const void * data, size_t
     const size_t whole = file_bytes(t, f);
     if (offset == 0 && size == whole) { pack_tensor(t, f, (const uint8_t *) data); return; }
     Memory & memory = *(Memory *) buffer->context;
-    std::vector<uint8_t> & parts = memory.parts[t->data];
-    parts.resize(whole);
-    memcpy(&parts[offset], data, size);
-    if ((memory.came[t->data] += size) < whole) return;
-    pack_tensor(t, f, parts.data());
-    memory.parts.erase(t->data); memory.came.erase(t->data);
+    Parts & parts = memory.parts[t->data];
+    parts.data.resize(whole);
+    memcpy(&parts.data[offset], data, size);
+    if ((parts.came += size) < whole) return;
+    pack_tensor(t, f, parts.data.data());
+    memory.parts.erase(t->data);
 }
 
 // Nothing in llama.cpp reads weights back but saving a model, which spectui does not.
@@ -126,7 +127,7 @@ ggml_buffer * allocate(ggml_buffer_type * type, size_t size) {
     functions.set_tensor = set_tensor;
     functions.get_tensor = get_tensor;
     functions.clear = clear;
-    return ggml.ggml_backend_buffer_init(type, functions, new Memory { (uint8_t *) p, {}, {} }, size);
+    return ggml.ggml_backend_buffer_init(type, functions, new Memory { (uint8_t *) p, {} }, size);
 }
 
 const char * name_of_type(ggml_buffer_type *) { return "SPECTUI"; }
