@@ -136,7 +136,7 @@ static double seconds() { return std::chrono::duration<double>(std::chrono::stea
 static void bench(const KernelSet & set, int threads, int only) {
     for (int format = 0; format < N_FORMATS; format++) {
         if (only >= 0 && FORMATS[format].type != only) continue;
-        const int64_t k = 1536, rows = getenv("ROWS") ? atol(getenv("ROWS")) : (int64_t) 1024*128;
+        const int64_t k = getenv("K") ? atol(getenv("K")) : 1536, rows = getenv("ROWS") ? atol(getenv("ROWS")) : (int64_t) 1024*128;
         const size_t bytes = set.tensor_bytes(format, k, rows);
         std::vector<uint8_t> packed(bytes);
         for (size_t i = 0; i < bytes; i++) packed[i] = (uint8_t) (0x11 + i % 7);
