@@ -77,8 +77,10 @@ class ListWindow(Dialog[Answer | None]):
         self.dismiss(None)
 
     def action_move(self, action: str) -> None:
-        """Move the highlight, whatever has the focus."""
-        getattr(self.query_one(OptionList), f"action_{action}")()
+        """Move the highlight, whatever has the focus, unless the list is not laid out yet or has no height."""
+        listed = self.query_one(OptionList)
+        if listed.scrollable_content_region.height:
+            getattr(listed, f"action_{action}")()
 
     @on(Input.Changed)
     def follow(self) -> None:

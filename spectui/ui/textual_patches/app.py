@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from rich.console import RenderableType
 from textual._context import active_message_pump
 from textual.app import App
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.worker import WorkerFailed, get_current_worker
@@ -64,6 +66,17 @@ class TerminalApp(App[None]):
         if what or file:
             sentence = COPIED[known].format(what=what or "text", file=file)
             self.notify(sentence[:1].upper() + sentence[1:], timeout=8 if file else 3, markup=False)
+
+    async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
+        """Perform an action. Keys with priority may come before a screen has its widgets, or when it has lost them: they do
+        nothing then, since Textual handles them in the app's pump and not in the screen's.
+        """
+        try:
+            return await super()._dispatch_action(namespace, action_name, params)
+        except GONE:
+            if namespace._is_mounted and not is_going(namespace):
+                raise
+            return True
 
     def _handle_exception(self, error: Exception) -> None:
         """End with a traceback, unless a widget or worker looked for what is gone because its screen was left or the app ends.

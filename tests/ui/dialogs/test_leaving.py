@@ -12,9 +12,11 @@ import os
 import pkgutil
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
+from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -72,6 +74,37 @@ async def come_back(app: SpectuiApp, pilot: Pilot[None]) -> None:
     await wait_until(pilot, back)
 
 
+def parts(tmp_path: Path) -> dict[str, Any]:
+    """What the screens show."""
+    return {
+        "journal": Journal(tmp_path / "conversations.db"), "catalogue": Known(HEADERS),
+        "plan": lambda setup, loaded: "It fits.", "profiles": ProfileFile(tmp_path / "config.toml"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SCREENS)
+async def test_keys_that_come_before_the_widgets(window: Window, engine: FakeEngine, tmp_path: Path, key: str) -> None:
+    """The app handles keys with priority at once, whatever the screen in front waits for: its widgets, or its first layout."""
+    async with window(size=(100, 30), **parts(tmp_path)) as (app, pilot):
+        await ask(pilot, "one")
+        await answer(pilot, engine)
+        press(app, key)
+        while len(app.screen_stack) == 1:
+            await turns(1)
+        screen = app.screen
+        actions = [each.action for each in screen.BINDINGS if isinstance(each, Binding) and each.priority]
+        moves = [each for each in actions if each.startswith(("move", "scroll", "turn"))]
+        for action in [each for each in actions if each not in ("back", "dismiss(None)", "stop")]:
+            if app.screen is screen:
+                await app.run_action(action, screen)
+        for _ in range(40):
+            for action in moves if app.screen is screen else ():
+                await app.run_action(action, screen)
+            await turns(1)
+        assert app.is_running
+        await come_back(app, pilot)
+
+
 @pytest.mark.parametrize("seed", range(2))
 async def test_the_window_stands(
     window: Window, engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -84,12 +117,8 @@ async def test_the_window_stands(
     ):
         monkeypatch.setattr(module, name, 0.002)
     chance = random.Random(seed)
-    parts = {
-        "journal": Journal(tmp_path / "conversations.db"), "catalogue": Known(HEADERS),
-        "plan": lambda setup, loaded: "It fits.", "profiles": ProfileFile(tmp_path / "config.toml"),
-    }  # fmt: skip
     seen: set[str] = set()
-    async with window(size=(100, 30), **parts) as (app, pilot):
+    async with window(size=(100, 30), **parts(tmp_path)) as (app, pilot):
         await ask(pilot, "one")
         await answer(pilot, engine)
         done: list[str] = []
