@@ -65,7 +65,7 @@ class OldestTurns:
         session, last = self._session, self._session.last_reply
         if session.busy_reason:
             return session.busy_reason
-        full = session.unanswered or (
+        full = session.unanswered is not None or (
             session.can_continue and last is not None and last.stop == StopReason.CONTEXT.value
         )
         return "" if full else ROOM_LEFT
@@ -81,7 +81,7 @@ class OldestTurns:
 
     def bring_back(self) -> None:
         """Make all turns a part of the next prompt again. Call it only if `no_bringing_back` is ""."""
-        self._mark(0)
+        self.leave_out(0)
 
     def begin_reply(self) -> None:
         """A reply is asked for."""
@@ -97,14 +97,15 @@ class OldestTurns:
     def drop(self, number: int) -> Dropped:
         """Drop `number` messages more, and go on: with the reply that the context has ended, or with its prompt."""
         session = self._session
-        self._mark(dropped(session.messages) + number)
+        self.leave_out(dropped(session.messages) + number)
         if session.writing is None:
             session.continue_reply(otherwise=True)
         else:
             session.engine.generate(prompt_messages(session.setup.system, session.messages))
         return Dropped(self.turns)
 
-    def _mark(self, number: int) -> None:
+    def leave_out(self, number: int) -> None:
+        """Make the first `number` messages no part of the next prompt."""
         session = self._session
         at = _last_reply(session.messages)
         if at is not None:

@@ -20,12 +20,16 @@ class Compare(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A prompt was sent, after the conversation's first `same` messages and then `missing` ones, which it does not have."""
+    """A prompt was sent, after the conversation's first `same` messages and then `missing` ones, which it does not have.
+
+    `dropped`: how many of them, from the first on, the prompt left out.
+    """
 
     same: int
     missing: tuple[Message, ...]
     prompt: str
     system: str
+    dropped: int = 0
 
 
 def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bool) -> Continue | Compare | Send:
@@ -41,12 +45,21 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
     there = [(each.role, each.content.removeprefix(OPEN)) for each in messages]
     last = session.last_reply
     drafted = last is not None and last.figures.statistics.drafted > 0
-    if plainly and here[:-1] == there and not session.no_comparison and drafted:
+    out = _left_out(session, here, there)
+    if plainly and here[out:-1] == there and not session.no_comparison and drafted:
         return Compare()
-    pairs = enumerate(zip(here, there, strict=False))
-    same = next((n for n, (one, other) in pairs if one != other), min(len(here), len(messages)))
+    pairs = enumerate(zip(here[out:], there, strict=False))
+    same = next((n for n, (one, other) in pairs if one != other), min(len(here) - out, len(messages)))
     same = min(same, max(0, len(messages) - 1))
-    return Send(same, tuple(messages[same:-1]), messages[-1].content if messages else "", system)
+    return Send(out + same, tuple(messages[same:-1]), messages[-1].content if messages else "", system, out)
+
+
+def _left_out(session: ChatSession, here: Sequence[tuple[str, str]], there: Sequence[tuple[str, str]]) -> int:
+    """How many messages, from the first on, the recorded prompt left out; 0 where it began another conversation."""
+    before = there[:-1]
+    if there and not before and session.unanswered and there[-1][1] == session.unanswered.content:
+        return len(here)  # there was room for this prompt alone
+    return next((n for n in range(len(here)) if here[n : n + len(before)] == before), 0)
 
 
 def take_over(session: ChatSession, step: Send) -> None:
@@ -56,4 +69,6 @@ def take_over(session: ChatSession, step: Send) -> None:
     if step.system != session.setup.system:
         session.set_system(step.system)
     session.messages.extend(ChatMessage(each.role, each.content) for each in step.missing)
+    if step.dropped != session.oldest.dropped:
+        session.oldest.leave_out(step.dropped)
     session.queue(step.prompt)

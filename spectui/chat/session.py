@@ -104,9 +104,9 @@ class ChatSession:
         return sentences.WAITING if self._waiting else ""
 
     @property
-    def unanswered(self) -> bool:
-        """The last prompt got no reply, and can be asked again."""
-        return self._unanswered is not None
+    def unanswered(self) -> ChatMessage | None:
+        """The last prompt, if it got no reply: it can be asked again."""
+        return self._unanswered
 
     @property
     def writing(self) -> ChatMessage | None:
