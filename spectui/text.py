@@ -54,11 +54,16 @@ def _unescape(found: re.Match[bytes]) -> bytes:
 
 
 def of_argument(text: str) -> str:
-    """The text of an argument, which is UTF-8 whatever encoding the locale has. Raises UnicodeError if its bytes are not.
+    """The text of an argument: UTF-8 whatever encoding the locale has, or else in the locale's. Raises UnicodeError if its
+    bytes are neither.
 
     Only for texts: Python finds a file by the name as it has decoded it.
     """
-    return os.fsencode(text).decode()
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        text.encode()  # bytes that the locale's encoding lacks
+        return text
 
 
 LOOKALIKES = "lookalikes"

@@ -115,11 +115,7 @@ def command(
         click.echo(f"spectui: The reply ends here, because {full}: -c/--ctx-size sets a larger one.", err=True)
     if as_json:
         click.echo(
-            json.dumps(
-                report(loaded, printer.rounds, finished, opened=printer.opened_thinking),
-                ensure_ascii=False,
-                allow_nan=False,
-            )
+            json.dumps(report(loaded, printer.rounds, finished, opened=printer.opened_thinking), allow_nan=False)
         )
     else:
         click.echo(f"\n{summary(finished)}", err=True)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -112,7 +113,9 @@ def finite(value: Any) -> Any:
 
 
 def file_name(title: str, suffix: str = ".md") -> str:
-    """A file name for this title that every file system accepts."""
+    """A file name for this title that every file system accepts, in the locale's encoding too."""
+    encoding = sys.getfilesystemencoding()
+    title = title.encode(encoding, "replace").decode(encoding)
     stem = re.sub(r"[\W_]+", "-", title)[:LONGEST_NAME].strip("-")
     while len(stem.encode()) > 200:
         stem = stem[:-1]
@@ -166,6 +169,8 @@ def save(
         raise ExistsError(f"{file} is there already.") from error
     except OSError as error:
         raise ExportError(f"{file} cannot be written: {error.strerror or error}.") from error
+    except UnicodeEncodeError as error:
+        raise ExportError(f"{name!r} has signs that this locale's encoding lacks: give another name.") from error
     return file
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +12,13 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from spectui.store.database import database_file
+from spectui.store.journal import Journal
 from spectui.text import LOOKALIKES
 from tests.helpers.terminal import Terminal
+from tests.llama.ggufs import write_model
 from tests.program.test_chat_in_a_terminal import ask, leave
+from tests.store.journal_helpers import exchange, last, some_rounds
 
 pytestmark = pytest.mark.usefixtures("fresh_directories")
 
@@ -67,6 +73,67 @@ def test_an_argument_is_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
     done = run("run", "-m", os.fsencode(tmp_path) + "/\u00e9.gguf".encode(), "-p", "\u00e9".encode())
     assert b"not UTF-8" not in done.stderr and b"Traceback" not in done.stderr, "the model is not there"
     assert b"not UTF-8" in run("run", "-p", b"\xff").stderr
+
+
+@pytest.mark.skipif(shutil.which("localedef") is None, reason="no program makes locales here")
+def test_an_argument_in_the_locales_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ["localedef", "-i", "en_US", "-f", "ISO-8859-1", str(tmp_path / "en_US.ISO-8859-1")]
+    if subprocess.run(made, capture_output=True, check=False).returncode:
+        pytest.skip("no sources of locales here")
+    monkeypatch.setenv("LOCPATH", str(tmp_path))
+    monkeypatch.setitem(ASCII, "LC_ALL", "en_US.ISO-8859-1")
+    for typed in ("\u00e9t\u00e9".encode("latin-1"), "\u00e9t\u00e9".encode()):
+        done = run("config", "show", "--system-prompt", typed)
+        assert "\u00e9t\u00e9".encode("latin-1") in done.stdout, done.stderr
+        assert b"not UTF-8" not in run("run", "-m", str(tmp_path / "none.gguf"), "-p", typed).stderr
+
+
+def test_json_is_json_in_any_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A likeness of a quotation mark would end a string."""
+    monkeypatch.setitem(ASCII, "PYTHONIOENCODING", "latin-1")
+    model = str(write_model(tmp_path / "model.gguf"))
+    system = "\u201c\u6f22\u201d \u00e9"
+    done = run(
+        "run",
+        "-m",
+        model,
+        "-c",
+        "256",
+        "-t",
+        "1",
+        "-n",
+        "2",
+        "--no-profile",
+        "-sys",
+        system.encode(),
+        "-p",
+        "hi",
+        "--json",
+    )
+    assert json.loads(done.stdout)["settings"]["system"] == system
+
+
+@pytest.mark.parametrize("kind", ["md", "json"])
+def test_an_export_whose_title_no_file_can_have(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(database_file())
+    exchange(journal, "\u6f22\u5b57 two", some_rounds(1))
+    journal.close()
+    monkeypatch.chdir(tmp_path)
+    done = run("history", "export", last().id, "--format", kind)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "\u6f22\u5b57" in (tmp_path / f"two.{kind}").read_text("utf-8")
+
+
+def test_a_pipe_has_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
+    text = "\u00e9 \u6f22 short"
+    env = {**os.environ, **ASCII, "PYTHONPATH": str(Path(__file__).parents[2])}
+    typed = f"{text}\n/export \u6f22.md\n".encode()
+    done = subprocess.run(
+        [*SCRIPTED, "--plain"], input=typed, cwd=tmp_path, env=env, capture_output=True, timeout=120, check=False
+    )
+    assert last().messages[0].text == text
+    assert b"has signs that this locale's encoding lacks: give another name." in done.stderr
+    assert list(tmp_path.glob("*.md")) == []
 
 
 def test_an_input_without_a_line_end_is_not_read_for_ever() -> None:

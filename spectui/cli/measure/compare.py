@@ -91,7 +91,7 @@ def command(
         line.show(lambda: compare_view(found))
         line.end()
     elif as_json:
-        click.echo(json.dumps(report.json_object(found, setup, other), ensure_ascii=False))
+        click.echo(json.dumps(report.json_object(found, setup, other)))
     else:
         for text in report.text_lines(found):
             click.echo(text)

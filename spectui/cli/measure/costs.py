@@ -106,7 +106,7 @@ def command(
         line.show(lambda: costs_view(loaded, found))
         line.end()
     elif as_json:
-        click.echo(json.dumps(report.json_object(loaded, found, other, stolen.share), ensure_ascii=False))
+        click.echo(json.dumps(report.json_object(loaded, found, other, stolen.share)))
     else:
         for text in report.text_lines(loaded, found):
             click.echo(text)

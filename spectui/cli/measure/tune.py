@@ -143,7 +143,7 @@ def command(
         line.end()
     elif as_json:
         report = json_object(found, view.winner, loaded, replace(base, predict=search.predict), prompts, other, advice)
-        click.echo(json.dumps(report, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(report, allow_nan=False))
     else:
         for sentence in advice:
             click.echo(sentence)

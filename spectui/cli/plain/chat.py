@@ -6,6 +6,7 @@ goes to standard output, everything else to standard error.
 
 from __future__ import annotations
 
+import codecs
 import signal
 import sys
 import time
@@ -342,7 +343,9 @@ def chat(
     interactive: bool,
 ) -> int:
     """Chat over the standard streams. Returns the exit code."""
-    cast("TextIOWrapper", sys.stdin).reconfigure(errors="replace")
+    stdin = cast("TextIOWrapper", sys.stdin)
+    own = interactive and codecs.lookup(stdin.encoding).name != "ascii"  # a pipe has UTF-8, as `spectui run` reads it
+    stdin.reconfigure(encoding=stdin.encoding if own else "utf-8", errors="replace")
     for stream in (sys.stdout, sys.stderr):
         # A reply may hold signs that the terminal's encoding lacks.
         cast("TextIOWrapper", stream).reconfigure(errors=LOOKALIKES)

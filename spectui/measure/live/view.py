@@ -43,7 +43,7 @@ def line(message: Progress | View) -> str:
     """The message in one line."""
     value = asdict(message) if isinstance(message, View) else message._asdict()
     kind = "view" if isinstance(message, View) else "progress"
-    return json.dumps({kind: value}, ensure_ascii=False, allow_nan=False)
+    return json.dumps({kind: value}, allow_nan=False)
 
 
 def parsed(text: str) -> Progress | View | None:

@@ -130,7 +130,6 @@ def as_json(summary: Summary) -> str:
             ],
             "remarks": remarks(summary),
         },
-        ensure_ascii=False,
         allow_nan=False,
     )
 
