@@ -273,7 +273,7 @@ def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     session = loaded(engine)
     assert last_code_blocks(session.messages) == []
     session.send("code")
-    reply(engine, "```\na\n```\n", "and\n```\nb\n```\n")
+    reply(engine, "```\na\n```\n", "and\n```\nb\n```\nand nothing\n```\n```\n")
     drained(session)
     session.send("more")
     engine.emit_round(plain="```\nc")

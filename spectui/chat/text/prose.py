@@ -38,6 +38,7 @@ def code_blocks(text: str) -> list[str]:
 
 
 def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:
-    """The code blocks of the last reply among these messages, safe to show."""
+    """The code blocks of the last reply among these messages that have some text, safe to show."""
     last = next((each for each in reversed(messages) if each.role == "assistant"), None)
-    return code_blocks(printable(last.for_engine().content)) if last is not None else []
+    blocks = code_blocks(printable(last.for_engine().content)) if last is not None else []
+    return [block for block in blocks if block.strip()]

@@ -123,6 +123,9 @@ def copy_block(screen: Screen[None], blocks: Sequence[str], at: int) -> None:
     if not 0 <= at < len(blocks):
         screen.notify("There is no code block in the reply.", severity="warning", markup=False)
         return
+    if not blocks[at].strip():
+        screen.notify("This code block is empty.", severity="warning", markup=False)
+        return
     lines = blocks[at].count("\n") + 1
     what = f"code block {at + 1} of {len(blocks)}, {lines} line{'' if lines == 1 else 's'}"
     cast("TerminalApp", screen.app).copy_to_clipboard(blocks[at], what)

@@ -96,6 +96,16 @@ async def test_code_is_copied_with_one_key_or_a_click(make_app: Make, engine: Fa
         assert app.clipboard == "first = 1"
 
 
+async def test_an_empty_block_is_not_copied(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 40)) as pilot:
+        await replied(pilot, engine, "so:\n```\n```")
+        await pilot.press("alt+k")
+        await reading(pilot)
+        await pilot.press("c")
+        assert notified(app) == ["There is no code block in the reply.", "This code block is empty."]
+
+
 async def test_from_reply_to_reply(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test() as pilot:
