@@ -6,12 +6,12 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files.judgement import judge, read_file
-from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Value
+from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import PADDING
 
@@ -90,9 +90,12 @@ def vocabulary_of(path: str) -> Metadata | None:
 
 
 def tied_bytes(path: str) -> int:
-    """Bytes of the token embedding, if llama.cpp uses it for the output too; 0 also if the file cannot be read."""
+    """Bytes of the token embedding, if llama.cpp uses it for the output too; 0 also if a file cannot be read.
+
+    Of a split model each part has some of the tensors, the first perhaps none.
+    """
     try:
-        return _metadata(Path(path).expanduser()).tensors.tied
+        return reduce(Tensors.with_those_of, (_metadata(each).tensors for each in _files_of(path))).tied
     except (Damaged, OSError):
         return 0
 
@@ -106,15 +109,18 @@ def values_of(path: str) -> Mapping[str, Value]:
 
 def matrices_of(path: str) -> tuple[Matrices, ...]:
     """The tensors of a model, in all its parts, that passes multiply by; those of a file that cannot be read are missing."""
-    first = Path(path).expanduser()
-    part = part_of(first)
     found: list[Matrices] = []
-    for file in (
-        [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]
-    ):
+    for file in _files_of(path):
         with suppress(Damaged, OSError):
             found += _metadata(file).tensors.matrices
     return tuple(found)
+
+
+def _files_of(path: str) -> list[Path]:
+    """The file, or all parts of a split model whose first part this is."""
+    first = Path(path).expanduser()
+    part = part_of(first)
+    return [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]
 
 
 def _metadata(file: Path) -> Metadata:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
+from spectui.gguf_files.bounds import GGUF_VERSION
 from spectui.gguf_files.metadata import Damaged
 
 FIXED_BYTES = 24
@@ -50,9 +51,14 @@ def counts(beginning: bytes, size: int) -> tuple[int, int]:
     if len(beginning) < FIXED_BYTES:
         raise Wrong("is cut short: download it again")
     version, tensors, keys = struct.unpack("<IQQ", beginning[4:FIXED_BYTES])
-    if not 2 <= version <= 3:
+    if version and version & 0xFFFF == 0:  # as llama.cpp tells it
+        raise Wrong("is of a machine with the other order of bytes (big-endian): choose another file of this model")
+    if version < 2:
+        raise Wrong(f"is of GGUF version {version}, which llama.cpp reads no more: choose a newer file of this model")
+    if version > GGUF_VERSION:
         raise Wrong(
-            f"has GGUF version {version}, and versions 2 and 3 are known here: choose another file of this model"
+            f"is of GGUF version {version}, and this llama.cpp reads up to version {GGUF_VERSION}: take a newer spectui, or "
+            "another file of this model"
         )
     # The shortest tensor entry takes 32 bytes and the shortest key 13: larger counts cannot be true.
     if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or FIXED_BYTES + 32 * tensors + 13 * keys > size:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.gguf_files import metadata
+from spectui.gguf_files.bounds import MOST_EXPERTS, MOST_LAYERS
 from spectui.gguf_files.content import BEGINNING_BYTES, CUT_SHORT, FIXED_BYTES, Wrong, counts
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
 from spectui.text import safe
 
-_MOST_LAYERS = _MOST_EXPERTS = 512  # LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
 _RANK = 4  # LLAMA_POOLING_TYPE_RANK; those above 0 are of models that make one vector of a text
 
@@ -136,7 +136,7 @@ def _with_later_parts(
             return f"has a part {part.number} of {part.parts} that {_in_words(damage)}", size, tensors
         if (_number(found.values, "split.no"), _number(found.values, "split.count")) != (part.number - 1, count):
             return f"has a part {part.number} of {part.parts} that is another: {_SAME_NAMES}", size, tensors
-        tensors = Tensors(tensors.number + found.tensors.number, 0, tensors.first_layer or found.tensors.first_layer)
+        tensors = tensors.with_those_of(found.tensors)
     whole = _number(first.values, "split.tensors.count")
     if split and whole and tensors.number != whole:
         return f"has parts of different models: {_SAME_NAMES}", size, tensors
@@ -180,9 +180,9 @@ def _unfit(file: Metadata) -> str:
     scaling = value("rope.scaling.type")
     if file.twice:
         found = f"has the token {_shown(file.twice)} more than once in its vocabulary"
-    elif isinstance(layers, int) and not 1 <= layers <= _MOST_LAYERS:
+    elif isinstance(layers, int) and not 1 <= layers <= MOST_LAYERS:
         found = f"claims to have {layers} layers"
-    elif isinstance(experts, int) and isinstance(used, int) and not 0 <= used <= max(experts, 0) <= _MOST_EXPERTS:
+    elif isinstance(experts, int) and isinstance(used, int) and not 0 <= used <= max(experts, 0) <= MOST_EXPERTS:
         found = f"claims to use {used} of {experts} experts"
     elif odd := [each for each in epsilons if isinstance(each, float) and not (math.isfinite(each) and each >= 0)]:
         found = f"claims an epsilon of {odd[0]}"

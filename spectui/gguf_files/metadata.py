@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
+from spectui.gguf_files.bounds import LONGEST_TENSOR_NAME, MOST_DIMENSIONS
 from spectui.gguf_files.vocabulary import digests_of, padding_of
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -18,8 +19,6 @@ LARGEST = 1 << 28
 """Most bytes that are read of the keys and the list of tensors: ten times what the largest real files have."""
 
 _LONGEST_KEY = 65_535
-_LONGEST_TENSOR_NAME = 63  # GGML_MAX_NAME, GGML_MAX_DIMS
-_MOST_DIMENSIONS = 4
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _KEPT = 1000  # bytes of a text
 _TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
@@ -111,15 +110,32 @@ class Matrices(NamedTuple):
 class Tensors(NamedTuple):
     """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
 
-    `first_layer`: whether one is of the model's first layer. `tied`: bytes of the token embedding, if the file has no output
-    matrix and llama.cpp uses the embedding for it. `matrices`: those that passes multiply by.
+    `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
+    is an output matrix. `matrices`: those that passes multiply by.
     """
 
     number: int = 0
     end: int = 0
     first_layer: bool = False
-    tied: int = 0
+    embedding: int = 0
+    output: bool = False
     matrices: tuple[Matrices, ...] = ()
+
+    @property
+    def tied(self) -> int:
+        """Bytes of the token embedding, if llama.cpp uses it for the output too, because there is no output matrix."""
+        return 0 if self.output else self.embedding
+
+    def with_those_of(self, part: Tensors) -> Tensors:
+        """Those of two parts of a model."""
+        return Tensors(
+            self.number + part.number,
+            0,
+            self.first_layer or part.first_layer,
+            self.embedding + part.embedding,
+            self.output or part.output,
+            self.matrices + part.matrices,
+        )
 
 
 class Metadata(NamedTuple):
@@ -181,9 +197,9 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
     embedding, end, has_output, first_layer = 0, 0, False, False
     matrices: dict[bytes, Matrices] = {}
     for _ in range(count):
-        name = _string(read, _LONGEST_TENSOR_NAME)
+        name = _string(read, LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
-        if dimensions > _MOST_DIMENSIONS:
+        if dimensions > MOST_DIMENSIONS:
             raise Damaged(f"a tensor of {dimensions} dimensions")
         shape = [int(_number(read, "Q")) for _ in range(dimensions)]
         numbers = math.prod(shape)
@@ -202,7 +218,7 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
     if has_output:
         matrices.pop(b"token_embd.weight", None)
     end += aligned(file.tell(), values) if count else file.tell()
-    return Tensors(count, end, first_layer, 0 if has_output else embedding, tuple(matrices.values()))
+    return Tensors(count, end, first_layer, embedding, has_output, tuple(matrices.values()))
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:

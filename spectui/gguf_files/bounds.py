@@ -1,0 +1,19 @@
+"""Which llama.cpp spectui is made for, and what that one can hold.
+
+Where the pin moves: python -m tests.generators.bounds DIR.
+"""
+
+from __future__ import annotations
+
+LLAMA_CPP_PYTHON = "0.3.36"
+LLAMA = "0.5.0-dev"
+"""What its library says of itself (llama_version)."""
+GGML = "0.25.3"
+"""The same of ggml (ggml_version)."""
+
+MOST_LAYERS = 512
+MOST_EXPERTS = 1024
+MOST_DIMENSIONS = 4
+LONGEST_TENSOR_NAME = 63
+GGUF_VERSION = 3
+"""The newest version of GGUF that it reads; version 2 is the oldest."""

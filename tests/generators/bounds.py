@@ -1,0 +1,59 @@
+"""Makes `spectui/gguf_files/bounds.py` from llama.cpp's source and the installed libraries.
+
+    python -m tests.generators.bounds DIR
+
+DIR is the llama.cpp that llama-cpp-python carries (vendor/llama.cpp of its source).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from pathlib import Path
+
+_DEFINED = {
+    "MOST_LAYERS": ("src/llama-hparams.h", "LLAMA_MAX_LAYERS", 0),
+    "MOST_EXPERTS": ("src/llama-hparams.h", "LLAMA_MAX_EXPERTS", 0),
+    "MOST_DIMENSIONS": ("ggml/include/ggml.h", "GGML_MAX_DIMS", 0),
+    "LONGEST_TENSOR_NAME": ("ggml/include/ggml.h", "GGML_MAX_NAME", -1),
+    "GGUF_VERSION": ("ggml/include/gguf.h", "GGUF_VERSION", 0),
+}
+"""Name -> file of the source, macro, and what is added to it: the zero behind a name counts there."""
+
+
+def in_source(directory: Path) -> dict[str, int]:
+    """The bounds as the source defines them."""
+    found = {}
+    for name, (file, macro, more) in _DEFINED.items():
+        match = re.search(rf"#\s*define {macro}\s+(\d+)", (directory / file).read_text())
+        assert match is not None, f"{file} defines no {macro}"
+        found[name] = int(match[1]) + more
+    return found
+
+
+def installed() -> dict[str, str]:
+    """The versions of what is installed, as it says them."""
+    import llama_cpp
+
+    from spectui.llama.library import symbol
+
+    said = {name: symbol(function, ctypes.c_char_p)().decode() for name, function in
+            (("LLAMA", "llama_version"), ("GGML", "ggml_version"))}  # fmt: skip
+    return {"LLAMA_CPP_PYTHON": llama_cpp.__version__, **said}
+
+
+def main() -> None:
+    """Write the values into the module."""
+    from spectui.gguf_files import bounds
+
+    file = Path(bounds.__file__)
+    text = file.read_text()
+    for name, value in {**installed(), **in_source(Path(sys.argv[1]))}.items():
+        written = f'"{value}"' if isinstance(value, str) else str(value)
+        text = re.sub(rf"^{name} = .*$", f"{name} = {written}", text, flags=re.MULTILINE)
+    file.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

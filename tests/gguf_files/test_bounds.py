@@ -1,0 +1,53 @@
+"""The bounds of llama.cpp, and the version that they are of."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from spectui.gguf_files import bounds
+from spectui.gguf_files.check import tied_bytes
+from spectui.gguf_files.judgement import judge, read_file
+from tests.generators.bounds import in_source, installed
+from tests.gguf_files.test_judgement import WORDS, file_of, problem, split
+
+SOURCE = Path(os.environ.get("SPECTUI_LLAMA_SOURCE", "~/.cache/spectui-peers/src/vendor/llama.cpp")).expanduser()
+
+
+def test_they_are_those_of_the_pinned_version() -> None:
+    """Moves the pin? Make `bounds.py` anew: python -m tests.generators.bounds DIR."""
+    pin = re.search(r'"llama-cpp-python==([\d.]+)"', Path("pyproject.toml").read_text())
+    assert pin is not None and pin[1] == bounds.LLAMA_CPP_PYTHON
+    assert installed() == {name: getattr(bounds, name) for name in ("LLAMA_CPP_PYTHON", "LLAMA", "GGML")}
+
+
+@pytest.mark.skipif(
+    not (SOURCE / "src").is_dir(), reason="llama.cpp's source is not here (SPECTUI_LLAMA_SOURCE names it)"
+)
+def test_they_are_those_of_the_source() -> None:
+    found = in_source(SOURCE)
+    assert found == {name: getattr(bounds, name) for name in found}
+
+
+@pytest.mark.parametrize(
+    ("experts", "used", "fits"), [(512, 8, True), (1024, 16, True), (1025, 16, False), (8, 9, False)]
+)
+def test_experts_are_refused_where_llama_cpp_would_end_the_process(
+    tmp_path: Path, experts: int, used: int, fits: bool
+) -> None:
+    keys = {"general.architecture": "kimi", "kimi.expert_count": experts, "kimi.expert_used_count": used, **WORDS}
+    said = problem(file_of(tmp_path / "model.gguf", keys, ["blk.0.a"]))
+    assert said == ("" if fits else f"claims to use {used} of {experts} experts: choose another file of this model")
+
+
+def test_the_embedding_of_a_split_model_is_found_in_any_part(tmp_path: Path) -> None:
+    parts = split(tmp_path, parts=2, tensors=(0, 2))
+    assert tied_bytes(str(parts[0])) == 0
+    keys = {"general.architecture": "llama", "split.no": 1, "split.count": 2, "split.tensors.count": 2}
+    file_of(parts[1], keys, ["blk.0.a", "token_embd.weight"])
+    assert judge(parts[0], read_file).problem == "" and tied_bytes(str(parts[0])) > 0
+    file_of(parts[1], keys, ["output.weight", "token_embd.weight"])
+    assert tied_bytes(str(parts[0])) == 0
