@@ -163,7 +163,9 @@ class Worker:
         except Exception as error:  # the library may be missing, or built for another machine
             _log.exception("llama.cpp could not be loaded", exc_info=error)
             while posted is not None:
-                self._emit(LoadFailed(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."))
+                said = isinstance(error, SpectuiError)
+                why = str(error) if said else f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."
+                self._emit(LoadFailed(why))
                 posted = self._commands.get()
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -41,3 +42,26 @@ def gpu_backends() -> tuple[str, ...]:
     names = [path.name for path in libraries.iterdir()] if libraries is not None and libraries.is_dir() else []
     found = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
     return tuple(name for name in _GPUS if name in found)
+
+
+def cpu_name() -> str:
+    """The CPU's model name, with " AMX" if it has that, as far as the system tells."""
+    import platform
+
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", text, re.MULTILINE)
+    amx = " AMX" if " amx_int8" in text else ""
+    return (found.group(1) if found else platform.machine()) + amx
+
+
+def fingerprint() -> str:
+    """Tells the shared libraries of two builds apart."""
+    libraries = directory()
+    if libraries is None or not libraries.is_dir():
+        return ""
+    files = [each for each in sorted(libraries.iterdir()) if re.search(r"\.(so|dylib|dll)\b", each.name)]
+    parts = [f"{each.name} {each.stat().st_size}" for each in files if each.is_file()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]

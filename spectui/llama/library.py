@@ -16,10 +16,31 @@ from typing import Any
 # A failed assert in ggml would start gdb on the terminal. Set this before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-from llama_cpp import llama_cpp as llama
-
+from spectui.errors import SpectuiError
+from spectui.gguf_files.bounds import GGML, LLAMA, LLAMA_CPP_PYTHON
 from spectui.kernels.plugin import DEVICE
+from spectui.llama.build import cpu_name
 from spectui.text import safe
+
+
+class OtherVersionError(SpectuiError):
+    """Another llama.cpp is installed than the one whose structs spectui reads."""
+
+
+def _other_version(found: str) -> OtherVersionError:
+    """`found`: what is there instead."""
+    where = "in LLAMA_CPP_LIB_PATH there is" if os.environ.get("LLAMA_CPP_LIB_PATH") else "there is"
+    return OtherVersionError(
+        f"llama-cpp-python {LLAMA_CPP_PYTHON} is needed (llama.cpp {LLAMA}, ggml {GGML}), and {where} {found}: install "
+        f"that version (pip install llama-cpp-python=={LLAMA_CPP_PYTHON}), built for your GPU where you have one."
+    )
+
+
+try:
+    import llama_cpp
+    from llama_cpp import llama_cpp as llama
+except (AttributeError, OSError, RuntimeError, FileNotFoundError) as error:  # its functions are bound as it is imported
+    raise _other_version(f"one that cannot be loaded ({' '.join(str(error).split())})") from error
 
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""
@@ -44,8 +65,17 @@ def _capture(level: int, text: bytes, _: object) -> None:
         _errors.append(line)
 
 
-llama.llama_log_set(_capture, None)
-llama.llama_backend_init()
+def check_version() -> None:
+    """Raise OtherVersionError where this is another llama.cpp than the one whose structs are read here."""
+    said = []
+    for name in ("llama_version", "ggml_version"):
+        try:
+            said.append(symbol(name, ctypes.c_char_p)().decode())
+        except AttributeError:
+            said.append("unknown")
+    found = (llama_cpp.__version__, *said)
+    if found != (LLAMA_CPP_PYTHON, LLAMA, GGML):
+        raise _other_version("{} ({}, {})".format(*found))
 
 
 @contextmanager
@@ -109,6 +139,11 @@ def ggml_libraries() -> tuple[ctypes.CDLL, ...]:
     return tuple(found)
 
 
+check_version()  # before anything of it is used
+llama.llama_log_set(_capture, None)
+llama.llama_backend_init()
+
+
 def backends() -> list[str]:
     """ggml's names of the backends in this build, such as CPU, CUDA, Vulkan, Metal, RPC; as its cmake options call them."""
     count = symbol("ggml_backend_reg_count", ctypes.c_size_t)
@@ -164,16 +199,3 @@ def build_key() -> str:
 def system_info() -> str:
     """The features of llama.cpp's CPU code, as it lists them."""
     return str(llama.llama_print_system_info().decode("utf-8", "replace").strip(" |\n"))
-
-
-def cpu_name() -> str:
-    """The CPU's model name, with " AMX" if it has that, as far as the system tells."""
-    import platform
-
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor() or platform.machine()
-    found = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", text, re.MULTILINE)
-    amx = " AMX" if " amx_int8" in text else ""
-    return (found.group(1) if found else platform.machine()) + amx
