@@ -39,7 +39,7 @@ DRAFT_FLAGS = {
 SPECULATION_FLAGS = {
     "draft_max": "--spec-draft-n-max", "draft_min": "--spec-draft-n-min", "p_min": "--spec-draft-p-min"
 }  # fmt: skip
-"""The same, where something is drafted."""
+"""The same, for the drafts of a draft model."""
 
 OTHER_DEFAULTS = ("ctx_size", "draft_max", "p_min")
 """Settings whose default is another one in llama-server: always written."""
@@ -47,8 +47,9 @@ OTHER_DEFAULTS = ("ctx_size", "draft_max", "p_min")
 ALWAYS_A_COMMENT = ("drafter", "policy")
 """What llama-server's nearest flags would not bring back."""
 
-LOOKUP = "ngram-simple"
-"""llama-server's lookup of repeated text that is nearest to the suffix drafter."""
+LOOKUP, LOOKUP_LENGTH = "ngram-simple", "--spec-ngram-simple-size-m"
+"""llama-server's lookup of repeated text that is nearest to the suffix drafter, and the flag that bounds its drafts, as
+--spec-draft-n-max does not."""
 
 
 class Exported(NamedTuple):
@@ -71,7 +72,9 @@ def exported(settings: Configuration, name: str) -> Exported:
             f"Profile {name!r} names no model, which llama-server needs: give one with -m, or in the file."
         )
     drafters = _drafters(settings.knobs, settings.setup)
-    flags = FLAGS | (SPECULATION_FLAGS if drafters else {}) | (DRAFT_FLAGS if "draft-simple" in drafters else {})
+    flags = FLAGS | (SPECULATION_FLAGS | DRAFT_FLAGS if "draft-simple" in drafters else {})
+    if drafters == (LOOKUP,):
+        flags |= {"draft_max": LOOKUP_LENGTH}
     arguments: list[tuple[str, ...]] = []
     lacking: list[str] = []
     for key, row in config.SETTINGS.items():
@@ -86,6 +89,8 @@ def exported(settings: Configuration, name: str) -> Exported:
             lacking.append(f"{title(key)} = {toml(value)}")
     if drafters:
         arguments.append(("--spec-type", ",".join(drafters)))
+    if len(drafters) > 1:
+        arguments.append((LOOKUP_LENGTH, str(settings.knobs.draft_max)))
     return Exported(tuple(arguments), tuple(lacking), tuple(_notes(settings, drafters)))
 
 

@@ -14,7 +14,8 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, title
 
 EXISTS = "{path} has a profile {name!r} already: --replace it, or give this one another name."
-LONGEST_NAME = 40
+LONGEST_NAME = 120
+"""Characters. A repository of the hub has up to 96, and a name may have its type of weights behind that."""
 
 
 class ProfileError(SpectuiError):
@@ -94,8 +95,8 @@ class ProfileFile:
         from tomlkit.exceptions import TOMLKitError
 
         for name in profiles:
-            if not name or not name.isprintable() or len(name) > LONGEST_NAME:
-                raise ProfileError(f"A profile's name has 1 to {LONGEST_NAME} printable characters, not {name!r}.")
+            if problem := not_allowed(name):
+                raise ProfileError(problem)
         text = ""
         if self._path.exists():
             config.read(self._path)  # says in one sentence what is wrong with it
@@ -120,6 +121,13 @@ class ProfileFile:
             return mark + str(tomlkit.dumps(document)).replace("\n", line_end)
         except (TOMLKitError, TypeError, AttributeError) as error:
             raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error
+
+
+def not_allowed(name: str) -> str:
+    """Why no profile can have this name; "" if one can."""
+    if name and name.isprintable() and len(name) <= LONGEST_NAME:
+        return ""
+    return f"A profile's name has 1 to {LONGEST_NAME} printable characters, not {name!r}."
 
 
 def _where(profile: Any, key: str) -> tuple[str, Any]:

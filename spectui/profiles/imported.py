@@ -30,10 +30,12 @@ from spectui.profiles.scripts.started import EDGE, ScriptError, Started, shown
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
+OTHER_YEARS = "This llama.cpp does not read these variables, which are those of another version"
 NO_FLAG = "These words belong to no flag"
 NO_VALUE = "These flags lack their value"
 NOT_KNOWN = "Only a run can tell these, so they are left out"
 NO_DRAFTER = "spectui has no drafter like these of llama-server"
+ONE_LENGTH = "spectui has one length for drafts of the model and of the lookup"
 STARTED_BY = "It was started by"
 UNKNOWN = "Neither spectui nor its llama.cpp has these flags"
 
@@ -54,6 +56,12 @@ SHAPES: dict[str, Shape] = {
     **dict.fromkeys(HUB_TARGET, Shape("hub_target")),
     **dict.fromkeys(HUB_DRAFT, Shape("hub_draft")),
 }
+
+_LOOKUP_LENGTHS = {
+    "--spec-ngram-simple-size-m": "ngram-simple", "--spec-ngram-map-k-size-m": "ngram-map-k",
+    "--spec-ngram-map-k4v-size-m": "ngram-map-k4v", "--spec-ngram-mod-n-max": "ngram-mod",
+}  # fmt: skip
+"""Flags that bound what a lookup of llama-server drafts, and which one it is."""
 
 _SECRET = re.compile(r"api-key|hf-token|-hft$|TOKEN|SECRET|PASSWORD|_KEY$")
 _TRUE = ("on", "enabled", "true", "1")
@@ -96,11 +104,14 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     alias = next((values[0] for flag, *values in line.unused if flag in ("-a", "--alias") and values), "")
     settings: dict[str, Any] = {}
     types: list[str] = []
+    lengths: dict[str, str] = {}
     for flag, *values in line.unused:
         if flag == "--spec-type":
             types += ",".join(values).split(",")
         elif flag == "--spec-default":
             types.append("ngram-mod")
+        elif flag in _LOOKUP_LENGTHS and values:
+            lengths[flag] = values[0]
         elif flag not in ("-a", "--alias"):
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
@@ -110,6 +121,7 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
         read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
         _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
     _take_types(settings, types, left_out)
+    _take_lengths(settings, types, lengths, left_out)
     _take_marked(settings, comments, left_out)
     try:
         Knobs(**{key: value for key, value in settings.items() if config.SETTINGS[key].owner is Knobs}).checked()
@@ -163,12 +175,29 @@ def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[L
         )
 
 
+def _take_lengths(
+    settings: dict[str, Any], types: Sequence[str], lengths: Mapping[str, str], left_out: list[LeftOut]
+) -> None:
+    """The length of what a lookup drafts, which llama-server has apart from that of a draft model's drafts."""
+    for flag, value in lengths.items():
+        used = _LOOKUP_LENGTHS[flag] in types
+        drafts = "draft_max" in settings and "draft-simple" in types
+        if used and not drafts:
+            settings.pop("draft_max", None)  # it bounds no lookup
+            _put(settings, "draft_max", value, flag, left_out)
+        elif not used or str(settings.get("draft_max")) != value:
+            left_out.append(LeftOut(ONE_LENGTH if used else NOT_USED, _shown(flag, [value])))
+
+
 def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> Iterable[str]:
     for name, value in variables.items():
         if flag := flag_of_variable(name):
             yield from flag_words(flag, value)
+        elif flag := flag_of_variable(name.replace("LLAMA_ARG_NO_", "LLAMA_ARG_", 1)):
+            yield from flag_words(flag, "off")  # whatever its value is
         else:
-            left_out.append(LeftOut(ENVIRONMENT, shown(f"{name}={'…' if _SECRET.search(name) else value}")))
+            reason = OTHER_YEARS if name.startswith("LLAMA_ARG_") else ENVIRONMENT
+            left_out.append(LeftOut(reason, shown(f"{name}={'…' if _SECRET.search(name) else value}")))
 
 
 def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[str, str]]:

@@ -16,7 +16,7 @@ from spectui import config
 from spectui.config import SETTINGS, Configuration
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, SPECULATION_FLAGS, exported
+from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, LOOKUP_LENGTH, SPECULATION_FLAGS, exported
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS, WRITTEN
 from tests.cli.config.test_llama_flags import PEERS
@@ -104,7 +104,14 @@ def test_llama_server_has_every_flag_that_is_written() -> None:
     if not (PEERS / "llama-server").exists():
         pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
     theirs = {flag: option.arity for text in help_texts(PEERS)[:1] for option in parse(text) for flag in option.flags}
-    ours = {*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values(), "--spec-type", "--alias"}
+    ours = {
+        *FLAGS.values(),
+        *DRAFT_FLAGS.values(),
+        *SPECULATION_FLAGS.values(),
+        LOOKUP_LENGTH,
+        "--spec-type",
+        "--alias",
+    }
     assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {
         "--no-repack": 0, "--special": 0, "--cpu-moe": 0, "--cpu-moe-draft": 0, "--swa-full": 0
     }  # fmt: skip
@@ -113,7 +120,7 @@ def test_llama_server_has_every_flag_that_is_written() -> None:
 def test_what_llama_server_would_do_otherwise_by_default_is_always_written(tmp_path: Path) -> None:
     assert arguments(tmp_path / "c", **PAIR) == {
         "--model": "/m/big.gguf", "--model-draft": "/m/small.gguf", "--ctx-size": "4096", "--spec-draft-n-max": "16",
-        "--spec-draft-p-min": "0.75", "--spec-type": "ngram-simple,draft-simple",
+        "--spec-draft-p-min": "0.75", "--spec-type": "ngram-simple,draft-simple", "--spec-ngram-simple-size-m": "16",
     }  # fmt: skip
 
 
@@ -140,7 +147,8 @@ def test_the_drafter_is_the_nearest_that_llama_server_has(
 ) -> None:
     found = arguments(tmp_path / "c", **{**PAIR, **settings})
     assert (found.get("--spec-type"), "--model-draft" in found) == (kind, draft)
-    assert ("--spec-draft-n-max" in found) == (kind is not None)
+    assert ("--spec-draft-n-max" in found) == ("draft-simple" in (kind or ""))
+    assert ("--spec-ngram-simple-size-m" in found) == ("ngram-simple" in (kind or "")), "the other one bounds no lookup"
 
 
 @pytest.mark.parametrize("threads", [0, -1])

@@ -13,7 +13,7 @@ from spectui import paths
 from spectui.cli.options import Command
 from spectui.config import LARGEST_FILE, nearest
 from spectui.errors import SpectuiError, UsageError
-from spectui.profiles.file import ProfileFile
+from spectui.profiles.file import ProfileFile, not_allowed
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import NO_VALUE, ImportedFile, ImportedProfile
 from spectui.text import one_line
@@ -62,6 +62,12 @@ def import_command(
         if each.name:
             continue
         raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")
+    if every:  # one name that cannot be is no reason to lose the others
+        bad = {each.name: problem for each in chosen if (problem := not_allowed(each.name))}
+        found = found._replace(refused={**found.refused, **bad})
+        chosen = [each for each in chosen if each.name not in bad]
+        if not chosen:
+            raise UsageError(f"{where} has no model that can be imported: {next(iter(bad.values()), '')}")
     target = config_path or paths.config_file()
     ProfileFile(target).write({each.name: each.settings for each in chosen}, replace=replace)
     for each in chosen:

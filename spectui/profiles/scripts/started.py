@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -33,6 +34,23 @@ _NOT_STARTING = {
     "taskkill", "tasklist", "tee", "title", "touch", "trap", "type", "wget", "where", "which",
 }  # fmt: skip
 """Programs that may name llama-server and not start it."""
+
+_WRAPPERS = {
+    "sudo",
+    "doas",
+    "env",
+    "nice",
+    "nohup",
+    "time",
+    "timeout",
+    "exec",
+    "setsid",
+    "ionice",
+    "stdbuf",
+    "taskset",
+    "run0",
+}
+"""Programs that start the one that is named behind their own arguments."""
 
 _CMDLET = re.compile(
     r"(get|stop|test|wait|remove|copy|move|new|set|out|write|select|register|unregister)-\w+$", re.IGNORECASE
@@ -122,7 +140,9 @@ def starts(
     before: list[str] = []
     for index, word in enumerate(rest):
         behind = rest[index + 1 :]
-        if base_name(word) in CONTAINERS and (index == 0 or behind[:1] == ["run"]):
+        if index and _stem(rest[0]) in _WRAPPERS and _stem(word) in _NOT_STARTING and "/" not in shown(rest[index - 1]):
+            return []
+        if base_name(word) in CONTAINERS and (index == 0 or behind[:1] in (["run"], ["container"], ["create"])):
             return _in_container(base_name(word), behind, before, nested)
         is_path = index == 0 or (behind[:1] and behind[0].startswith("-"))
         if any(sign.isspace() for sign in shown(word)) and not (is_path and is_program(word)):
@@ -148,7 +168,10 @@ def arguments_of(words: Sequence[str], nested: Callable[[str], list[Started]] | 
     """The one command of llama.cpp that a command without a shell starts. Raises UsageError if there is none."""
     if not words:
         raise UsageError("there is no command in it.")
-    found = starts(words, nested=nested)
+    if nested is not None and any(word in ("&&", ";", "||") for word in words):  # it was written as for a shell
+        found = nested(" ".join(word if word in ("&&", ";", "||") else shlex.quote(word) for word in words))
+    else:
+        found = starts(words, nested=nested)
     if not found:
         raise UsageError(f"it starts {shown(words[0])!r}, which is no program of llama.cpp.")
     if len(found) > 1:
