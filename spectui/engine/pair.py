@@ -68,6 +68,7 @@ class Pair:
         self._translated = False  # True: the draft has another vocabulary
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
+        self._measured: tuple[object, TargetCosts, DraftCosts] | None = None
         self._flash_attn = ""  # the target's context uses this
         self._kernels = KernelChoice(lambda text: emit(Notice(text)), lambda done: emit(Loading("kernels", done)))
         self._refused = ""  # the target's context could not be made with this
@@ -78,8 +79,11 @@ class Pair:
         """Past replies, if they are remembered."""
         self._threads: ThreadCount | None = None
 
-    def load(self, setup: Setup) -> None:
-        """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load."""
+    def load(self, setup: Setup, again: bool = False) -> None:
+        """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load.
+
+        `again`: what passes cost is not measured once more, on a machine that was too busy to keep it, if it is loaded already.
+        """
         if setup.model is None:
             raise UsageError("No target model is named.")
         setup.checked()
@@ -101,7 +105,7 @@ class Pair:
         if setup.draft is not None:
             self._load_draft(setup, extra_buffers)
         rpc.reset_when_closed()
-        self._plan(setup, extra_buffers)
+        self._plan(setup, extra_buffers, again)
         self._choose_threads(setup)
 
     def adapt_threads(self) -> None:
@@ -132,7 +136,7 @@ class Pair:
         if self.draft_context is not None and not named:
             self.draft_context.use_threads(count.now)
 
-    def _plan(self, setup: Setup, extra_buffers: bool) -> None:
+    def _plan(self, setup: Setup, extra_buffers: bool, again: bool) -> None:
         """Measure the costs of passes, and create the strategy."""
         assert self.target is not None and self.context is not None
         found, drafting = TargetCosts(), DraftCosts()
@@ -144,7 +148,11 @@ class Pair:
         ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
         if self.draft is not None:
             draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path, ahead, self.draft.kernels)
-        if strict or setup.no_profile == "off":
+        keys = target_key, draft_key
+        again = again and self._measured is not None and self._measured[0] == keys
+        if again and self._measured is not None:
+            found, drafting = self._measured[1:]
+        elif strict or setup.no_profile == "off":
             try:
                 stopped = self._interrupt.is_set
                 progress, path = self.progress("costs"), os.path.abspath(self.target.path)
@@ -166,11 +174,13 @@ class Pair:
                 found_out.append(remarks.attends_dearly(found))
             if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
                 self._emit(Notice(sentence))
-        if self.draft is not None:
+        if self.draft is not None and not again:
             same = same_model(setup.model or "", setup.draft or "")
             if sentence := remarks.no_cheaper(found, drafting, same):
                 self._emit(Notice(sentence))
-        self.remarks["target"] = "; ".join(filter(None, found_out))
+        if not again:
+            self.remarks["target"] = "; ".join(filter(None, found_out))
+            self._measured = keys, found, drafting
         costs = cost_model(found, drafting, models.slow_down_together(setup))
         self._other_terms = 0.0, 0.0
         if self._flash_attn != short:

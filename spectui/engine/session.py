@@ -108,7 +108,7 @@ class Session:
         """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading."""
         if self.pair is not None:
             self.pair.clear_caches()
-            self.pair.load(setup)
+            self.pair.load(setup, again=True)
 
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""

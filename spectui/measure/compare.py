@@ -1,30 +1,32 @@
 """Which of several drafts is best for a target: acceptance, costs, divergence, and the speed-up that was measured.
 
-The target is loaded once, the drafts one after the other. With each of them every prompt is decoded plainly, with the knobs as
-they are, and with a short draft of a fixed length: so each speed-up has its baseline beside it, and acceptances do not depend
-on what the automatic length chose.
+The target is loaded once, the drafts one after the other. With each of them every prompt is answered plainly and with the knobs
+as they are, several times in turn, and once with a short draft of a fixed length: so each speed-up has its baseline beside it,
+and acceptances do not depend on what the automatic length chose. Each reply begins from cold, as in a bench.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from pathlib import Path
-from statistics import geometric_mean
 from time import perf_counter
+from typing import NamedTuple
 
 from spectui.engine.events import Event, Message, ModelInfo, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.measure.divergence import Divergence, TargetRows, divergence, target_rows
+from spectui.measure.divergence import Divergence, TargetRows, divergence, drafter_of, target_rows
 from spectui.measure.prompts import PROMPTS
+from spectui.measure.verdict import Verdict, judge
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.expectations import expected_tokens
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.records import Round, StopReason
-from spectui.speculation.statistics import Statistics, ratio
+from spectui.speculation.records import StopReason
+from spectui.speculation.statistics import Statistics, ratio, total
 
 KINDS = ("python", "table", "toaster", "story")
 """The default prompts."""
@@ -35,6 +37,12 @@ TOKENS = 64
 DRAFT_MAX = 4
 """Length of the drafts with which the acceptance is measured."""
 
+RUNS = 3
+"""Replies to each prompt."""
+
+_FAMILIES = 2
+"""Verdicts against the target alone, and those of drafters against each other: both are spoken."""
+
 _LONGEST = 16
 """Draft lengths for which the expected speed-up is computed."""
 
@@ -43,19 +51,34 @@ SUFFIX = "suffix lookup"
 Progress = Callable[[float, str], None]
 
 
-@dataclass
-class Replies:
-    """The rounds of one prompt's replies: `measured` with the knobs as they are, `drafted` with drafts of a fixed length."""
+class Answer(NamedTuple):
+    """A reply: its tokens, its figures, and the seconds in which its prompt was read, by the draft model too."""
 
-    plain: list[Round] = field(default_factory=list)
-    measured: list[Round] = field(default_factory=list)
-    drafted: list[Round] = field(default_factory=list)
+    tokens: tuple[int, ...]
+    statistics: Statistics
+    prompt_s: float
 
     @property
-    def speed_up(self) -> float | None:
-        """Measured: tokens per second with drafts / without; None if one is missing."""
-        with_drafts, plain = (Statistics.of(rounds).tokens_per_s for rounds in (self.measured, self.plain))
-        return with_drafts / plain if with_drafts and plain else None
+    def speed(self) -> float:
+        """Tokens per second of the whole reply; 0 for an empty one."""
+        return ratio(len(self.tokens), self.prompt_s + self.statistics.decode_s) or 0.0
+
+
+@dataclass
+class Replies:
+    """The replies to one prompt by repetition. `measured`: with the knobs as they are. `drafted`: with drafts of one length."""
+
+    plain: list[Answer] = field(default_factory=list)
+    measured: list[Answer] = field(default_factory=list)
+    drafted: Answer | None = None
+
+    def pairs(self, decoding: bool = False) -> list[float]:
+        """ln(speed with drafts / without) by repetition, of whole replies or of `decoding` alone."""
+        both = zip(self.measured, self.plain, strict=False)
+        speeds = [
+            tuple((each.statistics.tokens_per_s or 0.0) if decoding else each.speed for each in pair) for pair in both
+        ]
+        return [log(drafted / plain) for drafted, plain in speeds if drafted and plain]
 
 
 @dataclass
@@ -77,8 +100,8 @@ class Row:
 
     @property
     def drafting(self) -> Statistics:
-        """Of all rounds with drafts of a fixed length."""
-        return Statistics.of(round for each in self.replies.values() for round in each.drafted)
+        """Of all replies with drafts of a fixed length."""
+        return total(each.drafted.statistics for each in self.replies.values() if each.drafted is not None)
 
     @property
     def draft_s(self) -> float | None:
@@ -86,11 +109,9 @@ class Row:
         figures = self.drafting
         return ratio(figures.draft_s, figures.drafted) if self.path else None
 
-    @property
-    def speed_up(self) -> float | None:
-        """Geometric mean of the prompts' measured speed-ups; None without one."""
-        known = [each.speed_up for each in self.replies.values() if each.speed_up]
-        return geometric_mean(known) if known else None
+    def pairs(self, decoding: bool = False) -> dict[str, list[float]]:
+        """By prompt, for `judge`: how many times as fast as the target alone."""
+        return {kind: pairs for kind, each in self.replies.items() if (pairs := each.pairs(decoding))}
 
     @property
     def expected_by_length(self) -> list[float]:
@@ -133,39 +154,41 @@ class Comparison:
     rows: list[Row] = field(default_factory=list)
     stopped: bool = False
 
+    def gain(self, row: Row, decoding: bool = False) -> Verdict | None:
+        """The verdict on this row against the target alone, of whole replies or of `decoding`; None if it was not measured."""
+        pairs = row.pairs(decoding)
+        return judge(pairs, _FAMILIES * max(1, len(self._measured))) if pairs else None
+
+    def behind(self, row: Row, other: Row) -> Verdict | None:
+        """The verdict on this row against another one; None where they have no prompts in common."""
+        own, its = row.pairs(), other.pairs()
+        pairs = {kind: [a - b for a, b in zip(own[kind], its[kind], strict=False)] for kind in own if kind in its}
+        count = len(self._measured)
+        return judge(pairs, _FAMILIES * max(1, count * (count - 1) // 2)) if pairs else None
+
+    @property
+    def _measured(self) -> list[Row]:
+        return [row for row in self.rows if row.pairs()]
+
     def ranked(self) -> list[Row]:
-        """Sorted by measured speed-up, the best first; those without one are last."""
-        return sorted(self.rows, key=lambda row: -(row.speed_up or 0.0))
+        """Sorted by gain, the best first; those without one are last."""
+        return sorted(self.rows, key=lambda row: -(gain.ratio if (gain := self.gain(row)) else 0.0))
 
     def plain(self, kind: str | None = None) -> Statistics:
         """The target alone, over all its replies or those to one prompt."""
-        return Statistics.of(
-            round
+        return total(
+            answer.statistics
             for row in self.rows
             for name, each in row.replies.items()
             if kind in (None, name)
-            for round in each.plain
+            for answer in each.plain
         )
 
-    @property
-    def scatter(self) -> float | None:
-        """By how much the plain speed of one prompt differed between rows: the largest distance over the mean of both ends.
-        None with one row. Differences of speed-ups within it rank nothing."""
-        found = []
-        for kind in self.kinds:
-            speeds = [
-                speed
-                for row in self.rows
-                if kind in row.replies and (speed := Statistics.of(row.replies[kind].plain).tokens_per_s)
-            ]
-            if len(speeds) > 1:
-                found.append((max(speeds) - min(speeds)) / ((max(speeds) + min(speeds)) / 2))
-        return max(found) if found else None
-
     def ties(self, row: Row) -> bool:
-        """Whether this row's speed-up is too close to the best one's to rank them."""
-        best, own = self.ranked()[0].speed_up, row.speed_up
-        return bool(best and own) and best / own - 1 <= (self.scatter or 0.0)  # type: ignore[operator]
+        """Whether this row cannot be told from the best one, which is another."""
+        best = self.ranked()[0]
+        behind = None if row is best else self.behind(row, best)
+        return behind is not None and not behind.told
 
 
 class _Over(Exception):
@@ -175,8 +198,11 @@ class _Over(Exception):
 class _Run:
     """One comparison while it runs."""
 
-    def __init__(self, session: Session, found: Comparison, tokens: int, seconds: float, progress: Progress) -> None:
-        self.session, self.found, self.tokens, self.progress = session, found, tokens, progress
+    def __init__(
+        self, session: Session, found: Comparison, tokens: int, runs: int, seconds: float, progress: Progress
+    ) -> None:
+        self.session, self.found, self.tokens, self.runs, self.progress = session, found, tokens, runs, progress
+        self.setup = Setup()
         self.until = perf_counter() + seconds
         self.deadline = self.until
         self.steps, self.done = 1, 0
@@ -191,43 +217,44 @@ class _Run:
         self.tell(what)
         self.done += 1
 
-    def reply(self, kind: str, knobs: Knobs) -> list[Round]:
-        """The rounds of a reply to this prompt. Raises _Over if it was stopped."""
-        rounds: list[Round] = []
+    def reply(self, kind: str, knobs: Knobs) -> Answer:
+        """A reply to this prompt. Raises _Over if it was stopped."""
+        tokens: list[int] = []
 
         def listen(event: Event) -> None:
             if isinstance(event, RoundDone):
-                rounds.append(event.round)
+                tokens.extend(token.id for token in event.round.tokens)
 
+        self.session.begin_cold(self.setup)
         self.session.knobs = replace(knobs, predict=self.tokens)
         with self.session.listening(listen):
             finished = self.session.generate([Message("user", PROMPTS[kind])])
         if finished.reason is StopReason.CANCELLED:
             self.found.stopped = True
             raise _Over
-        return rounds
+        return Answer(tuple(tokens), finished.statistics, finished.prompt_s)
 
     def fill(self, row: Row, target: TargetRows | None) -> None:
         """Measure the drafter that is loaded."""
         knobs = self.found.knobs
-        plain = replace(knobs, drafter="off")
         uses_model = "model" if knobs.drafter == "model" else "auto"
         measured = replace(knobs, drafter=uses_model if row.path else "suffix")
         fixed = replace(knobs, drafter="model", policy="fixed", draft_max=DRAFT_MAX, draft_min=0, p_min=0.0)
-        for kind in self.found.kinds:
-            replies = Replies()
-            self.step(f"{row.name}: {kind}, plain")
-            replies.plain = self.reply(kind, plain)
-            self.step(f"{row.name}: {kind}")
-            replies.measured = self.reply(kind, measured)
-            row.replies[kind] = replies
-            if row.path:
-                self.step(f"{row.name}: {kind}, acceptance")
-                replies.drafted = self.reply(kind, fixed)
-            if row.path and row.divergence is None and target is not None:
-                # After the first prompt, because the time may be over before the last one.
-                self.step(f"{row.name}: divergence")
-                row.divergence = divergence(self.session, target, lambda: perf_counter() > self.deadline)
+        self.reply(self.found.kinds[0], measured)  # the first reply after loading sets things up, and does not count
+        for run in range(self.runs):
+            for kind in self.found.kinds:
+                replies = row.replies.setdefault(kind, Replies())
+                both = [(replies.plain, replace(knobs, drafter="off"), ", plain"), (replies.measured, measured, "")]
+                for kept, own, what in both if run % 2 == 0 else both[::-1]:
+                    self.step(f"{row.name}: {kind}{what}")
+                    kept.append(self.reply(kind, own))
+                if row.path and run == 0:
+                    self.step(f"{row.name}: {kind}, acceptance")
+                    replies.drafted = self.reply(kind, fixed)
+                if row.path and row.divergence is None and target is not None:
+                    # After the first prompt, because the time may be over before the last one.
+                    self.step(f"{row.name}: divergence")
+                    row.divergence = divergence(self.session, target, lambda: perf_counter() > self.deadline)
         row.complete = True
 
 
@@ -238,6 +265,7 @@ def compare(
     knobs: Knobs,
     kinds: Sequence[str] = KINDS,
     tokens: int = TOKENS,
+    runs: int = RUNS,
     seconds: float = float("inf"),
     progress: Progress = lambda done, what: None,
     positions: int | None = None,
@@ -250,8 +278,10 @@ def compare(
     """
     found = Comparison() if found is None else found
     found.knobs, found.kinds = knobs, tuple(kinds)
-    run = _Run(session, found, tokens, seconds, progress)
-    run.steps = 2 * len(kinds) + 1 + len(drafts) * (3 * len(kinds) + 2)
+    run = _Run(session, found, tokens, runs, seconds, progress)
+    of_suffix = 1 + 2 * runs * len(kinds)
+    of_draft = of_suffix + 1 + len(kinds)
+    run.steps = of_suffix + len(drafts) * of_draft
     alone = replace(setup, draft=None, remember="off")
     target: TargetRows | None = None
     found.rows = [Row(Path(draft).name if draft else SUFFIX, draft) for draft in (None, *drafts)]
@@ -262,7 +292,8 @@ def compare(
             done = run.done
             try:
                 run.step(f"{row.name}: loading")
-                _load(session, replace(alone, draft=row.path), row, found)
+                run.setup = replace(alone, draft=row.path)
+                _load(session, run.setup, row, found)
                 if target is None:
                     target = target_rows(session) if positions is None else target_rows(session, positions)
                     found.positions = len(target.positions)
@@ -274,7 +305,7 @@ def compare(
                 if row.path is None:
                     raise
                 row.problem = str(error)
-            run.done = done + (3 if row.path else 2) * len(kinds) + (2 if row.path else 1)
+            run.done = done + (of_draft if row.path else of_suffix)
     except Interrupted:
         found.stopped = True
     return found
@@ -299,7 +330,7 @@ def _load(session: Session, setup: Setup, row: Row, found: Comparison) -> None:
 
 
 def _vocabulary(session: Session) -> str:
-    drafter = session.strategy.model
+    drafter = drafter_of(session)
     if isinstance(drafter, RetokenisingDrafter):
         return "by text"
     return "mapped" if isinstance(drafter, IntersectionDrafter) else "same"

@@ -12,8 +12,9 @@ from spectui.engine.events import Message
 from spectui.engine.room import NoRoomError
 from spectui.engine.session import Session
 from spectui.measure.prompts import PAGE
+from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter
-from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 
 TEXT = "a page about the Aral Sea"
 """The name of the text."""
@@ -64,6 +65,12 @@ def target_rows(session: Session, positions: int = POSITIONS) -> TargetRows:
     return TargetRows(tokens, range(first, last), np.concatenate(found))
 
 
+def drafter_of(session: Session) -> DraftModel | None:
+    """The loaded draft model's drafter, which another one may hold that drafts ahead."""
+    drafter = session.strategy.model
+    return drafter.inner if isinstance(drafter, AheadDrafter) else drafter
+
+
 def divergence(session: Session, target: TargetRows, over: Callable[[], bool] = lambda: False) -> Divergence | None:
     """Compare the loaded draft; None if it has no logits by the target's tokens (it drafts by text, or lacks some of these)
     or there was no time.
@@ -71,7 +78,7 @@ def divergence(session: Session, target: TargetRows, over: Callable[[], bool] = 
     A pair with two vocabularies is compared over the shared tokens, both distributions scaled to a sum of 1 there.
     `over`: is the time over? Raises Interrupted.
     """
-    drafter = session.strategy.model
+    drafter = drafter_of(session)
     if not isinstance(drafter, ModelDrafter | IntersectionDrafter):
         return None
     if isinstance(drafter, ModelDrafter) and max(target.tokens) >= drafter.model.n_vocab:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spectui.speculation import records
-
 PAGE = """\
 The Aral Sea was once the fourth-largest lake in the world, with an area of 68,000 square kilometres. It began shrinking in
 the 1960s after the rivers that fed it were diverted by Soviet irrigation projects. By 2007 it had declined to 10 percent of
@@ -27,11 +25,8 @@ _FACTS = """\
 """
 
 
-def code() -> str:
-    """150 lines of a real file: this project's own records, as they are now."""
-    lines = Path(records.__file__).read_text(encoding="utf-8").splitlines()
-    return "\n".join(lines[:150])
-
+CODE = Path(__file__).with_name("code.txt").read_text(encoding="utf-8").rstrip("\n")
+"""150 lines of a real file. They never change, so that speeds of versions of this program compare."""
 
 PROMPTS: dict[str, str] = {
     "python": "write snake game in python",
@@ -42,7 +37,7 @@ PROMPTS: dict[str, str] = {
     "toaster": "How long does an 800 W toaster need to use one kWh? Think step by step.",
     "summary": f"Summarise this page in five sentences, quoting its figures.\n\n{PAGE}",
     "edit": "Rename the class `Token` to `EmittedToken` everywhere in this file and return the whole file, nothing else.\n\n"
-    f"```python\n{code()}\n```",
+    f"```python\n{CODE}\n```",
     "table": f"Write these planets as a Markdown table with a header.\n\n{_FACTS}",
     "story": "Write a short story about a lighthouse keeper who finds a message in a bottle.",
     "resources": "Write a story about the natural resources of Canada.",

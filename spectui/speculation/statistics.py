@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from spectui.speculation.records import Round
 
@@ -100,3 +101,14 @@ class Statistics:
     def per_position(self) -> list[float | None]:
         """Acceptance per position in the draft, among the rounds that reached it."""
         return [ratio(kept, reached) for kept, reached in zip(self.kept, self.reached, strict=True)]
+
+
+def total(parts: Iterable[Statistics]) -> Statistics:
+    """The sums of these figures."""
+    whole = Statistics()
+    for each in parts:
+        for name, value in vars(each).items():
+            own = getattr(whole, name)
+            both = [a + b for a, b in zip_longest(own, value, fillvalue=0)] if isinstance(value, list) else own + value
+            setattr(whole, name, both)
+    return whole

@@ -17,6 +17,6 @@ SHORT = {
 
 QUESTION = (
     "Which class in this file holds what a round has done? Answer with its name alone.\n\n"
-    f"```python\n{prompts.code()}\n```"
+    f"```python\n{prompts.CODE}\n```"
 )
 """A long prompt with a short answer; no prompt of the table, which is about writing."""

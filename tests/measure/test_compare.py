@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,15 @@ import pytest
 
 from spectui.engine import costs
 from spectui.engine import pair as pair_module
-from spectui.engine.events import Loading
+from spectui.engine.events import Finished, Loading, Message
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.llama.interrupt import Interrupt
-from spectui.measure.compare import SUFFIX, Comparison, Replies, Row, compare, expected_speed_ups
+from spectui.measure.compare import SUFFIX, Answer, Comparison, Replies, Row, compare, expected_speed_ups
 from spectui.measure.divergence import kl, target_rows
+from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.records import Outcome, Round
 from spectui.speculation.statistics import Statistics
 from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
@@ -76,7 +77,7 @@ def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(se
     setup = smollm2.whole()
     assert setup.model is not None and setup.draft is not None
     setup = replace(setup, requantise_draft="off", no_profile="off")
-    found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=16, positions=12)
+    found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=16, runs=2, positions=12)
     assert [row.name for row in found.rows] == [SUFFIX, Path(setup.model).name, Path(setup.draft).name]
     suffix, same, lighter = found.rows
     assert all(row.complete and row.problem is None for row in found.rows)
@@ -88,18 +89,16 @@ def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(se
     assert same.drafting.acceptance is not None and lighter.drafting.acceptance is not None
     assert lighter.drafting.acceptance < same.drafting.acceptance
     assert same.draft_s and lighter.draft_s and same.expected and lighter.expected
-    assert suffix.draft_s is suffix.expected is suffix.divergence is None and suffix.speed_up
+    assert suffix.draft_s is suffix.expected is suffix.divergence is None and found.gain(suffix)
     for row in found.rows:
         replies = row.replies["python"]
-        ids = [[token.id for round in rounds for token in round.tokens] for rounds in (replies.plain, replies.measured)]
-        assert ids[0] == ids[1] and len(ids[0]) == 16, "the text is plain decoding's"
-        assert not any(round.drafted for round in replies.plain)
-        assert replies.speed_up == pytest.approx(
-            Statistics.of(replies.measured).tokens_per_s / Statistics.of(replies.plain).tokens_per_s  # type: ignore[operator]
-        )
-        sources = {token.source for round in replies.measured for token in round.drafted}
-        assert row is not suffix or sources <= {"suffix"}
-        assert all(len(round.drafted) <= 4 for round in replies.drafted)
+        assert len(replies.plain) == len(replies.measured) == 2
+        texts = {answer.tokens for answer in (*replies.plain, *replies.measured)}
+        assert len(texts) == 1 and len(texts.pop()) == 16, "the text is plain decoding's"
+        assert not any(answer.statistics.drafted for answer in replies.plain)
+        assert (replies.drafted is None) == (row is suffix)
+        pairs = zip(replies.measured, replies.plain, strict=True)
+        assert replies.pairs() == pytest.approx([log(drafted.speed / plain.speed) for drafted, plain in pairs])
 
 
 def test_a_draft_that_fails_is_a_row_with_its_sentence_and_the_target_is_loaded_once(
@@ -123,12 +122,22 @@ def test_a_draft_that_fails_is_a_row_with_its_sentence_and_the_target_is_loaded_
 
 
 @pytest.mark.parametrize("drafter", ["off", "model"])
-def test_each_row_is_measured_with_its_own_drafter(models: Path, session: Session, drafter: str) -> None:
+def test_each_row_is_measured_with_its_own_drafter(
+    models: Path, session: Session, drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     setup = tiny_setup(models)
     assert setup.draft is not None
+    used: list[str] = []
+    generate = session.generate
+
+    def listening(messages: Sequence[Message]) -> Finished:
+        used.append(session.knobs.drafter)
+        return generate(messages)
+
+    monkeypatch.setattr(session, "generate", listening)
     found = compare(session, setup, [setup.draft], replace(GREEDY, drafter=drafter), ["story"], tokens=8, positions=8)
-    used = [{round.knobs.drafter for round in row.replies["story"].measured} for row in found.rows]
-    assert used == [{"suffix"}, {"model" if drafter == "model" else "auto"}]
+    assert all(row.complete for row in found.rows)
+    assert used[:1] == ["suffix"] and set(used) == {"off", "suffix", "model", "model" if drafter == "model" else "auto"}
 
 
 def test_costs_that_a_busy_machine_did_not_keep_are_measured_with_each_draft(
@@ -170,9 +179,9 @@ def test_what_was_measured_is_kept_when_it_is_stopped(models: Path, session: Ses
         session, setup, [setup.draft, setup.draft], GREEDY, ["story", "python"], 8, progress=progress, positions=8
     )
     assert found.stopped
-    assert [len(row.replies) for row in found.rows] == [2, 2, 0]
+    assert [[len(each.measured) for each in row.replies.values()] for row in found.rows] == [[3, 3], [1, 1], []]
     assert found.rows[0].complete and not found.rows[1].complete
-    assert found.rows[1].speed_up is not None
+    assert found.gain(found.rows[1]) is not None
     assert found.rows[1].divergence is not None, "it comes after the first prompt"
 
 
@@ -190,21 +199,46 @@ def test_a_target_that_cannot_be_loaded_ends_it(models: Path, session: Session) 
         compare(session, setup, ["a.gguf"], GREEDY)
 
 
-def a_round(seconds: float) -> Round:
-    outcome = Outcome(0, 0, Knobs(), [], 0, [1], [1.0], [1.0], draft_s=0, verify_s=0, choose_s=0, seconds=seconds)
-    return Round.of(outcome, ["a"], str)
+def answered(speed: float, prompt_s: float = 0.0) -> Answer:
+    """64 tokens at this speed."""
+    return Answer(tuple(range(64)), Statistics(emitted=64, decode_s=64 / speed), prompt_s)
 
 
-def compared(*speed_ups: float, plain: tuple[float, ...] = (1.0, 1.0, 1.0)) -> Comparison:
+def compared(*speed_ups: float, noise: float = 0.01) -> Comparison:
+    """Rows with these speed-ups on four repetitions of one prompt."""
     rows = [
-        Row(f"draft {n}", "path", replies={"story": Replies([a_round(slow)], [a_round(slow / speed_up)])})
-        for n, (speed_up, slow) in enumerate(zip(speed_ups, plain, strict=False))
-    ]
+        Row(f"draft {n}", "path", replies={"story": Replies([answered(10) for _ in range(4)], [
+            answered(10 * speed_up * (1 + noise * (-1) ** run)) for run in range(4)])})
+        for n, speed_up in enumerate(speed_ups)
+    ]  # fmt: skip
     return Comparison(kinds=("story",), rows=rows)
 
 
-def test_the_ranking_is_by_measured_speed_up_and_ties_are_within_the_scatter_of_plain_decoding() -> None:
-    found = compared(1.2, 1.5, 1.45, plain=(1.0, 1.0, 1.05))
+def test_the_ranking_is_by_speed_up_and_ties_are_what_cannot_be_told_from_the_best() -> None:
+    found = compared(1.2, 1.5, 1.49)
     assert [row.name for row in found.ranked()] == ["draft 1", "draft 2", "draft 0"]
-    assert found.scatter == pytest.approx(0.05 / 1.025, rel=1e-2)
-    assert [found.ties(row) for row in found.ranked()] == [True, True, False]
+    assert [found.ties(row) for row in found.ranked()] == [False, True, False]
+    assert found.gain(found.rows[1]).faster and found.behind(found.rows[0], found.rows[1]).slower
+
+
+def test_what_a_draft_costs_before_the_first_token_counts() -> None:
+    """It decodes faster by a fifth, and reads the prompt for five seconds."""
+    found = compared(1.2)
+    for answer in found.rows[0].replies["story"].measured:
+        assert answer.speed == answer.statistics.tokens_per_s
+    found.rows[0].replies["story"].measured = [answered(12, 5.0) for _ in range(4)]
+    assert found.gain(found.rows[0]).slower and found.gain(found.rows[0], decoding=True).faster
+
+
+@pytest.mark.xdist_group("demo pair")
+def test_a_draft_that_drafts_ahead_has_its_vocabulary_and_its_divergence(
+    models: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pair_module.models, "drafts_ahead", lambda *arguments: True)
+    setup = tiny_setup(models)
+    words = [*WORDS, *byte_names()]
+    mapped = write_model(models / "mapped.gguf", tokens=[*words[:10], words[11], words[10], *words[12:]])
+    found = compare(session, setup, [str(mapped), str(setup.draft)], GREEDY, ["story"], tokens=8, runs=1, positions=8)
+    assert isinstance(session.strategy.model, AheadDrafter)
+    assert [row.vocabulary for row in found.rows[1:]] == ["mapped", "same"]
+    assert all(row.divergence is not None for row in found.rows[1:])

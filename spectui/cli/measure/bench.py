@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,10 +57,6 @@ _PREDICT, _SEED = 80, 1
 @click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
 @click.option("--json", "form", flag_value="json", help="print one JSON object: every run, and what the table says")
 @click.option("--markdown", "form", flag_value="markdown", help="print the table as Markdown")
-@click.option(
-    "--seed-table", "form", flag_value="seed", help="print the columns of llama-swap's guide, and measure its rows"
-)
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="draw the figures, as .svg or .png")
 @live_option
 @setting_options(lists=SWEPT)
 @hub_options
@@ -78,7 +73,6 @@ def command(
     show: bool,
     yes: bool,
     form: str | None,
-    plot: Path | None,
     live: bool,
     profile: str | None,
     config_path: Path | None,
@@ -94,26 +88,18 @@ def command(
     from spectui.measure.bench.conditions import check_same, conditions
     from spectui.measure.bench.runner import plan
     from spectui.measure.bench.summary import summarise
-    from spectui.measure.report.plots import check_plot
 
     prepare_stdout()
-    if plot is not None:
-        check_plot(plot)
     file = _file(results, resume or show)
     if show:
-        _print(summarise(stored.read(file)), form, plot)
+        _print(summarise(stored.read(file)), form)
         return
     lists = {key: values.pop(key) for key in SWEPT}
     settings = configuration(profile, config_path, values)
     setup = _pair(settings, hub_target, hub_draft)
-    system = setup.system
-    if form == "seed" and names is None and prompt_file is None:
-        from spectui.measure.report.tables import SEED_PROMPTS, SEED_SYSTEM
-
-        names, system = ",".join(SEED_PROMPTS), system or SEED_SYSTEM
-    prompts = chosen_prompts(names, prompt_file, system, _PROMPTS)
+    prompts = chosen_prompts(names, prompt_file, setup.system, _PROMPTS)
     knobs = repeatable(settings.knobs, _SEED, _PREDICT)
-    chosen = _settings(lists, settings, setup.draft is not None, form == "seed", len(prompts) * runs)
+    chosen = _settings(lists, settings, setup.draft is not None, len(prompts) * runs)
     from spectui.measure.bench.settings import baselines
 
     alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
@@ -123,7 +109,7 @@ def command(
     line = progress_line(live)
     stopped, problem, found = _measure(setup, knobs, cells, done, file, yes, line)
     if not live:
-        _print(summarise(found), form, plot)
+        _print(summarise(found), form)
     click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
     if problem is not None:
         raise problem
@@ -157,23 +143,17 @@ def _pair(settings: Configuration, hub_target: str | None, hub_draft: str | None
     return setup
 
 
-def _settings(
-    lists: Mapping[str, str | None], settings: Configuration, drafts: bool, seed: bool, replies: int
-) -> list[Setting]:
+def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: bool, replies: int) -> list[Setting]:
     """The settings to compare, each by so many replies. What is swept without a policy is swept under the policy fixed.
 
     Raises UsageError.
     """
     from spectui.measure.bench.settings import check_size, sweep, usual, values
-    from spectui.measure.report.tables import SEED_SETTINGS
 
     spelled = click.get_current_context().meta[SPELLED]
     given = {key: values(key, text, f"flag {spelled[key]}") for key, text in lists.items() if text is not None}
-    own = settings.origins["temperature"] != "default"
-    temperature = given.get("temperature", [settings.knobs.temperature if own else 0.0])
+    temperature = given.get("temperature", [settings.knobs.temperature])
     if not given.keys() - {"temperature"}:
-        if seed:
-            return [replace(each, temperature=temperature[0]) if given or own else each for each in SEED_SETTINGS]
         return usual(drafts, temperature)
     fixed = bool(given.keys() & {"draft_max", "draft_min", "p_min"})
     if fixed:
@@ -255,10 +235,10 @@ def _ask(left_s: float, runs: int, yes: bool) -> None:
     click.confirm("Go on?", abort=True, err=True)
 
 
-def _print(summary: Summary, form: str | None, plot: Path | None) -> None:
+def _print(summary: Summary, form: str | None) -> None:
     from spectui.measure.report import tables
 
-    forms = {"csv": tables.as_csv, "json": tables.as_json, "markdown": tables.markdown, "seed": tables.seed_table}
+    forms = {"csv": tables.as_csv, "json": tables.as_json, "markdown": tables.markdown}
     if form is not None:
         click.echo(forms[form](summary).rstrip("\n"))
     else:
@@ -267,7 +247,3 @@ def _print(summary: Summary, form: str | None, plot: Path | None) -> None:
         from spectui.measure.report.terminal import show
 
         show(summary, Console())
-    if plot is not None and summary.rows:
-        from spectui.measure.report.bench_plot import draw
-
-        draw(summary, plot)

@@ -19,6 +19,7 @@ from spectui.cli.options import INTERRUPTED, Command, configuration, setting_opt
 @click.argument("drafts", nargs=-1, required=True, metavar="DRAFT...")
 @click.option("--prompts", "kinds", metavar="NAME,...", help="built-in prompts (default python,table,toaster,story)")
 @click.option("--tokens", default=64, type=click.IntRange(8, 4096), metavar="N", help="length of a reply (default 64)")
+@click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="replies to each prompt (default 3)")
 @click.option(
     "--minutes",
     default=10.0,
@@ -37,6 +38,7 @@ def command(
     drafts: tuple[str, ...],
     kinds: str | None,
     tokens: int,
+    runs: int,
     minutes: float,
     as_json: bool,
     live: bool,
@@ -74,7 +76,7 @@ def command(
     try:
         other = tell_if_busy(SLOWER_PASSES)
         with stopping(worker.stop) as stopped:
-            asked = (setup, named, knobs, chosen, tokens, 60 * minutes)
+            asked = (setup, named, knobs, chosen, tokens, runs, 60 * minutes)
 
             def watch(found: Comparison) -> None:
                 line.show(lambda: compare_view(found))

@@ -97,8 +97,7 @@ def command(
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")
     messages = {prompt.name: prompt.messages for prompt in prompts}
-    temperature = settings.knobs.temperature if settings.origins["temperature"] != "default" else 0.0
-    base = replace(repeatable(settings.knobs, _SEED, _PREDICT), temperature=temperature)
+    base = repeatable(settings.knobs, _SEED, _PREDICT)
     worker = engine_for(setup, base)
     line = progress_line(live, 60 * minutes)
     stopped: list[int] = []
@@ -109,13 +108,13 @@ def command(
             other = tell_if_busy(UNEVEN_SPEEDS)
             others = Others()
 
-            def measure(setting: Any, prompt: str, tokens: int) -> Reply | None:
-                began = perf_counter()
-                knobs = replace(setting, temperature=temperature).on(replace(base, predict=tokens))
+            def measure(setting: Any, prompt: str, tokens: int, number: int) -> Reply | None:
+                knobs = replace(setting, temperature=base.temperature).on(base)
+                knobs = replace(knobs, predict=tokens, seed=base.seed + number)
                 finished = models.answer(setting, knobs, messages[prompt])
                 if finished.reason is StopReason.CANCELLED:
                     return None
-                return Reply(finished.statistics.tokens_per_s or 0.0, perf_counter() - began)
+                return Reply(finished.statistics.emitted, finished.prompt_s, finished.statistics.decode_s)
 
             def tell(done: float, what: str) -> None:
                 line(done, what)
@@ -150,7 +149,9 @@ def command(
     if save is not None:
         early = bool(stopped or search.problem) and not found.finished
         if early or view.winner is None:
-            click.echo(f"spectui: Profile {save} was not saved: it ended before the finalists were repeated.", err=True)
+            click.echo(
+                f"spectui: Profile {save} was not saved: it ended before the best setting was repeated.", err=True
+            )
         else:
             wanted = profile_settings(settings, setup, view.winner)
             ProfileFile(file).write({save: wanted}, replace=replacing)

@@ -1,14 +1,19 @@
-"""The conditions that all runs of a bench share: models, set-up, sampling, seed and length. Other runs are not
-comparable."""
+"""The conditions that all runs of a bench share: models, set-up, sampling, seed, length, versions and machine. Other runs are
+not comparable."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import spectui
+from spectui.engine.loading.cores import allowed_cpus
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, specs, title
+from spectui.llama.build import cpu_name, fingerprint
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import SWEPT
 
@@ -24,7 +29,8 @@ _DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in spe
 class Conditions(NamedTuple):
     """`target` and `draft` are the names of the files, "" without a draft, and the sizes are theirs in bytes, 0 if unknown.
 
-    `settings`: those of set-up and sampling that are not the default; None in the files of a version that did not keep them.
+    `settings`: those of set-up and sampling that are not the default. `machine`: see `machine`. Both are None in the files of
+    versions that did not keep them.
     """
 
     target: str
@@ -34,6 +40,19 @@ class Conditions(NamedTuple):
     target_bytes: int
     draft_bytes: int
     settings: Mapping[str, Any] | None
+    machine: Mapping[str, str] | None
+
+
+def machine() -> dict[str, str]:
+    """What measures: the program, llama.cpp and its libraries, the processor, its cores and the system."""
+    return {
+        "spectui": spectui.__version__,
+        "llama-cpp-python": version("llama-cpp-python"),
+        "llama.cpp's libraries": fingerprint(),
+        "CPU": cpu_name(),
+        "cores": str(len(allowed_cpus())),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def conditions(setup: Setup, knobs: Knobs) -> Conditions:
@@ -48,6 +67,7 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
         _size(target),
         _size(draft),
         {key: value for key, value in values.items() if value != _DEFAULTS[key]},
+        machine(),
     )
 
 
@@ -55,9 +75,10 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
     """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
     texts = {prompt.name: prompt.digest for prompt in prompts}
     for run in done:
-        if run.settings is None:
+        if run.settings is None or run.machine is None:
+            what = "with which settings" if run.settings is None else "on which machine"
             raise UsageError(
-                f"The runs in {file} do not say with which settings they were made, so none can be added: --show prints them."
+                f"The runs in {file} do not say {what} they were made, so none can be added: --show prints them."
             )
         different = _difference(run.conditions, now)
         if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
@@ -75,6 +96,9 @@ def _difference(then: Conditions, now: Conditions) -> str:
         sizes = getattr(then, f"{role}_bytes"), getattr(now, f"{role}_bytes")
         if all(sizes) and sizes[0] != sizes[1]:
             return f"another {role} {getattr(now, role)}, of {sizes[0]} bytes instead of {sizes[1]}"
+    for key, value in (now.machine or {}).items():
+        if (other := (then.machine or {}).get(key, "")) != value:
+            return f"{key} {other or 'unknown'}, not {value}"
     before, after = (_DEFAULTS | dict(each.settings or {}) for each in (then, now))
     return next((_worded(key, before[key], after.get(key)) for key in before if before[key] != after.get(key)), "")
 

@@ -14,7 +14,7 @@ from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.settings import Setting
-from spectui.speculation.statistics import Statistics
+from spectui.speculation.statistics import Statistics, ratio
 
 SCHEMA = "spectui.bench/1"
 
@@ -27,9 +27,10 @@ class ResultsError(SpectuiError):
 class Run:
     """One reply of one setting to one prompt: a line of the file. Times in seconds.
 
-    `target`, `draft`, `seed`, `predict`, the sizes and `settings`: see `Conditions`. `text`: a digest of the reply, and
-    `prompt_text` of the prompt. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`:
-    the busiest other process, "" on a quiet machine. `kernels`: what multiplied the pair's weights, in a sentence.
+    `target`, `draft`, `seed`, `predict`, the sizes, `settings` and `machine`: see `Conditions`. `text`, `prompt_text`: digests
+    of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too. `stolen`: the share of the cores, in
+    0..1, that a shared host gave to others meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what
+    multiplied the pair's weights, in a sentence.
     """
 
     target: str
@@ -54,6 +55,7 @@ class Run:
     draft_bytes: int = 0
     settings: Mapping[str, Any] | None = None
     kernels: str = ""
+    machine: Mapping[str, str] | None = None
     schema: str = field(default=SCHEMA)
 
     @property
@@ -62,9 +64,14 @@ class Run:
         return Conditions(*(getattr(self, name) for name in Conditions._fields))
 
     @property
-    def speed(self) -> float:
+    def decoding(self) -> float:
         """Tokens per second of decoding; 0 for an empty reply."""
         return self.statistics.tokens_per_s or 0.0
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second of the whole reply, with the time in which the prompt was read, by the draft model too."""
+        return ratio(self.statistics.emitted, self.prompt_s + self.statistics.decode_s) or 0.0
 
     def line(self) -> str:
         """As JSON, in one line."""
@@ -79,7 +86,7 @@ def parsed(value: Mapping[str, Any]) -> Run:
     kept = {name: part for name, part in value.items() if name in known}
     setting, statistics = Setting(**value["setting"]), Statistics(**value["statistics"])
     run = Run(**{**kept, "setting": setting, "statistics": statistics})
-    float(run.speed), int(run.repetition), float(run.stolen), dict(run.settings or {})
+    float(run.speed), int(run.repetition), float(run.stolen), dict(run.settings or {}), dict(run.machine or {})
     return run
 
 

@@ -41,15 +41,13 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """As a person names it, in one short line."""
+        """As a person names it, in one short line, without its temperature."""
         if self.baseline:
-            name = f"{self.baseline} alone"
-        elif self.policy == "fixed":
-            name = f"{self.drafter_label} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
-        else:
-            drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
-            name = f"{self.policy_label}, draft-max {self.draft_max}{drafter}"
-        return f"{name} temp {self.temperature:g}" if self.temperature else name
+            return f"{self.baseline} alone"
+        if self.policy == "fixed":
+            return f"{self.drafter_label} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
+        drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
+        return f"{self.policy_label}, draft-max {self.draft_max}{drafter}"
 
     @property
     def drafter_label(self) -> str:

@@ -1,39 +1,23 @@
-"""Figures of a bench from its runs: medians, spreads, gains, and which settings can be told apart."""
+"""Figures of a bench from its runs: medians, spreads, gains, and the verdicts on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-from statistics import geometric_mean, median
+from functools import cached_property
+from math import log
+from statistics import median
 
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import Setting
-from spectui.speculation.statistics import Statistics, ratio
+from spectui.measure.verdict import Pairs, Verdict, chosen, judge
+from spectui.speculation.statistics import Statistics, ratio, total
 
 WIDE = 0.1
 """Spread from which a table says that the runs differ much."""
 
-
-def total(runs: Sequence[Run]) -> Statistics:
-    """The sums of the runs' figures."""
-    whole = Statistics()
-    for each in (run.statistics for run in runs):
-        for name in (
-            "emitted",
-            "rounds",
-            "accepted",
-            "rejected",
-            "ignored",
-            "draft_s",
-            "verify_s",
-            "choose_s",
-            "decode_s",
-        ):
-            setattr(whole, name, getattr(whole, name) + getattr(each, name))
-        whole.reached = [a + b for a, b in zip_longest(whole.reached, each.reached, fillvalue=0)]
-        whole.kept = [a + b for a, b in zip_longest(whole.kept, each.kept, fillvalue=0)]
-    return whole
+_FAMILIES = 2
+"""Verdicts against the target alone, and those of settings against each other: a table speaks both."""
 
 
 @dataclass(frozen=True)
@@ -46,40 +30,34 @@ class Cell:
 
     @property
     def speed(self) -> float:
-        """Median of the runs, in tokens per second."""
-        return median(run.speed for run in self.runs)
+        """Median of the runs, in tokens per second of decoding."""
+        return median(run.decoding for run in self.runs)
 
     @property
     def spread(self) -> float | None:
         """(fastest - slowest) / median; None for a single run."""
-        speeds = [run.speed for run in self.runs]
+        speeds = [run.decoding for run in self.runs]
         return ratio(max(speeds) - min(speeds), self.speed) if len(speeds) > 1 else None
 
 
 @dataclass(frozen=True)
 class Row:
-    """The runs of one setting. `speeds`: by repetition, the geometric mean over the prompts; empty where the setting has
-    not been measured on each of them. `gains`: the same of its speed over the target alone's in the same repetition,
-    because minutes later the machine may be slower; empty also where the target alone has not been measured on each.
+    """The runs of one setting. `gain`: the verdict on its whole replies against the target alone's, and `decoding` on the
+    decoding alone; None where one of them has not been measured on each prompt. `best`: of its temperature. `behind`: the
+    verdict on it against the best.
     """
 
     setting: Setting
     cells: dict[str, Cell]
-    gains: tuple[float, ...]
-    speeds: tuple[float, ...]
+    gain: Verdict | None = None
+    decoding: Verdict | None = None
     best: bool = False
-    tie: bool = False
-    """It cannot be told from the best: in some repetition it was as fast as the best was in some other."""
+    behind: Verdict | None = None
 
     @property
-    def gain(self) -> float | None:
-        """Median over the repetitions; 1 is the target alone's speed."""
-        return median(self.gains) if self.gains else None
-
-    @property
-    def order(self) -> tuple[float, float]:
-        """The sort key, larger is better: the gain, or the speed if no gain is known."""
-        return self.gain or 0.0, median(self.speeds) if self.speeds else 0.0
+    def tie(self) -> bool:
+        """It cannot be told from the best."""
+        return self.behind is not None and not self.behind.told
 
     @property
     def runs(self) -> list[Run]:
@@ -87,7 +65,7 @@ class Row:
 
     @property
     def statistics(self) -> Statistics:
-        return total(self.runs)
+        return total(run.statistics for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -98,97 +76,136 @@ class Summary:
     prompts: tuple[str, ...]
     runs: tuple[Run, ...]
 
+    @cached_property
+    def temperatures(self) -> list[float]:
+        """Those of the runs."""
+        return list(dict.fromkeys(run.setting.temperature for run in self.runs))
+
+    def label(self, setting: Setting) -> str:
+        """The setting's name here: with its temperature, if there are several."""
+        heat = f" temp {setting.temperature:g}" if len(self.temperatures) > 1 else ""
+        return f"{setting.label}{heat}"
+
+    @property
+    def chosen(self) -> Setting | None:
+        """What to use: see `verdict.chosen`. None where the target alone was not measured."""
+        rows = [row for row in self.rows if row.gain is not None and row.setting.baseline != "draft"]
+        plain = next((row for row in rows if row.setting.baseline), None)
+        if plain is None:
+            return None
+        own = [row for row in rows if row.setting.temperature == plain.setting.temperature and not row.setting.baseline]
+        auto = next((row for row in own if row.setting.policy == "auto"), None)
+        best = max(own, key=lambda row: row.gain.ratio if row.gain else 0.0, default=plain)
+        among = _pairings(len(own) + 1)
+        over = judge(paired(best.cells, auto.cells, self.prompts), among) if auto is not None else Verdict(1.0)
+        name = chosen(best.gain, auto.gain if auto is not None else None, over)
+        return {"fixed": best, "auto": auto or best, "plain": plain}[name].setting
+
+
+def paired(one: dict[str, Cell], other: dict[str, Cell], prompts: Sequence[str], decoding: bool = False) -> Pairs:
+    """The ratios of two settings' speeds, of replies to one prompt in one repetition: for `judge`.
+
+    Empty where one of them has not been measured on every prompt yet, because then they did other work.
+    """
+    if any(prompt not in each for each in (one, other) for prompt in prompts):
+        return {}
+    found = {}
+    for prompt in prompts:
+        own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each[prompt].runs if run.speed > 0}
+                    for each in (one, other))  # fmt: skip
+        found[prompt] = [log(own[number] / its[number]) for number in sorted(own.keys() & its.keys())]
+    return found
+
 
 def summarise(runs: Sequence[Run]) -> Summary:
     """The figures of these runs."""
     grouped: dict[Setting, dict[str, list[Run]]] = {}
     for run in runs:
         grouped.setdefault(run.setting, {}).setdefault(run.prompt, []).append(run)
-    cells = {
-        setting: {prompt: Cell(setting, prompt, tuple(each)) for prompt, each in by_prompt.items()}
-        for setting, by_prompt in grouped.items()
-    }
     prompts = tuple(dict.fromkeys(run.prompt for run in runs))
     rows = [
-        Row(setting, by_prompt, _gains(by_prompt, cells, prompts), _means(by_prompt, None, prompts))
-        for setting, by_prompt in cells.items()
+        Row(setting, {prompt: Cell(setting, prompt, tuple(each)) for prompt, each in by_prompt.items()})
+        for setting, by_prompt in grouped.items()
     ]
-    return Summary(_ranked(rows), prompts, tuple(runs))
+    among = _FAMILIES * max(1, sum(not row.setting.baseline for row in rows))
+    judged = [_against_plain(row, rows, prompts, among) for row in rows]
+    return Summary(_ranked(judged, prompts), prompts, tuple(runs))
 
 
-def _gains(row: dict[str, Cell], cells: dict[Setting, dict[str, Cell]], prompts: Sequence[str]) -> tuple[float, ...]:
-    """See `Row`."""
-    temperature = next(iter(row.values())).setting.temperature
-    alone = next((each for each in cells if each.baseline == "target" and each.temperature == temperature), None)
-    return () if alone is None else _means(row, cells[alone], prompts)
+def _against_plain(row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int) -> Row:
+    heat = row.setting.temperature
+    plain = next(
+        (each for each in rows if each.setting.baseline == "target" and each.setting.temperature == heat), None
+    )
+    if plain is None:
+        return row
+    whole, decoding = (paired(row.cells, plain.cells, prompts, decoding) for decoding in (False, True))
+    if not all(whole.values()) or not whole:
+        return row
+    return replace(row, gain=judge(whole, among), decoding=judge(decoding, among))
 
 
-def _means(row: dict[str, Cell], plain: dict[str, Cell] | None, prompts: Sequence[str]) -> tuple[float, ...]:
-    """By repetition, the geometric mean over all prompts of the speeds, or of their ratios to those of `plain`.
-
-    None where one has not been measured on every prompt yet, because others' are not comparable.
-    """
-    if any(prompt not in row or (plain is not None and prompt not in plain) for prompt in prompts):
-        return ()
-    speeds = [_by_repetition(row[prompt]) for prompt in prompts]
-    if plain is not None:
-        others = [_by_repetition(plain[prompt]) for prompt in prompts]
-        speeds = [
-            {number: speed / other[number] for number, speed in own.items() if number in other}
-            for own, other in zip(speeds, others, strict=True)
-        ]
-    common = sorted(set[int].intersection(*(set(each) for each in speeds)))
-    return tuple(geometric_mean(each[number] for each in speeds) for number in common)
+def _pairings(count: int) -> int:
+    """Verdicts on each of so many settings against each other."""
+    return max(1, count * (count - 1) // 2)
 
 
-def _by_repetition(cell: Cell) -> dict[int, float]:
-    return {run.repetition: run.speed for run in cell.runs if run.speed > 0}
-
-
-def _ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with the best of each temperature and its ties marked: by gain, or by speed where the target alone was not
-    measured. The draft alone takes no part: its text is another."""
+def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
+    """The rows with the best of each temperature marked, and the verdicts of the others against it. The draft alone takes no
+    part: its text is another."""
+    groups = [
+        [row for row in rows if row.setting.temperature == heat and row.setting.baseline != "draft"]
+        for heat in {row.setting.temperature for row in rows}
+    ]
+    among = _FAMILIES * max(1, sum(_pairings(sum(not row.setting.baseline for row in group)) for group in groups))
     marked = {}
-    for temperature in {row.setting.temperature for row in rows}:
-        those = [row for row in rows if row.setting.temperature == temperature and row.setting.baseline != "draft"]
-        by_gain = any(row.gains for row in those)
-        values = {row.setting: row.gains if by_gain else row.speeds for row in those}
-        top = max(those, key=lambda row: median(values[row.setting] or (0.0,)), default=None)
-        if top is None or not values[top.setting]:
+    for group in groups:
+        top = max(group, key=lambda row: _order(row, prompts), default=None)
+        if top is None or _order(top, prompts) <= 0:
             continue
-        worst = min(values[top.setting])
-        for row in those:
-            tie = row is not top and max(values[row.setting], default=0.0) >= worst
-            marked[row.setting] = replace(row, best=row is top, tie=tie)
+        for row in group:
+            pairs = paired(row.cells, top.cells, prompts)
+            if row is top:
+                marked[row.setting] = replace(row, best=True)
+            elif row.setting.baseline and top.gain is not None:
+                # One verdict on these two is spoken, and it is that of the gain.
+                gain = top.gain
+                behind = Verdict(1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:])
+                marked[row.setting] = replace(row, behind=behind)
+            elif all(pairs.values()) and pairs:
+                marked[row.setting] = replace(row, behind=judge(pairs, among))
     return tuple(marked.get(row.setting, row) for row in rows)
 
 
+def _order(row: Row, prompts: Sequence[str]) -> float:
+    """How many times as fast as the target alone; without that, tokens a second; 0 if it misses a prompt."""
+    if row.gain is not None:
+        return row.gain.ratio
+    speeds = {prompt: [log(run.speed) for run in row.cells[prompt].runs if run.speed > 0] for prompt in prompts
+              if prompt in row.cells}  # fmt: skip
+    return judge(speeds).ratio if len(speeds) == len(prompts) and all(speeds.values()) else 0.0
+
+
 def remarks(summary: Summary) -> list[str]:
-    """Sentences that explain the figures."""
-    found = []
+    """Sentences that say what the figures mean, and what makes them doubtful."""
+    found = [*_verdicts(summary)]
     if _mixed(summary.runs):
         found.append(
             "These runs are of different models, prompts or settings, or had other kernels, so they cannot be compared."
         )
     found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
+        found.append("The target alone was not measured, so no gain is known.")
+    if max((len(cell.runs) for row in summary.rows for cell in row.cells.values()), default=0) == 1:
         found.append(
-            "The target alone was not measured, so no gain is known: the best (*) has the highest geometric mean of its speeds."
-        )
-    counts = {len(cell.runs) for row in summary.rows for cell in row.cells.values()}
-    ties = [row.setting.label for row in summary.rows if row.tie]
-    if max(counts, default=0) < 2:
-        found.append("One run of each: no spread is known, so close settings cannot be ranked (--runs 3).")
-    elif ties:
-        found.append(
-            f"Cannot be told from the best (=), because their runs overlap: {'; '.join(ties)}. More --runs may tell them apart."
+            "One run of each: a prompt counts as a draw from all prompts. With --runs 3 these prompts are judged."
         )
     wide = [cell for row in summary.rows for cell in row.cells.values() if (cell.spread or 0) > WIDE]
     if wide:
         worst = max(wide, key=lambda cell: cell.spread or 0)
         found.append(
             f"The runs of {len(wide)} cells differ by more than {WIDE:.0%}, those of "
-            f"{worst.setting.label} on {worst.prompt} by {worst.spread:.0%}: the machine was not steady."
+            f"{summary.label(worst.setting)} on {worst.prompt} by {worst.spread:.0%}: the machine was not steady."
         )
     busy = [run.busy for run in summary.runs if run.busy]
     if busy:
@@ -206,6 +223,30 @@ def remarks(summary: Summary) -> list[str]:
             f"The texts differ on {', '.join(dict.fromkeys(different))}: see docs/exactness.md, or add --strict."
         )
     return found
+
+
+def _verdicts(summary: Summary) -> list[str]:
+    """What is known of the best of each temperature: against the target alone, and against the others."""
+    found = []
+    for best in (row for row in summary.rows if row.best):
+        name = summary.label(best.setting)
+        if best.setting.baseline:
+            found.append(f"The best is the {name}.")
+        elif best.gain is not None:
+            found.append(f"The best, {best.gain.of(f'{name},', 'the target alone')}.")
+        else:
+            found.append(f"The best is {name}.")
+        ties = [row for row in summary.rows if row.tie and row.setting.temperature == best.setting.temperature]
+        if ties:
+            names = "; ".join(f"{summary.label(row.setting)} ({_more(row.behind)})" for row in ties)
+            found.append(f"It cannot be told from what is marked =: {names}.")
+    return found
+
+
+def _more(verdict: Verdict | None) -> str:
+    """What would tell them apart."""
+    assert verdict is not None
+    return f"some {verdict.enough} pairs would" if verdict.enough else f"{verdict.pairs} pairs are far too few"
 
 
 def _mixed(runs: Sequence[Run]) -> bool:

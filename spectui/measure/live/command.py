@@ -49,12 +49,12 @@ def arguments(measurement: Measurement, setup: Setup, knobs: Knobs, options: str
 
 
 def flags(setup: Setup, knobs: Knobs) -> list[str]:
-    """The models and settings that differ from the defaults."""
+    """The models, the settings that differ from the defaults, and always the temperature."""
     written = []
     for owner in (setup, knobs):
         for key, default, spec in specs(type(owner)):
             value = getattr(owner, key)
-            if value != default and (owner is setup or key in _SAMPLING):
+            if (value != default or key == "temperature") and (owner is setup or key in _SAMPLING):
                 for each in map(escaped, value) if isinstance(value, tuple) else [str(value)]:
                     written += [spec.flags[0], each]
     return written

@@ -1,4 +1,4 @@
-"""Speed against draft-max: the lines of a bench's plots, for files and for the terminal."""
+"""Speed against draft-max: the lines of a bench's chart."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def speed_chart(summary: Summary) -> Chart:
     for row in summary.rows:
         setting, speed = row.setting, _mean(row)
         if setting.baseline == "target":
-            levels.append(ChartLine(setting.label, ((0, speed),), level=True))
+            levels.append(ChartLine(summary.label(setting), ((0, speed),), level=True))
         elif not setting.baseline:
-            lines.setdefault(line_label(setting), []).append((setting.draft_max, speed))
+            lines.setdefault(line_label(setting, len(summary.temperatures) > 1), []).append((setting.draft_max, speed))
     drawn = [ChartLine(label, tuple(sorted(points))) for label, points in lines.items()]
     return Chart("draft-max", "tokens per second", (*levels, *drawn))
 
 
-def line_label(setting: Setting) -> str:
-    """The setting without its draft-max."""
-    heat = f" temp {setting.temperature:g}" if setting.temperature else ""
+def line_label(setting: Setting, heated: bool = False) -> str:
+    """The setting without its draft-max, and with its temperature if wanted."""
+    heat = f" temp {setting.temperature:g}" if heated else ""
     if setting.policy == "fixed":
         return f"{setting.drafter_label} draft-min {setting.draft_min} p-min {setting.p_min:g}{heat}"
     drafter = "" if setting.drafter == "auto" else f", drafter {setting.drafter}"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from math import exp
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import ModelInfo
 from spectui.knobs import Setup
-from spectui.measure.compare import DRAFT_MAX, Comparison, Row
+from spectui.measure.compare import DRAFT_MAX, Answer, Comparison, Row
 from spectui.measure.divergence import TEXT
-from spectui.speculation.statistics import Statistics
 from spectui.store.export import finite, model_table, statistics_table
 
 SCHEMA = "spectui.compare/1"
@@ -31,10 +32,10 @@ def text_lines(found: Comparison) -> Iterator[str]:
     yield f"target  {found.target.description}: {alone:.1f} tokens a second alone; temperature {found.knobs.temperature:g}"
     yield ""
     width = min(_WIDEST, max(len(_ALONE), *(len(row.name) for row in found.rows)))
-    yield f"{'drafter':<{width}}     MB  vocabulary ms/token      KL  accepted  estimate  measured"
+    yield f"{'drafter':<{width}}     MB  vocabulary ms/token      KL  accepted  estimate  decoding     whole"
     baseline = False
     for row in found.ranked():
-        if not baseline and (row.speed_up or 0.0) < 1.0:
+        if not baseline and ((gain := found.gain(row)) is None or gain.ratio < 1.0):
             yield _alone(width)
             baseline = True
         if row.problem is None:
@@ -54,13 +55,13 @@ def text_lines(found: Comparison) -> Iterator[str]:
 
 
 def _alone(width: int) -> str:
-    return f"{_ALONE:<{width}}{'-':>7}  {'-':<10}{'-':>9}{'-':>8}{'-':>10}{'-':>10}{'1.00x':>10}"
+    return f"{_ALONE:<{width}}{'-':>7}  {'-':<10}{'-':>9}{'-':>8}{'-':>10}{'-':>10}{'1.00x':>10}{'1.00x':>10}"
 
 
-HEADERS = ("drafter", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate", "measured")
+HEADERS = ("drafter", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate", "decoding", "whole")
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row, found: Comparison) -> tuple[str, ...]:
     """A drafter's figures under `HEADERS`."""
     return (
         row.name,
@@ -70,29 +71,29 @@ def cells(row: Row) -> tuple[str, ...]:
         "-" if row.divergence is None else f"{row.divergence.kl:.3f}",
         _share(row.drafting.acceptance),
         _times(row.expected),
-        _times(row.speed_up),
+        *(_times(verdict and verdict.ratio) for verdict in (found.gain(row, decoding=True), found.gain(row))),
     )
 
 
 def _line(row: Row, width: int, found: Comparison) -> str:
-    name, size, vocabulary, cost, kl, accepted, expected, measured = cells(row)
+    name, size, vocabulary, cost, kl, accepted, expected, decoding, whole = cells(row, found)
     return (
         f"{_short(name, width):<{width}}{size:>7}  {vocabulary:<10}{cost:>9}{kl:>8}{accepted:>10}{expected:>10}"
-        f"{measured:>10}{_mark(row, found)}"
+        f"{decoding:>10}{whole:>10}{_mark(row, found)}"
     )
 
 
 def _mark(row: Row, found: Comparison) -> str:
-    """ " best" or " tie" where something is measurably faster than the target alone."""
-    best = found.ranked()[0]
-    if row.speed_up is None or not pays(found):
+    """ " best" or " tie" where something is known to be faster than the target alone."""
+    if found.gain(row) is None or not pays(found):
         return ""
-    return " best" if row is best else " tie" if found.ties(row) else ""
+    return " best" if row is found.ranked()[0] else " tie" if found.ties(row) else ""
 
 
 def pays(found: Comparison) -> bool:
-    """Is the best drafter faster than the target alone, by more than plain replies differ?"""
-    return (found.ranked()[0].speed_up or 0.0) > 1.0 + (found.scatter or 0.0)
+    """Is the best drafter known to be faster than the target alone?"""
+    gain = found.gain(found.ranked()[0])
+    return gain is not None and gain.faster
 
 
 def _short(name: str, width: int) -> str:
@@ -108,15 +109,16 @@ def _times(value: float | None) -> str:
 
 
 def _kinds(found: Comparison, width: int) -> Iterator[str]:
-    """Acceptance and measured speed-up by kind of prompt."""
-    yield f"{'accepted, measured':<{width}}" + "".join(f"{kind:>16}" for kind in found.kinds)
+    """Acceptance, and the speed-up of whole replies, by kind of prompt."""
+    yield f"{'accepted, whole':<{width}}" + "".join(f"{kind:>16}" for kind in found.kinds)
     for row in found.ranked():
         if row.replies:
             cells = ""
             for kind in found.kinds:
                 replies = row.replies.get(kind)
-                accepted = Statistics.of(replies.drafted).acceptance if replies else None
-                cells += f"{_share(accepted):>9}{_times(replies.speed_up if replies else None):>7}"
+                accepted = replies.drafted.statistics.acceptance if replies and replies.drafted else None
+                pairs = replies.pairs() if replies else []
+                cells += f"{_share(accepted):>9}{_times(exp(fmean(pairs)) if pairs else None):>7}"
             yield f"{_short(row.name, width):<{width}}{cells}"
     speeds = [found.plain(kind).tokens_per_s for kind in found.kinds]
     yield f"{'target alone, tokens a second':<{width}}" + "".join(
@@ -126,35 +128,36 @@ def _kinds(found: Comparison, width: int) -> Iterator[str]:
 
 def _notes(found: Comparison) -> Iterator[str]:
     yield f"accepted: of drafts of {DRAFT_MAX} tokens. estimate: from the costs measured at load and this acceptance."
-    yield "measured: decoding with these settings against the target alone beside it, geometric mean of the prompts."
+    yield "decoding, whole: with these settings against the target alone beside it, mean of the prompts; a whole reply has the"
+    yield "reading of its prompt too, by the draft as well. The ranking is by whole replies."
     compared = [row.divergence for row in found.rows if row.divergence is not None]
     if compared:
         low, high = (pick(each.positions for each in compared) for pick in (min, max))
         n = f"{high}" if low == high else f"{low} to {high}"
         yield f"KL: of the draft from the target in nats, mean of {n} positions of {TEXT}; mapped: over the shared tokens."
-    if found.scatter is not None:
-        yield f"The same plain replies differed by up to {found.scatter:.0%} in speed, so speed-ups within that are ties."
     if found.stopped:
         yield "Stopped: these are the figures until then."
     elif not all(row.complete or row.problem for row in found.rows):
-        yield "The time was over before all prompts: --minutes gives more."
+        yield "The time was over before all replies: --minutes gives more."
 
 
 def verdict(found: Comparison) -> str:
     """Which drafter is best, in a sentence."""
     best = found.ranked()[0]
-    if best.speed_up is None:
+    gain = found.gain(best)
+    if gain is None:
         return "No drafter was measured."
-    if not pays(found):
-        return f"None is measurably faster than the target alone; the best is {best.name} with {best.speed_up:.2f}x."
-    ties = [row.name for row in found.ranked()[1:] if row.speed_up is not None and found.ties(row)]
+    if not gain.faster:
+        return (
+            f"None is known to be faster than the target alone. Of the best: {gain.of(best.name, 'the target alone')}."
+        )
+    ties = [row.name for row in found.ranked()[1:] if found.ties(row)]
     tied = f"; not to be told from it: {', '.join(ties)}" if ties else ""
-    once = "; measured once, so it is not known how much of that is noise" if found.scatter is None else ""
-    return f"Best: {best.name}, {best.speed_up:.2f} times as fast as the target alone{tied}{once}."
+    return f"Best: {gain.of(best.name, 'the target alone')}{tied}."
 
 
 def json_object(found: Comparison, setup: Setup, busy: str) -> dict[str, Any]:
-    """The object that `spectui compare --json` prints. Speed-ups can be computed from the replies' `tokens_per_s`."""
+    """The object that `spectui compare --json` prints. Speed-ups can be computed from the replies' figures."""
     whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
@@ -163,7 +166,6 @@ def json_object(found: Comparison, setup: Setup, busy: str) -> dict[str, Any]:
             "busy": busy,
             "complete": not found.stopped and all(row.complete or row.problem for row in found.rows),
             "text": TEXT,
-            "scatter": found.scatter,
             "drafters": [_row(row, found) for row in found.ranked()],
         }
     )
@@ -171,6 +173,7 @@ def json_object(found: Comparison, setup: Setup, busy: str) -> dict[str, Any]:
 
 
 def _row(row: Row, found: Comparison) -> dict[str, Any]:
+    gain, decoding = found.gain(row), found.gain(row, decoding=True)
     return {
         "name": row.name,
         "model": _model(row.info),
@@ -182,18 +185,22 @@ def _row(row: Row, found: Comparison) -> dict[str, Any]:
         "costs": row.costs.snapshot()._asdict() if row.costs else None,
         "acceptance": row.drafting.acceptance,
         "estimated_speed_up": row.expected,
-        "measured_speed_up": row.speed_up,
+        "gain": gain._asdict() if gain is not None else None,
+        "decoding": decoding._asdict() if decoding is not None else None,
         "tie": row.problem is None and found.ties(row),
         "replies": {
             kind: {
-                "plain": statistics_table(Statistics.of(replies.plain)),
-                "measured": statistics_table(Statistics.of(replies.measured)),
-                "fixed": statistics_table(Statistics.of(replies.drafted)),
-                "speed_up": replies.speed_up,
+                "plain": [_answer(each) for each in replies.plain],
+                "measured": [_answer(each) for each in replies.measured],
+                "fixed": _answer(replies.drafted) if replies.drafted is not None else None,
             }
             for kind, replies in row.replies.items()
         },
     }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {"prompt_s": answer.prompt_s, **statistics_table(answer.statistics)}
 
 
 def _model(info: ModelInfo | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A bench as a table: for the terminal, as Markdown, as CSV, as one JSON object, and in the form of llama-swap's guide."""
+"""A bench as a table: for the terminal, as Markdown, as CSV, and as one JSON object."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from spectui.measure.bench.settings import SWEPT, Setting, named
-from spectui.measure.bench.summary import Row, Summary, remarks, total
+from spectui.measure.bench.settings import SWEPT, named
+from spectui.measure.bench.summary import Row, Summary, remarks
+from spectui.measure.verdict import Verdict
+from spectui.speculation.statistics import total
 
 DASH = "–"
-_SEED_NAMES = {"typescript": "TS"}
 
 
 def head(summary: Summary) -> str:
@@ -25,32 +26,57 @@ def head(summary: Summary) -> str:
     counts = [len(cell.runs) for row in summary.rows for cell in row.cells.values()]
     times = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     of_runs = "one run" if max(counts) == 1 else f"medians of {times} runs"
+    heat = " and ".join(f"{each:g}" for each in summary.temperatures)
     return (
-        f"{pair}: tokens per second of decoding, at most {run.predict} tokens, seed {run.seed}; {of_runs}, each "
-        "from cold (nothing of the prompt in the cache, nothing learned)."
+        f"{pair}: tokens per second of decoding, at most {run.predict} tokens, temperature {heat}, seed {run.seed}; {of_runs}, "
+        "each from cold (nothing of the prompt in the cache, nothing learned)."
     )
 
 
 def columns(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """The heads, and a row of cells for each setting."""
-    heads = ["setting", *summary.prompts, "gain", "n_drafted", "n_accept", "accept %", "tokens/pass", "runs"]
-    return heads, [_cells(row, summary.prompts) for row in summary.rows]
+    heads = [
+        "setting",
+        *summary.prompts,
+        "decoding",
+        "gain",
+        "n_drafted",
+        "n_accept",
+        "accept %",
+        "tokens/pass",
+        "runs",
+    ]
+    return heads, [_cells(row, summary) for row in summary.rows]
 
 
-def _cells(row: Row, prompts: Sequence[str]) -> list[str]:
+def _cells(row: Row, summary: Summary) -> list[str]:
     statistics = row.statistics
     mark = " *" if row.best else " =" if row.tie else ""
     runs = sorted({len(cell.runs) for cell in row.cells.values()})
     return [
-        row.setting.label + mark,
-        *(_speed(row, prompt) for prompt in prompts),
-        DASH if row.gain is None else f"{100 * (row.gain - 1):+.0f} %",
+        summary.label(row.setting) + mark,
+        *(_speed(row, prompt) for prompt in summary.prompts),
+        DASH if row.decoding is None else f"{_percent(row.decoding.ratio)} %",
+        _gain(row),
         str(statistics.drafted),
         str(statistics.accepted),
         DASH if statistics.acceptance is None else f"{100 * statistics.acceptance:.1f}",
         DASH if statistics.tokens_per_pass is None else f"{statistics.tokens_per_pass:.2f}",
         "-".join(map(str, dict.fromkeys((runs[0], runs[-1])))),
     ]
+
+
+def _gain(row: Row) -> str:
+    """ "+6 % (+4 to +9)"."""
+    if row.gain is None:
+        return DASH
+    low, high = row.gain.low, row.gain.high
+    bounds = "" if low is None or high is None or low == high else f" ({_percent(low)} to {_percent(high)})"
+    return f"{_percent(row.gain.ratio)} %{bounds}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.0f}"
 
 
 def _speed(row: Row, prompt: str) -> str:
@@ -61,8 +87,9 @@ def _speed(row: Row, prompt: str) -> str:
 
 
 LEGEND = (
-    "A fixed setting is drafter draft-max/draft-min/p-min. gain: geometric mean over the prompts against the target alone; "
-    "* the best, = not told from it (their runs overlap); ± half of the range of the runs; n_drafted and n_accept: of all runs."
+    "A fixed setting is drafter draft-max/draft-min/p-min. Against the target alone, mean over the prompts: decoding, and "
+    "gain, of whole replies with the reading of the prompt, with bounds that hold for all rows together in 95 %. The best "
+    "(*) has the largest gain; = cannot be told from it. ± half of the range of the runs; n_drafted and n_accept: of all runs."
 )
 
 
@@ -106,7 +133,7 @@ def _cell_records(summary: Summary) -> list[dict[str, Any]]:
     records = []
     for row in summary.rows:
         for prompt, cell in row.cells.items():
-            speeds, statistics = [run.speed for run in cell.runs], total(cell.runs)
+            speeds, statistics = [run.decoding for run in cell.runs], total(run.statistics for run in cell.runs)
             alone = plain.get((row.setting.temperature, prompt))
             records.append({
                 "setting": asdict(row.setting), "prompt": prompt, "runs": len(speeds), "tokens_per_s": cell.speed,
@@ -125,7 +152,13 @@ def as_json(summary: Summary) -> str:
             "runs": [asdict(run) for run in summary.runs],
             "cells": _cell_records(summary),
             "settings": [
-                {"setting": asdict(row.setting), "gain": row.gain, "gains": row.gains, "best": row.best, "tie": row.tie}
+                {
+                    "setting": asdict(row.setting),
+                    "gain": _verdict(row.gain),
+                    "decoding": _verdict(row.decoding),
+                    "best": row.best,
+                    "behind": _verdict(row.behind),
+                }
                 for row in summary.rows
             ],
             "remarks": remarks(summary),
@@ -134,41 +167,5 @@ def as_json(summary: Summary) -> str:
     )
 
 
-SEED_SETTINGS = [
-    Setting("model", "fixed", most, least, p_min, 0.1)
-    for most, least, p_min in (
-        *((16, least, p_min) for least in (1, 2, 4) for p_min in (0.9, 0.4, 0.1)), (8, 1, 0.4), (4, 1, 0.4),
-    )
-]  # fmt: skip
-"""The rows of the table in llama-swap's guide."""
-
-SEED_PROMPTS = ("python", "typescript", "swift")
-SEED_SYSTEM = "you only write code."
-
-
-def seed_table(summary: Summary) -> str:
-    """The table of llama-swap's guide: draft-max, draft-min, draft-p-min, and a column of speeds for each prompt.
-
-    The fastest of each column is in italics; `(fastest)` stands in the best row.
-    """
-    fixed = [row for row in summary.rows if not row.setting.baseline and row.setting.policy == "fixed"]
-    top = max(fixed, key=lambda row: row.order, default=None)
-    lines = []
-    for row in fixed:
-        cells = []
-        for number, prompt in enumerate(summary.prompts):
-            speeds = [other.cells[prompt].speed for other in fixed if prompt in other.cells]
-            cell = row.cells.get(prompt)
-            text = DASH if cell is None else f"{cell.speed:.2f}"
-            if cell is not None and cell.speed == max(speeds):
-                text = f"_{text}_"
-            cells.append(text + (" (fastest)" if row is top and number == 0 else ""))
-        setting = row.setting
-        lines.append([str(setting.draft_max), str(setting.draft_min), f"{setting.p_min:g}", *cells])
-    heads = ["draft-max", "draft-min", "draft-p-min", *(_SEED_NAMES.get(name, name) for name in summary.prompts)]
-    plain = [row for row in summary.rows if row.setting.baseline == "target"]
-    alone = [
-        f"{cell.speed:.2f} ({_SEED_NAMES.get(prompt, prompt)})" for row in plain for prompt, cell in row.cells.items()
-    ]
-    first = [f"Baseline: {', '.join(alone)} tokens/second without a draft model.", ""] if alone else []
-    return "\n".join([*first, _piped(heads, lines)])
+def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    return None if verdict is None else verdict._asdict()

@@ -23,7 +23,7 @@ def show(summary: Summary, console: Console) -> None:
     if not summary.rows:
         return
     heads, rows = columns(summary)
-    speeds = len(summary.prompts) + 2
+    speeds = len(summary.prompts) + 3
     for chosen in ((*range(speeds), len(heads) - 1), (0, *range(speeds, len(heads) - 1))):
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for number in chosen:

@@ -29,8 +29,7 @@ def json_object(
     busy: str,
     sentences: Sequence[str],
 ) -> dict[str, Any]:
-    """The object that `spectui tune --json` prints. Every figure of the text can be computed from its `trials`, `finals` and
-    `costs`.
+    """The object that `spectui tune --json` prints. Every figure of the text can be computed from its `trials` and `costs`.
 
     `knobs`: what no setting changes, with the seed and the longest reply. `busy`: the process that used the machine, "" for
     none.
@@ -61,12 +60,18 @@ def json_object(
             "complete": found.finished,
             "best": asdict(best) if best is not None else None,
             "winner": winner.knobs if winner is not None else None,
-            "finals": [{"setting": asdict(each), "ln_speed": logs} for each, logs in found.finals.items()],
-            "best_over_plain": found.ratio(best, PLAIN)._asdict() if best is not None else None,
-            "auto_over_best": found.ratio(AUTO, best)._asdict() if best is not None else None,
+            "verdicts": [
+                {
+                    "of": asdict(one),
+                    "against": asdict(other),
+                    **found.verdict(one, other)._asdict(),
+                    "decoding": found.verdict(one, other, True)._asdict(),
+                }
+                for one, other in ([(best, PLAIN), (AUTO, PLAIN), (best, AUTO)] if best is not None else [])
+            ],
             "leaders": [{**each._asdict(), "setting": asdict(each.setting)} for each in found.leaders],
             "tried": found.tried,
-            "replies": found.replies,
+            "replies": len(found.trials),
             "seconds": found.seconds,
             "trials": [{**each._asdict(), "setting": asdict(each.setting)} for each in found.trials],
             "costs": _costs(loaded),

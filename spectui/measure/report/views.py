@@ -25,17 +25,16 @@ _BENCH_LAST = ("n_drafted", "n_accept")
 
 
 def bench_view(summary: Summary) -> View:
-    """The table of a bench; the best setting wins."""
+    """The table of a bench, and what to use by it."""
     heads, rows = columns(summary)
     order = sorted(range(len(heads)), key=lambda number: heads[number] in _BENCH_LAST)
-    best = max((row for row in summary.rows if row.best), key=lambda row: row.order, default=None)
     return View(
         tuple(heads[number] for number in order),
         tuple(tuple(row[number] for number in order) for row in rows),
         tuple(number for number, row in enumerate(summary.rows) if row.best),
         speed_chart(summary),
         tuple(remarks(summary)),
-        _winner(best.setting) if best is not None else None,
+        _winner(summary.chosen) if summary.chosen is not None else None,
     )
 
 
@@ -100,7 +99,7 @@ def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Se
     replies: dict[tuple[Setting, int], dict[str, list[float]]] = {}
     for trial in trials:
         if trial.speed > 0:
-            replies.setdefault((trial.setting, trial.tokens), {}).setdefault(trial.prompt, []).append(trial.speed)
+            replies.setdefault((trial.setting, trial.tokens), {}).setdefault(trial.prompt, []).append(trial.decoding)
     latest: dict[Setting, int] = {}
     for (setting, tokens), by_prompt in replies.items():
         if len(by_prompt) == len(prompts):
@@ -111,7 +110,7 @@ def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Se
         for setting, by_prompt in speeds.items()
     }
     ranked = sorted(means, key=lambda each: (each not in (PLAIN, AUTO), -latest[each], -means[each]))
-    best = _best(found) if found is not None else None
+    best = found.chosen if found is not None else None
     rows = tuple(
         (
             each.label,
@@ -126,19 +125,6 @@ def tune_view(trials: Sequence[Trial], found: Tuned | None = None, sentences: Se
     marked = tuple(number for number, each in enumerate(ranked) if each == best)
     winner = _winner(best) if best is not None else None
     return View(("setting", "t/s", "of plain", "tokens", *prompts), rows, marked, chart, tuple(sentences), winner)
-
-
-def _best(found: Tuned) -> Setting | None:
-    """What to use: a fixed setting; auto, if it is measurably faster or alone beats plain decoding; no draft, if nothing does.
-
-    None if the search ended too early to tell.
-    """
-    if found.best is None:
-        return None
-    if found.ratio(found.best, PLAIN).value <= 1:
-        return AUTO if found.ratio(AUTO, PLAIN).value > 1 else PLAIN
-    auto = found.ratio(AUTO, found.best)
-    return AUTO if auto.significant and auto.value > 1 else found.best
 
 
 def _tune_chart(means: dict[Setting, float]) -> Chart:
@@ -156,7 +142,7 @@ def compare_view(found: Comparison) -> View:
     ranked = [row for row in found.ranked() if row.info is not None or row.replies or row.problem]
     if not any(row.replies for row in ranked):
         return View()
-    rows = tuple(compared.cells(row) for row in ranked)
+    rows = tuple(compared.cells(row, found) for row in ranked)
     lines = []
     for row in ranked:
         speeds = row.expected_by_length

@@ -62,15 +62,13 @@ def _so_far(found: Tuned) -> Iterator[str]:
     if not found.trials:
         yield "It ended before anything was measured."
         return
-    yield f"It ended after {found.replies} replies, before a fixed setting could be compared with plain decoding."
-    if AUTO in found.finals:
+    yield f"It ended after {len(found.trials)} replies, before a fixed setting could be compared with plain decoding."
+    plain, auto = found.decoding(PLAIN), found.decoding(AUTO)
+    if auto:
         tokens = next(each.tokens for each in found.trials if each.setting == AUTO)
-        yield (
-            f"Plain decoding had {found.speed(PLAIN):.1f} tokens per second and auto {found.speed(AUTO):.1f}, in replies of "
-            f"{tokens} tokens."
-        )
+        yield (f"Plain decoding had {plain:.1f} tokens per second and auto {auto:.1f}, in replies of {tokens} tokens.")
     else:
-        replies = ", ".join(f"{each.setting.label} {each.speed:.1f} ({each.prompt})" for each in found.trials)
+        replies = ", ".join(f"{each.setting.label} {each.decoding:.1f} ({each.prompt})" for each in found.trials)
         yield f"Tokens per second: {replies}."
     if found.leaders:
         first, *others = found.leaders
@@ -82,23 +80,21 @@ def _so_far(found: Tuned) -> Iterator[str]:
 
 
 def _ranking(found: Tuned, best: Setting) -> Iterator[str]:
-    plain, auto = found.ratio(best, PLAIN), found.ratio(AUTO, best)
-    times = len(found.finals[best])
-    often = "once" if times == 1 else f"{times} times"
+    speeds = (f"{name} {found.decoding(each):.1f}" for name, each in (("plain decoding", PLAIN), ("auto", AUTO)))
     yield (
-        f"The best of {found.tried} fixed settings: {flags(best)}: {found.speed(best):.1f} tokens per second, {plain} of plain "
-        f"decoding's {found.speed(PLAIN):.1f} ({found.replies} replies in {found.seconds:.0f} s, the finalists {often})."
+        f"The best of {found.tried} fixed settings: {flags(best)}: {found.decoding(best):.1f} tokens per second of decoding, "
+        f"{', '.join(speeds)} ({len(found.trials)} replies in {found.seconds:.0f} s)."
     )
-    others = [each for each in found.finals if each not in (best, PLAIN, AUTO)]
-    ties = [each for each in others if not found.ratio(best, each).significant]
-    if ties:
-        yield f"It cannot be told from {', '.join(each.label for each in ties)}: more --minutes may."
-    if auto.significant:
-        yield f"Auto is {'faster' if auto.value > 1 else 'slower'}: {auto} of the best fixed setting."
+    names = {PLAIN: "plain decoding", AUTO: "auto", best: "it"}
+    for one, other in ((best, PLAIN), (AUTO, PLAIN), (best, AUTO)):
+        whole, decoding = (found.verdict(one, other, part) for part in (False, True))
+        yield f"In whole replies {whole.of(names[one], names[other])} (in decoding {100 * (decoding.ratio - 1):+.0f} %)."
+    if not found.finished:
+        yield "The time was over before it was repeated: --minutes gives more."
+    elif found.chosen == PLAIN:
+        yield "So no draft is used (--drafter off, and no -md): nothing is known to be faster than the target alone."
     else:
-        yield f"Auto and the best fixed setting cannot be told apart: auto has {auto} of its speed."
-    if plain.value <= 1 and found.ratio(AUTO, PLAIN).value <= 1:
-        yield "No draft is best here: nothing was faster than the target alone (--drafter off, and no -md)."
+        yield f"So {'auto' if found.chosen == AUTO else 'that setting'} is used."
 
 
 def _advice(costs: CostModel, weights: Weights) -> Iterator[str]:

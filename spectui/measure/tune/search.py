@@ -1,19 +1,22 @@
-"""Successive halving over fixed settings, then steps to neighbours, then repetitions of the finalists until the time is up.
+"""Successive halving over fixed settings, then steps to neighbours, then one setting beside plain decoding and auto until the
+time is up.
 
 Halving: Jamieson and Talwalkar, 2016, arXiv:1502.07943. All settings of a rung decode the same tokens of the same
-prompts, since the text depends on the target and the seed alone: their speeds are compared in pairs.
+prompts, since the text depends on the target and the seed alone. The best of many was lucky too, so no reply by which it was
+chosen counts in the verdict on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log, sqrt
-from statistics import fmean, stdev
+from math import exp, inf, log
+from statistics import fmean, geometric_mean
 from typing import Literal, NamedTuple
 
 from spectui.errors import SpectuiError
 from spectui.measure.bench.settings import Setting
+from spectui.measure.verdict import Verdict, chosen, judge
 
 PLAIN = Setting("off", "fixed", baseline="target")
 AUTO = Setting("auto", "auto")
@@ -21,42 +24,56 @@ AUTO = Setting("auto", "auto")
 _FEWEST_TOKENS = 16
 """Shortest replies of a rung: shorter ones tell little of a text."""
 
-_HALVING, _STEPS = 0.5, 0.75
-"""Shares of the time after which the halving, and the steps to neighbours, end."""
+_HALVING, _STEPS, _CHOICE = 0.3, 0.4, 0.5
+"""Shares of the time after which the halving, the steps to neighbours, and the choice among the finalists end."""
 
-_FINALISTS = 3
+_FINALISTS, _REPEATED = 3, 3
+"""Settings to choose from at the end, and how often, at least, the chosen one is to be repeated."""
 
-_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
-"""Student's t for 95 % by degrees of freedom, from 1 on; 2 beyond."""
+_VERDICTS = 3
+"""On the best setting and auto against plain decoding, and on these two."""
 
 
 class Reply(NamedTuple):
-    """One measured reply. `speed` in tokens per second; `seconds` it took with its prompt."""
+    """One measured reply: its tokens, and the seconds in which the prompt was read and the reply was decoded."""
 
-    speed: float
-    seconds: float
+    tokens: int
+    prompt_s: float
+    decode_s: float
+
+    @property
+    def decoding(self) -> float:
+        """Tokens per second of decoding."""
+        return self.tokens / self.decode_s if self.decode_s > 0 else 0.0
+
+    def speed(self, tokens: int) -> float:
+        """Tokens per second of a whole reply of so many tokens, decoded at this speed, with the reading of the prompt."""
+        return 1 / (self.prompt_s / tokens + 1 / self.decoding)
 
 
-Measure = Callable[[Setting, str, int], Reply | None]
-"""A reply of this setting to the prompt of this name, of at most so many tokens; None if it was stopped.
+Measure = Callable[[Setting, str, int, int], Reply | None]
+"""A reply of this setting to the prompt of this name, of at most so many tokens, with the seed of this number; None if it was
+stopped.
 
 Raises SpectuiError.
 """
 
 
-Stage = Literal["start", "halving", "neighbours", "finals"]
-"""`start`: plain decoding and auto, once. `finals`: the repetitions of the finalists, of plain decoding and of auto."""
+Stage = Literal["start", "halving", "neighbours", "choice", "finals"]
+"""`start`: plain decoding and auto, once. `finals`: the chosen setting, plain decoding and auto in turn, which are judged."""
 
 
 class Trial(NamedTuple):
-    """A reply of a search. `tokens`: its length at most. `speed` in tokens per second; `seconds` it took with its prompt."""
+    """A reply of a search. `tokens`: its length at most. `speed`: of the whole reply, see `Reply.speed`, and `decoding`, in
+    tokens per second. `seed`: its number."""
 
     setting: Setting
     prompt: str
     tokens: int
     speed: float
-    seconds: float = 0.0
+    decoding: float
     stage: Stage = "finals"
+    seed: int = 0
 
 
 class Leader(NamedTuple):
@@ -67,53 +84,53 @@ class Leader(NamedTuple):
     tokens: int
 
 
-class Ratio(NamedTuple):
-    """How many times as fast; `low` and `high`: 95 % confidence, None from a single repetition."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def __str__(self) -> str:
-        bounds = "" if self.low is None or self.high is None else f" (95 %: {self.low:.2f} to {self.high:.2f})"
-        return f"{self.value:.2f}{bounds}"
-
-    @property
-    def significant(self) -> bool:
-        """Whether the difference is significant: 1 lies outside the interval."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
-
-
 @dataclass
 class Tuned:
-    """What was found. `finals`: for each finalist, auto and plain, by repetition the mean over the prompts of ln(speed).
-
-    `best`: None if the search ended before a fixed setting had replies as long as plain decoding's.
-    """
+    """What was found. `best`: None if the search ended before a fixed setting was chosen."""
 
     best: Setting | None
-    finals: dict[Setting, list[float]]
     tried: int
-    replies: int
     seconds: float
     finished: bool = True
-    """False: the time was up, or somebody stopped it, before the finalists were repeated."""
+    """False: the time was up, or somebody stopped it, before the chosen setting was repeated."""
     leaders: tuple[Leader, ...] = ()
     """The fastest of the halving, the best first; only if there is no `best`."""
     trials: Sequence[Trial] = ()
 
-    def ratio(self, one: Setting, other: Setting) -> Ratio:
-        """How many times as fast as `other` is `one`, over the repetitions that both have."""
-        logs = [a - b for a, b in zip(self.finals[one], self.finals[other], strict=False)]
-        middle, n = fmean(logs), len(logs)
-        if n < 2:
-            return Ratio(exp(middle))
-        half = (_T[n - 2] if n - 2 < len(_T) else 2.0) * stdev(logs) / sqrt(n)
-        return Ratio(exp(middle), exp(middle - half), exp(middle + half))
+    def finals(self, setting: Setting) -> dict[str, list[Trial]]:
+        """Its replies that are judged, by prompt."""
+        found: dict[str, list[Trial]] = {}
+        for trial in self.trials:
+            if trial.stage == "finals" and trial.setting == setting:
+                found.setdefault(trial.prompt, []).append(trial)
+        return found
 
-    def speed(self, setting: Setting) -> float:
-        """Geometric mean of its tokens per second."""
-        return exp(fmean(self.finals[setting]))
+    def verdict(self, one: Setting, other: Setting, decoding: bool = False) -> Verdict:
+        """Of whole replies, or of `decoding` alone, over the repetitions that both have."""
+        own, its = self.finals(one), self.finals(other)
+        pairs = {
+            prompt: [
+                log(a.decoding / b.decoding if decoding else a.speed / b.speed)
+                for a, b in zip(own[prompt], its[prompt], strict=False)
+            ]
+            for prompt in own.keys() & its.keys()
+        }
+        return judge(pairs, _VERDICTS)
+
+    def decoding(self, setting: Setting) -> float:
+        """Geometric mean of its tokens per second of decoding, in the finals if it came to them; 0 if not measured."""
+        own = [trial for trial in self.trials if trial.setting == setting]
+        own = [trial for trial in own if trial.stage == "finals"] or own
+        return geometric_mean(trial.decoding for trial in own) if own else 0.0
+
+    @property
+    def chosen(self) -> Setting | None:
+        """What to use; None if the search ended too early to tell."""
+        if self.best is None or not self.finished:
+            return None
+        fixed, auto = (self.verdict(each, PLAIN) for each in (self.best, AUTO))
+        name = chosen(fixed, auto, self.verdict(self.best, AUTO))
+        return {"fixed": self.best, "auto": AUTO, "plain": PLAIN}[name]
 
 
 def candidates(drafts: bool) -> list[Setting]:
@@ -155,9 +172,14 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     problem: SpectuiError | None = None
     """Why the search ended early."""
+    length: int = field(init=False)
+    """Tokens of the replies that a person wants: the time of the prompt counts as it does in one of these."""
     _scores: dict[Setting, float] = field(default_factory=dict)
     _rung: tuple[Leader, ...] = ()
     _stage: Stage = "start"
+
+    def __post_init__(self) -> None:
+        self.length = self.predict
 
     def run(self, settings: Sequence[Setting]) -> Tuned:
         """Find the best of these settings and their neighbours; if it is stopped or a reply fails, what is known until then.
@@ -166,86 +188,93 @@ class Search:
         """
         self._begun = self.clock()
         self._fit()
-        at_first: dict[Setting, list[float]] = {}
-        for setting in (PLAIN, AUTO):
-            if (score := self._score(setting, self.predict, inf)) is not None:
-                at_first[setting] = [score]
-        if AUTO not in at_first:
-            return self._found(None, at_first)
+        plain = self._score(PLAIN, self.predict, inf)
+        if plain is None or self._score(AUTO, self.predict, inf) is None:
+            return self._found(None, 0)
         self._stage = "halving"
-        alive = self._halve(list(settings), exp(at_first[PLAIN][0]))
+        alive = self._halve(list(settings), exp(plain))
         self._stage = "neighbours"
         self._climb()
-        self._stage = "finals"
+        self._stage = "choice"
         order = sorted(self._scores, key=lambda each: -self._scores[each]) or alive
-        finalists = order[:_FINALISTS]
-        finals: dict[Setting, list[float]] = {each: [] for each in (PLAIN, AUTO, *finalists)}
-        first = True
-        while self._repeat([PLAIN, AUTO, *finalists], finals, inf if first else 1.0):
-            first = False
-        if not finals[AUTO]:  # it was stopped: what was measured once is all there is
-            finals = {**at_first, **{each: [self._scores[each]] for each in finalists if each in self._scores}}
-        complete = [each for each in finalists if finals.get(each)]
-        return self._found(max(complete, key=lambda each: fmean(finals[each]), default=None), finals)
+        best = self._choose(order[:_FINALISTS])
+        self._stage = "finals"
+        repeated = 0
+        while self._repeat([PLAIN, AUTO, *([best] if best is not None else [])], repeated):
+            repeated += 1
+            if self._used >= 1.0:
+                break
+        return self._found(best, repeated)
 
-    def _found(self, best: Setting | None, finals: dict[Setting, list[float]]) -> Tuned:
+    def _found(self, best: Setting | None, repeated: int) -> Tuned:
         fixed = {trial.setting for trial in self.trials} - {PLAIN, AUTO}
-        finished = best is not None and len(finals[best]) > 1
-        kept = {each: logs for each, logs in finals.items() if logs}
-        return Tuned(best, kept, len(fixed), len(self.trials), self.clock() - self._begun, finished,
-                     self._rung if best is None else (), self.trials)  # fmt: skip
+        leaders = self._rung if best is None else ()
+        return Tuned(best, len(fixed), self.clock() - self._begun, repeated > 1, leaders, self.trials)
 
     def _fit(self) -> None:
-        """Shorten the longest replies so that the finalists can be repeated at least once in the time left for them.
+        """Shorten the longest replies so that the chosen setting can be repeated a few times in the time left for that.
 
         One short reply tells how fast the target is; it is not counted, since the first one of all is also the slowest.
         """
-        first = self._reply(PLAIN, self.prompts[0], _FEWEST_TOKENS)
+        first = self._reply(PLAIN, self.prompts[0], _FEWEST_TOKENS, 0)
         if first is not None:
-            prompt_s = max(0.0, first.seconds - _FEWEST_TOKENS / first.speed)
-            reply_s = (1 - _STEPS) * self.budget_s / ((_FINALISTS + 2) * len(self.prompts))
-            self.predict = min(self.predict, max(_FEWEST_TOKENS, int((reply_s - prompt_s) * first.speed)))
+            reply_s = (1 - _CHOICE) * self.budget_s / (_REPEATED * 3 * len(self.prompts))
+            self.predict = min(self.predict, max(_FEWEST_TOKENS, int((reply_s - first.prompt_s) * first.decoding)))
 
     @property
     def _used(self) -> float:
         return (self.clock() - self._begun) / self.budget_s
 
-    def _reply(self, setting: Setting, prompt: str, tokens: int) -> Reply | None:
+    def _reply(self, setting: Setting, prompt: str, tokens: int, seed: int) -> Reply | None:
         """None: it was stopped, or it failed, which ends the search. Raises SpectuiError if it is empty."""
         if self.stopped() or self.problem is not None:
             return None
         try:
-            reply = self.measure(setting, prompt, tokens)
+            reply = self.measure(setting, prompt, tokens, seed)
         except SpectuiError as error:
             self.problem = error
             return None
-        if reply is not None and reply.speed <= 0:
+        if reply is not None and reply.decoding <= 0:
             raise SpectuiError(f"The reply to the prompt {prompt!r} is empty, so it has no speed: take other prompts.")
         return reply
 
-    def _score(self, setting: Setting, tokens: int, end: float) -> float | None:
+    def _score(self, setting: Setting, tokens: int, end: float, seed: int = 0) -> float | None:
         """Mean over the prompts of ln(speed); None when the share `end` of the time is used, or it was stopped."""
         logs = []
         for prompt in self.prompts:
-            reply = self._reply(setting, prompt, tokens) if self._used < end else None
+            reply = self._reply(setting, prompt, tokens, seed) if self._used < end else None
             if reply is None:
                 return None
-            self.trials.append(Trial(setting, prompt, tokens, reply.speed, reply.seconds, self._stage))
-            logs.append(log(reply.speed))
-            self.progress(min(1.0, self._used), f"{setting.label}: {reply.speed:.1f} t/s")
+            logs.append(log(self._count(reply, setting, prompt, tokens, seed)))
         return fmean(logs)
 
-    def _repeat(self, settings: Sequence[Setting], finals: dict[Setting, list[float]], end: float) -> bool:
-        """One more repetition of all of these. False: it could not be finished, and counts for none of them."""
-        logs = {}
-        for setting in settings:
-            score = self._score(setting, self.predict, end)
-            if score is None:
-                return False
-            logs[setting] = score
-        for setting, score in logs.items():
-            finals[setting].append(score)
-        return self._used < 1.0
+    def _count(self, reply: Reply, setting: Setting, prompt: str, tokens: int, seed: int) -> float:
+        """Keep the reply, and return its speed."""
+        speed = reply.speed(self.length)
+        self.trials.append(Trial(setting, prompt, tokens, speed, reply.decoding, self._stage, seed))
+        self.progress(min(1.0, self._used), f"{setting.label}: {reply.decoding:.1f} t/s")
+        return speed
+
+    def _choose(self, finalists: Sequence[Setting]) -> Setting | None:
+        """The best of the finalists after another reply of each to each prompt, if the time suffices."""
+        for setting in finalists:
+            again = self._score(setting, self.predict, _CHOICE) if len(finalists) > 1 else None
+            if again is None:
+                break
+            self._scores[setting] = (self._scores.get(setting, again) + again) / 2
+        known = [each for each in finalists if each in self._scores]
+        return max(known, key=lambda each: self._scores[each], default=finalists[0] if finalists else None)
+
+    def _repeat(self, settings: Sequence[Setting], number: int) -> bool:
+        """One more repetition of all, with a seed of its own, every second one backwards. False: it was not finished."""
+        for prompt in self.prompts:
+            for setting in settings if number % 2 == 0 else settings[::-1]:
+                late = number > 0 and self._used >= 1.0
+                reply = None if late else self._reply(setting, prompt, self.predict, number + 1)
+                if reply is None:
+                    return False
+                self._count(reply, setting, prompt, self.predict, number + 1)
+        return True
 
     def _halve(self, alive: list[Setting], plain: float) -> list[Setting]:
         """Drop the slower half, again and again, with replies that grow longer. Returns the last ones, the best first."""

@@ -56,10 +56,15 @@ class AheadDrafter:
         return "ready" if ready else self._drafter.upcoming
 
     @property
+    def inner(self) -> DraftModel:
+        """The draft model without the thread. Waits until that does not use it."""
+        self.settle()
+        return self._drafter
+
+    @property
     def model(self) -> Evaluator:
         """The draft model. Waits until its thread does not use it."""
-        self.settle()
-        return self._drafter.model
+        return self.inner.model
 
     def go_on(self, tokens: Sequence[int], knobs: Knobs, most: int, is_end: Ends) -> None:
         """Draft at most `most` tokens behind these, while the target computes the last of these; none behind the reply's end.

@@ -1,4 +1,4 @@
-"""`spectui bench` on a tiny pair: the same tokens twice, llama-swap's table, and Ctrl+C."""
+"""`spectui bench` on a tiny pair: the same tokens twice, and Ctrl+C."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from spectui.cli import root
 from spectui.measure import quiet
-from spectui.measure.bench import prompt_files, results
+from spectui.measure.bench import results
 from spectui.measure.bench.summary import summarise
-from spectui.measure.report.tables import markdown, seed_table
+from spectui.measure.report.tables import markdown
 from tests.cli.programs import PROGRAM
 from tests.measure.models import tiny_setup
 
@@ -54,23 +54,6 @@ def test_the_same_command_twice_gives_the_same_tokens(pair, tmp_path):
         ]
         assert [len(each) for each in texts] == [1, 1], "every setting and repetition wrote the same"
         assert texts[0] != texts[1]
-
-
-def test_the_seed_table_measures_the_rows_of_llama_swaps_guide_and_prints_its_columns(pair, tmp_path):
-    runs, printed = bench(pair, tmp_path / "runs.jsonl", "--seed-table", "--runs", "1", "-n", "2", "--yes")
-    lines = printed.splitlines()
-    assert lines[0].startswith("Baseline: ") and lines[0].endswith("tokens/second without a draft model.")
-    assert lines[2] == "| draft-max | draft-min | draft-p-min | python | TS | swift |"
-    assert [line.split(" | ")[:3] for line in lines[4:]] == [
-        ["| 16", "1", "0.9"], ["| 16", "1", "0.4"], ["| 16", "1", "0.1"],
-        ["| 16", "2", "0.9"], ["| 16", "2", "0.4"], ["| 16", "2", "0.1"],
-        ["| 16", "4", "0.9"], ["| 16", "4", "0.4"], ["| 16", "4", "0.1"],
-        ["| 8", "1", "0.4"], ["| 4", "1", "0.4"],
-    ]  # fmt: skip
-    assert printed.rstrip("\n") == seed_table(summarise(runs))
-    assert {run.setting.temperature for run in runs} == {0.1}
-    asked = prompt_files.built_in(["python", "typescript", "swift"], "you only write code.")
-    assert {run.prompt_text for run in runs} == {prompt.digest for prompt in asked}
 
 
 def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):

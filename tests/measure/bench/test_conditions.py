@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.measure.bench.conditions import check_same, conditions
+from spectui.measure.bench.conditions import check_same, conditions, machine
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import Run, read
 from spectui.measure.bench.runner import measure, plan
@@ -76,6 +77,17 @@ def test_another_file_of_the_same_name_is_one_sentence(setup):
     check(done, setup)
 
 
-def test_runs_that_kept_no_settings_cannot_be_added_to(setup):
+def test_runs_that_kept_no_settings_or_no_machine_cannot_be_added_to(setup):
     with pytest.raises(UsageError, match="do not say with which settings"):
         check([replace(run, settings=None) for run in made(setup)], setup)
+    with pytest.raises(UsageError, match="do not say on which machine"):
+        check([replace(run, machine=None) for run in made(setup)], setup)
+
+
+@pytest.mark.parametrize("key", ["spectui", "llama-cpp-python", "llama.cpp's libraries", "CPU", "cores", "system"])
+def test_another_version_or_machine_is_one_sentence(setup, key):
+    now = machine()
+    assert all(now.values())
+    done = [replace(run, machine=now | {key: "another"}) for run in made(setup)]
+    with pytest.raises(UsageError, match=f"were made with {key} another, not {re.escape(now[key])}: repeat that"):
+        check(done, setup)

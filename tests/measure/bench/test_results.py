@@ -39,11 +39,11 @@ def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path):
 
 def test_a_file_of_a_version_that_kept_no_settings_is_read(tmp_path):
     value = json.loads(a_run(FAST, 20.0).line())
-    for new in ("settings", "target_bytes", "draft_bytes"):
+    for new in ("settings", "machine", "target_bytes", "draft_bytes"):
         del value[new]
     file = tmp_path / "runs.jsonl"
     file.write_text(json.dumps(value) + "\n")
-    assert read(file) == [replace(a_run(FAST, 20.0), settings=None)]
+    assert read(file) == [replace(a_run(FAST, 20.0), settings=None, machine=None)]
 
 
 BAD_SETTINGS = json.dumps(json.loads(a_run(FAST, 1.0).line()) | {"settings": 3})

@@ -24,7 +24,7 @@ def test_the_models_their_settings_and_the_sampling_of_the_chat_are_flags_and_it
         "-m", "/m/big one.gguf", "-md", "/m/small.gguf", "-c", "512", "-ngl", "-2", "-fa", "on", "-sys", "Be terse.",
         "--temp", "0.3", "--top-k", "10",
     ]  # fmt: skip
-    assert flags(Setup(), Knobs()) == []
+    assert flags(Setup(), Knobs()) == ["--temp", "0.8"], "a measurement says its temperature"
 
 
 def test_a_command_reads_no_configuration_and_ends_with_the_options_of_a_person():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from math import log
 
 import pytest
 
@@ -13,18 +13,18 @@ from spectui.measure.live.view import Progress, View, line, parsed
 from spectui.measure.report.views import bench_view, tune_view
 from spectui.measure.tune.search import AUTO, PLAIN, Trial, Tuned
 from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
+from tests.measure.tune.trials import finals, steady, tuned
 
-RUNS = [a_run(setting, speed, n) for setting, speed in ((TARGET, 10), (FAST, 18), (SLOW, 14)) for n in range(2)]
+RUNS = [a_run(setting, speed, n) for setting, speed in ((TARGET, 10), (FAST, 18), (SLOW, 14)) for n in range(3)]
 FAST_KNOBS = {"drafter": "model", "policy": "fixed", "draft_max": 8, "draft_min": 0, "p_min": 0.4}
 
 
 def trials(speeds: dict[Setting, float], tokens: int = 32) -> list[Trial]:
-    return [Trial(each, prompt, tokens, speed) for each, speed in speeds.items() for prompt in ("a", "b")]
+    return finals({setting: [speed] for setting, speed in speeds.items()}, ("a", "b"), tokens)
 
 
-def tuned(auto: float, best: float) -> Tuned:
-    finals = {PLAIN: [log(10), log(10.1)], AUTO: [log(auto), log(auto + 0.1)], FAST: [log(best), log(best + 0.1)]}
-    return Tuned(FAST, finals, 3, 12, 60.0)
+def ended(auto: Sequence[float], best: Sequence[float]) -> Tuned:
+    return tuned(FAST, {PLAIN: steady(10), AUTO: auto, FAST: best})
 
 
 def test_the_best_row_of_a_bench_is_marked_and_wins():
@@ -37,16 +37,12 @@ def test_the_best_row_of_a_bench_is_marked_and_wins():
     assert view.rows[1][view.heads.index("gain")] == "+80 %"
 
 
-def test_where_nothing_beats_the_target_alone_no_draft_wins():
-    slow = [a_run(TARGET, 10), a_run(FAST, 8)]
-    assert bench_view(summarise(slow)).winner.knobs == {"drafter": "off"}
-    assert tune_view(trials({PLAIN: 10, AUTO: 9, FAST: 8}), tuned(9, 8)).winner.knobs == {"drafter": "off"}
-
-
-def test_a_fixed_setting_that_is_slower_than_the_target_alone_never_wins():
-    finals = {PLAIN: [log(10)], AUTO: [log(10.2)], FAST: [log(9.5)]}  # once: auto cannot be told from the fixed setting
-    found = Tuned(FAST, finals, 1, 3, 60.0)
-    assert tune_view(trials({PLAIN: 10, AUTO: 10.2, FAST: 9.5}), found).winner.knobs["policy"] == "auto"
+def test_where_nothing_is_known_to_beat_the_target_alone_no_draft_wins():
+    close = [a_run(setting, speed, n) for setting, speeds in ((TARGET, (10, 10.3)), (FAST, (10.2, 10.6)))
+             for n, speed in enumerate(speeds)]  # fmt: skip
+    assert bench_view(summarise(close)).winner.knobs == {"drafter": "off"}
+    assert tune_view([], ended(steady(9), steady(8))).winner.knobs == {"drafter": "off"}
+    assert tune_view([], ended((10.1, 10.9), (10.2, 11))).winner.knobs == {"drafter": "off"}
 
 
 @pytest.mark.parametrize(
@@ -87,19 +83,17 @@ def test_the_settings_of_a_search_are_ranked_by_their_longest_replies():
 
 
 def test_a_setting_without_a_reply_to_each_prompt_is_not_ranked_yet():
-    found = [*trials({PLAIN: 10}), Trial(FAST, "a", 32, 18.0)]
+    found = [*trials({PLAIN: 10}), Trial(FAST, "a", 32, 18.0, 18.0)]
     assert [row[0] for row in tune_view(found).rows] == ["target alone"]
     assert tune_view([]).rows == ()
-    longer = [*trials({PLAIN: 10}), *trials({FAST: 18}, 16), Trial(FAST, "a", 32, 12.0)]
+    longer = [*trials({PLAIN: 10}), *trials({FAST: 18}, 16), Trial(FAST, "a", 32, 12.0, 12.0)]
     assert [row[:4] for row in tune_view(longer).rows][1] == ("model 8/0/0.4", "18.0", "1.80x", "16")
 
 
-def test_the_winner_of_a_search_is_auto_only_where_it_is_measurably_faster():
+def test_a_fixed_setting_wins_a_search_where_it_is_known_to_be_faster_than_auto():
     speeds = trials({PLAIN: 10, AUTO: 15, FAST: 18, replace(FAST, draft_max=4): 12})
-    fixed = tune_view(speeds, tuned(auto=15, best=18), ["The best is ..."])
+    fixed = tune_view(speeds, ended(steady(15), steady(18)), ["The best is ..."])
     assert fixed.winner.knobs == FAST_KNOBS and fixed.rows[fixed.marked[0]][0] == "model 8/0/0.4"
     assert fixed.sentences == ("The best is ...",)
-    assert tune_view(speeds, tuned(auto=20, best=18)).winner.knobs["policy"] == "auto"
-    close = tuned(auto=19, best=18)
-    close.finals[AUTO] = [log(18), log(20)]
-    assert tune_view(speeds, close).winner.knobs == FAST_KNOBS, "too close to tell"
+    assert tune_view(speeds, ended(steady(20), steady(18))).winner.knobs["policy"] == "auto"
+    assert tune_view(speeds, ended(steady(18), (16, 19, 22, 21))).winner.knobs["policy"] == "auto", "too close to tell"

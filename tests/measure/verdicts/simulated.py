@@ -1,0 +1,76 @@
+"""Machines of known truth: the speed of each setting is given, and each reply is off by seeded noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import exp
+from random import Random
+
+from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.summary import Summary, summarise
+from spectui.measure.compare import Answer, Comparison, Replies, Row
+from spectui.measure.tune.search import AUTO, PLAIN, Reply, Search, Tuned, candidates
+from spectui.speculation.statistics import Statistics
+from tests.measure.bench.runs import a_run
+
+SETTINGS = [Setting(), *(Setting("model", "fixed", most, 0, p) for most in (4, 8, 16) for p in (0.4, 0.75))]
+"""Those of a bench without flags."""
+
+PROMPTS = {"python": 2.0, "toaster": 1.0, "table": 0.7, "story": 1.3}
+"""Four prompts, and by how much drafts are worth more on one than on another: that is no noise."""
+
+
+def share(true: Callable[[Random], bool], trials: int) -> float:
+    """In which share of so many seeded trials it is true."""
+    return sum(true(Random(trial)) for trial in range(trials)) / trials
+
+
+def bench(
+    random: Random, speeds: Mapping[Setting, float], runs: int, noise: float, disturbed: Setting | None = None
+) -> Summary:
+    """A bench of these settings. `noise`: of a reply's ln(speed). One reply of `disturbed` has half of its speed."""
+    made = []
+    for run in range(runs):
+        for prompt, kind in PROMPTS.items():
+            for setting, speed in speeds.items():
+                own = speed * exp(random.gauss(0, noise)) * (1.0 if setting.baseline else kind)
+                if setting == disturbed and run == 0 and prompt == "python":
+                    own /= 2
+                made.append(a_run(setting, own, run, prompt))
+    return summarise(made)
+
+
+def level(setting: Setting = SETTINGS[1], speed: float = 1.0) -> dict[Setting, float]:
+    """All settings are as fast as plain decoding over all prompts, and this one so many times as fast."""
+    mean = 1.0
+    for kind in PROMPTS.values():
+        mean *= kind ** (1 / len(PROMPTS))
+    return {PLAIN: 10.0, **{each: (10.0 * speed if each == setting else 10.0) / mean for each in SETTINGS}}
+
+
+def comparison(random: Random, speed_ups: list[float], prompts: int, runs: int, noise: float) -> Comparison:
+    """A comparison of drafts, each beside plain decoding on its prompts."""
+
+    def answer(speed: float) -> Answer:
+        return Answer(tuple(range(64)), Statistics(emitted=64, decode_s=64 / speed / exp(random.gauss(0, noise))), 0.0)
+
+    rows = [
+        Row(f"draft {number}", "path", replies={
+            str(prompt): Replies([answer(10) for _ in range(runs)], [answer(10 * speed_up) for _ in range(runs)])
+            for prompt in range(prompts)})
+        for number, speed_up in enumerate(speed_ups)
+    ]  # fmt: skip
+    return Comparison(kinds=tuple(map(str, range(prompts))), rows=rows)
+
+
+def tuned(random: Random, auto: float, fixed: float, noise: float, budget: float = 60.0) -> Tuned:
+    """A search where auto and all fixed settings are so many times as fast as plain decoding, in the time of `budget` plain
+    replies to each of three prompts."""
+    now = [0.0]
+
+    def measure(setting: Setting, prompt: str, tokens: int, seed: int) -> Reply:
+        speed = 10 * {PLAIN: 1.0, AUTO: auto}.get(setting, fixed) * exp(random.gauss(0, noise))
+        now[0] += tokens / speed
+        return Reply(tokens, 0.0, tokens / speed)
+
+    return Search(measure, ("a", "b", "c"), 96, budget * 3 * 9.6, lambda: now[0]).run(candidates(True))

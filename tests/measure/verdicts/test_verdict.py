@@ -1,0 +1,82 @@
+"""The rule that says which of two is faster, on numbers."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import pytest
+
+from spectui.measure.verdict import Verdict, chosen, judge, quantile
+
+FASTER, SLOWER, UNKNOWN = Verdict(1.1, 1.05, 1.2, 9), Verdict(0.9, 0.8, 0.95, 9), Verdict(1.1, 0.9, 1.3, 9)
+
+
+@pytest.mark.parametrize(
+    ("chance", "free", "t"),
+    [(0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 3, 3.182), (0.975, 8, 2.306), (0.995, 10, 3.169), (0.975, 100, 1.984)],
+)  # fmt: skip
+def test_the_quantiles_are_those_of_students_table(chance, free, t):
+    assert quantile(chance, free) == pytest.approx(t, abs=5e-4)
+
+
+def test_the_interval_of_a_few_pairs_is_students():
+    found = judge({"a": [0.1, 0.2, 0.3]})
+    half = 4.303 * 0.1 / 3**0.5
+    assert (found.ratio, found.low, found.high) == pytest.approx((exp(0.2), exp(0.2 - half), exp(0.2 + half)), rel=1e-3)
+    many = judge({"a": [0.1, 0.2, 0.3]}, among=10)
+    assert many.ratio == found.ratio and log(many.high / many.low) > 3 * log(found.high / found.low)
+
+
+def test_prompts_that_differ_are_no_noise_if_each_has_two_pairs():
+    assert judge({"a": [0.50, 0.52], "b": [-0.20, -0.18]}).faster
+    assert not judge({"a": [0.51], "b": [-0.19]}).told
+    once = judge({"a": [0.51], "b": [-0.19], "c": [0.2]})
+    assert (once.low, once.high) == pytest.approx((judge({"": [0.51, -0.19, 0.2]})[1:3]))
+
+
+def test_every_prompt_counts_the_same():
+    assert judge({"a": [0.3, 0.3, 0.3, 0.3], "b": [0.1, 0.1]}).ratio == pytest.approx(exp(0.2))
+
+
+def test_one_disturbed_reply_decides_nothing():
+    steady = {prompt: [0.09, 0.10, 0.11] for prompt in "abcd"}
+    spoilt = steady | {"a": [0.09, 0.10, -0.6]}
+    assert judge(spoilt).faster and judge(spoilt).ratio == pytest.approx(exp(0.1), rel=0.01)
+    assert (judge(steady).pairs, judge(spoilt).pairs) == (12, 11)
+    two = {prompt: each[:2] for prompt, each in steady.items()} | {"a": [0.09, -0.6]}
+    assert judge(two).pairs == 8, "of two nobody knows which one was disturbed"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ({"a": [0.05, 0.07, 0.06], "b": [0.06, 0.08, 0.05]}, "faster by 5 to 8 %"),
+        ({"a": [-0.05, -0.07, -0.06], "b": [-0.06, -0.08, -0.05]}, "slower by 5 to 7 %"),
+        ({"a": [0.7, 0.7]}, "faster by 101 %"),
+        ({"a": [0.003, 0.004, 0.0035, 0.0035]}, "faster by 0.3 to 0.4 %"),
+        ({"a": [0.05, -0.01, 0.06], "b": [0.01, 0.08, -0.05]}, "cannot be told after 6 pairs; some 70 would"),
+        ({"a": [0.05]}, "cannot be told after one pair"),
+        ({"a": [0.05, -0.05]}, "cannot be told after 2 pairs"),
+        ({}, "cannot be told after 0 pairs"),
+    ],
+)
+def test_it_says_by_how_much_or_how_many_pairs_would_tell(pairs, said):
+    assert str(judge(pairs)) == said
+
+
+def test_it_says_it_of_names():
+    assert FASTER.of("auto", "plain decoding") == "auto is faster than plain decoding by 5 to 20 %"
+    assert SLOWER.of("auto", "plain decoding") == "auto is slower than plain decoding by 5 to 20 %"
+    assert UNKNOWN.of("auto", "plain decoding") == "auto cannot be told from plain decoding after 9 pairs"
+
+
+@pytest.mark.parametrize(
+    ("fixed", "auto", "over", "name"),
+    [
+        (UNKNOWN, UNKNOWN, UNKNOWN, "plain"), (SLOWER, FASTER, SLOWER, "auto"), (FASTER, FASTER, UNKNOWN, "auto"),
+        (FASTER, FASTER, FASTER, "fixed"), (FASTER, UNKNOWN, UNKNOWN, "fixed"), (UNKNOWN, UNKNOWN, FASTER, "plain"),
+        (None, FASTER, UNKNOWN, "auto"), (FASTER, None, UNKNOWN, "fixed"), (None, None, UNKNOWN, "plain"),
+    ],
+)  # fmt: skip
+def test_a_draft_needs_proof_and_a_fixed_setting_needs_proof_against_auto(fixed, auto, over, name):
+    assert chosen(fixed, auto, over) == name
