@@ -1,8 +1,7 @@
-"""`spectui replay`: a recorded chat once more in the window, without a model, or what other settings would have given."""
+"""`spectui replay`: a recorded chat once more in the window, without a model."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from functools import partial
@@ -18,46 +17,21 @@ from spectui.errors import UsageError
 @click.command("replay", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option(
-    "--what-if", "asked", multiple=True, metavar="KEY=VALUE,...",
-    help="print what these settings would have given, such as draft-max=8,p-min=.5,policy=auto; may be given several times",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="with --what-if: print one JSON object")
-@click.option(
     "--speed", type=float, default=1.0, metavar="X", help="play at so many times the recorded speed (default 1)"
 )
 @click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
 @click.pass_context
-def command(
-    ctx: click.Context, /, file: Path, asked: tuple[str, ...], as_json: bool, speed: float, no_color: bool
-) -> None:
-    """Play a chat that --trace recorded in the window, or estimate other settings from it. No model is loaded."""
-    from spectui.measure.traces.reader import Trace
-
-    if as_json and not asked:
-        raise UsageError("--json prints what --what-if computes: give that too.")
-    if asked:
-        from spectui.measure.traces.report import lines, table
-        from spectui.measure.traces.what_if import parse, what_if
-
-        settings = [parse(each) for each in asked]
-        trace = Trace(file)
-        found = what_if(trace, settings)
-        if as_json:
-            click.echo(json.dumps(table(found), allow_nan=False))
-        else:
-            for line in lines(found):
-                click.echo(line)
-        if trace.cut_off:
-            click.echo(f"spectui: {CUT_OFF}", err=True)
-        return
+def command(ctx: click.Context, /, file: Path, speed: float, no_color: bool) -> None:
+    """Play a chat that --trace recorded in the window. No model is loaded."""
     from spectui.measure.traces.player import FASTEST, SLOWEST, TracePlayer, first_setup
+    from spectui.measure.traces.reader import Trace
 
     if not SLOWEST <= speed <= FASTEST:
         raise UsageError(f"--speed must be between {SLOWEST:g} and {FASTEST:g}, not {speed:g}.")
     trace = Trace(file)
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if not terminal and "TEXTUAL_DRIVER" not in os.environ:  # textual-serve draws in a browser
-        raise UsageError("spectui replay needs a terminal; --what-if needs none.")
+        raise UsageError("spectui replay needs a terminal.")
     if terminal:
         must_move_cursor()
     if no_color:

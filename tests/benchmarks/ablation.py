@@ -22,11 +22,11 @@ from random import Random
 from statistics import geometric_mean
 from typing import Any, NamedTuple
 
-from spectui.measure.traces.simulation import Recording, Simulator
 from spectui.speculation.drafters import copy_cursor, mixed, suffix
 from spectui.speculation.policies import acceptance, automatic, cost_model, draft_prefill, loss_budget, value
 from spectui.speculation.policies.cost_model import CostModel
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
+from tests.speculation.simulation import Recording, Simulator
 
 _CHATS = 3
 

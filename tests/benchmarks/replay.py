@@ -26,14 +26,14 @@ from statistics import geometric_mean
 from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.measure.traces.format import Drafts, Encoder
-from spectui.measure.traces.replies import replies
-from spectui.measure.traces.simulation import Recording
 from spectui.speculation.candidates import candidates
 from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.sampling import CONFIDENCE_TOKENS, confidence
 from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
+from tests.speculation.recordings import replies
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
+from tests.speculation.simulation import Recording
 
 _LONGEST = 16
 """Tokens drafted at each position."""

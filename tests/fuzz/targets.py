@@ -29,8 +29,6 @@ from spectui.llama.tokens import sandbox
 from spectui.measure.traces.format import Encoder, TraceError
 from spectui.measure.traces.player import FASTEST, TracePlayer, first_setup
 from spectui.measure.traces.reader import Trace
-from spectui.measure.traces.report import lines
-from spectui.measure.traces.what_if import WhatIfError, parse, what_if
 from spectui.paths import shipped
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS
@@ -254,7 +252,7 @@ def attachment(data: bytes) -> None:
 
 
 def trace(data: bytes) -> None:
-    """A trace: read, played, and asked what other settings would have given."""
+    """A trace: read and played."""
     path = home() / "trace.jsonl"
     path.write_bytes(data)
     try:
@@ -267,9 +265,6 @@ def trace(data: bytes) -> None:
         if player.asked is not None:
             player.generate(player.asked.messages)
         player.step()
-    with suppress(WhatIfError):
-        for _ in lines(what_if(entries, [parse("drafter=auto,policy=fixed,draft-max=3"), parse("policy=auto")])):
-            pass
 
 
 def _seed_trace() -> list[bytes]:

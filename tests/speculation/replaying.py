@@ -12,10 +12,10 @@ from pathlib import Path
 
 from spectui.knobs import Knobs
 from spectui.measure.traces.reader import Trace
-from spectui.measure.traces.replies import replies
-from spectui.measure.traces.simulation import Machine, Recording, Simulator
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from tests.benchmarks.prompts import PROMPTS, SHORT
+from tests.speculation.recordings import replies
+from tests.speculation.simulation import Machine, Recording, Simulator
 
 RECORDED = Path(__file__).with_name("recorded")
 """Replies of 128 tokens at most to the prompts of the benchmarks: a folder for each pair."""

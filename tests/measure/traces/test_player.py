@@ -8,8 +8,8 @@ from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, Messag
 from spectui.knobs import Setup
 from spectui.measure.traces.format import Drafts, Entry
 from spectui.measure.traces.player import ENDED, FASTEST, TracePlayer, first_setup
-from spectui.measure.traces.replies import replies
 from tests.measure.traces.events import LOADED, chat
+from tests.speculation.recordings import replies
 
 NOBODY = [Message("user", "whatever")]
 

@@ -31,7 +31,7 @@ def test_prompts_that_differ_are_no_noise_if_each_has_two_pairs():
     assert judge({"a": [0.50, 0.52], "b": [-0.20, -0.18]}).faster
     assert not judge({"a": [0.51], "b": [-0.19]}).told
     once = judge({"a": [0.51], "b": [-0.19], "c": [0.2]})
-    assert (once.low, once.high) == pytest.approx((judge({"": [0.51, -0.19, 0.2]})[1:3]))
+    assert (once.low, once.high) == pytest.approx(judge({"": [0.51, -0.19, 0.2]})[1:3])
 
 
 def test_every_prompt_counts_the_same():

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from spectui.engine.events import Asked, Failed, Finished, Loaded, Prompt, RoundDone
 from spectui.measure.traces.format import Drafts, Entry
-from spectui.measure.traces.simulation import Chain, Recording
 from spectui.speculation.records import Round, StopReason
+from tests.speculation.simulation import Chain, Recording
 
 
 @dataclass
