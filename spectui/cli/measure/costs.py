@@ -31,9 +31,6 @@ _STOLEN = 0.05
     help="most time to measure (default 3)",
 )
 @json_option
-@click.option(
-    "--plot", "plot_file", type=click.Path(path_type=Path), metavar="FILE", help="draw T(n) into a .svg or .png file"
-)
 @live_option
 @setting_options("models", "devices", "speculation")
 @hub_options
@@ -45,7 +42,6 @@ def command(
     repetitions: int,
     minutes: float,
     as_json: bool,
-    plot_file: Path | None,
     live: bool,
     profile: str | None,
     config_path: Path | None,
@@ -66,13 +62,10 @@ def command(
     from spectui.measure.costs import Measurement, measure
     from spectui.measure.quiet import Stolen
     from spectui.measure.report import costs as report
-    from spectui.measure.report.plots import check_plot
     from spectui.measure.report.views import costs_view
 
     lengths = context_lengths(contexts)
     settings = configuration(profile, config_path, values)
-    if plot_file is not None:
-        check_plot(plot_file)
     prepare_stdout()
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
@@ -112,8 +105,6 @@ def command(
             click.echo(text)
         if stolen.share > _STOLEN:
             click.echo(f"Meanwhile {stolen} of the cores' time away, so the same command may print other figures.")
-    if plot_file is not None and found.cells:
-        report.plot(loaded, found, plot_file)
     if problem is not None and not stopped:
         raise problem
     if stopped:

@@ -1,1 +1,1 @@
-"""What was measured, as text, JSON and plots."""
+"""What was measured, as text, JSON and charts."""

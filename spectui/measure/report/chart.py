@@ -1,4 +1,4 @@
-"""Line charts of characters, for the terminal and the window. Files are drawn by `plots`."""
+"""Line charts of characters, for the terminal and the window."""
 
 from __future__ import annotations
 

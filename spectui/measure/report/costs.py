@@ -1,22 +1,17 @@
-"""The costs of passes as text, JSON and a plot."""
+"""The costs of passes as text and JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
-from spectui.measure.report.plots import new_figure, save_plot
 from spectui.speculation.expectations import break_even, break_even_at, expected_tokens
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.store.export import finite, model_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEMA = "spectui.costs/1"
 
@@ -243,31 +238,3 @@ def _cell(cell: Passes) -> dict[str, Any]:
         for n, median in cell.medians.items()
     ]
     return {"model": cell.model, "context": cell.context, "sizes": sizes}
-
-
-def draw(loaded: Loaded, found: Measurement) -> Figure:
-    """A panel a model: milliseconds by tokens in the pass, a line a context length, steps marked."""
-    models = [("target", loaded.target)] + ([("draft", loaded.draft)] if found.of("draft") and loaded.draft else [])
-    figure, panels = new_figure(len(models))
-    for axes, (role, info) in zip(panels, models, strict=True):
-        for cell in found.cells:
-            if cell.model != role:
-                continue
-            medians = cell.medians
-            (line,) = axes.plot(
-                [*medians], [1e3 * each for each in medians.values()], marker=".", label=_behind(cell.context).strip()
-            )
-            steps = cell.steps
-            axes.plot(
-                steps, [1e3 * medians[n] for n in steps], "o", fillstyle="none", color=line.get_color(), markersize=10
-            )
-        axes.set(title=f"{role}: {info.description}", xlabel="tokens in the pass", ylabel="ms")
-        axes.set_ylim(bottom=0)
-        axes.grid(alpha=0.3)
-        axes.legend(title="circle: a step" if any(cell.steps for cell in found.cells if cell.model == role) else None)
-    return figure
-
-
-def plot(loaded: Loaded, found: Measurement, file: Path) -> None:
-    """Write the plot. Raises SpectuiError."""
-    save_plot(draw(loaded, found), file)

@@ -194,16 +194,6 @@ def test_a_context_that_does_not_fit_is_left_out_in_a_sentence(pair: list[str]) 
     assert found["left_out"][0] == {"model": "target", "context": 256, "n_ctx": 256} and len(found["left_out"]) == 3
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_the_plot_is_drawn(pair: list[str], tmp_path: Path, suffix: str) -> None:
-    pytest.importorskip("matplotlib")
-    file = tmp_path / f"costs.{suffix}"
-    done = invoke(*pair, "--contexts", "0", "--repetitions", "1", "--plot", str(file))
-    assert done.exit_code == 0, done.output
-    content = file.read_bytes()
-    assert (content[:8] == b"\x89PNG\r\n\x1a\n") if suffix == "png" else (b"<svg" in content and b"</svg>" in content)
-
-
 def test_ctrl_c_prints_what_was_measured(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[float] = []
 
@@ -232,8 +222,6 @@ def test_another_ctrl_c_while_it_prints_ends_it_at_once(pair: list[str], monkeyp
     [
         (["--contexts", "a,b"], "--contexts is numbers of tokens with commas, such as 0,512, not 'a,b'."),
         (["--contexts", "-1"], "--contexts is numbers of tokens"),
-        (["--plot", "costs.pdf"], "--plot writes .svg or .png"),
-        (["--plot", "/nowhere/costs.svg"], "there is no directory '/nowhere'"),
         (["--repetitions", "0"], "0 is not in the range"),
         (["--minutes", "0"], "0.0 is not in the range"),
     ],
