@@ -243,11 +243,12 @@ class _Run:
         self.reply(self.found.kinds[0], measured)  # the first reply after loading sets things up, and does not count
         for run in range(self.runs):
             for kind in self.found.kinds:
-                replies = row.replies.setdefault(kind, Replies())
+                replies = row.replies.get(kind) or Replies()
                 both = [(replies.plain, replace(knobs, drafter="off"), ", plain"), (replies.measured, measured, "")]
                 for kept, own, what in both if run % 2 == 0 else both[::-1]:
                     self.step(f"{row.name}: {kind}{what}")
                     kept.append(self.reply(kind, own))
+                    row.replies[kind] = replies
                 if row.path and run == 0:
                     self.step(f"{row.name}: {kind}, acceptance")
                     replies.drafted = self.reply(kind, fixed)

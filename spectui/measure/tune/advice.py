@@ -64,7 +64,8 @@ def _so_far(found: Tuned) -> Iterator[str]:
         return
     yield f"It ended after {len(found.trials)} replies, before a fixed setting could be compared with plain decoding."
     plain, auto = found.decoding(PLAIN), found.decoding(AUTO)
-    if auto:
+    asked = {setting: {each.prompt for each in found.trials if each.setting == setting} for setting in (PLAIN, AUTO)}
+    if auto and asked[PLAIN] == asked[AUTO]:
         tokens = next(each.tokens for each in found.trials if each.setting == AUTO)
         yield (f"Plain decoding had {plain:.1f} tokens per second and auto {auto:.1f}, in replies of {tokens} tokens.")
     else:

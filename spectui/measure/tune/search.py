@@ -207,6 +207,8 @@ class Search:
         return self._found(best, repeated)
 
     def _found(self, best: Setting | None, repeated: int) -> Tuned:
+        if best not in self._scores and not repeated:
+            best = None  # it has no replies as long as plain decoding's
         fixed = {trial.setting for trial in self.trials} - {PLAIN, AUTO}
         leaders = self._rung if best is None else ()
         return Tuned(best, len(fixed), self.clock() - self._begun, repeated > 1, leaders, self.trials)
