@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,9 +199,14 @@ def _measure(
             todo = runner.left(cells, done)
             loaded = models.load(setup)
             tell_if_busy(UNEVEN_SPEEDS)
+            kernels = kernels_used(loaded.target, loaded.draft)
+            if other := next((run.kernels for run in done if run.kernels != kernels), None):
+                raise UsageError(
+                    f"The runs in {file} were made with other kernels ({other}): repeat that, or leave out --resume."
+                )
             made: list[Run] = []
             for run in runner.measure(models, todo, knobs, conditions(setup, knobs)):
-                run = replace(run, kernels=kernels_used(loaded.target, loaded.draft))
+                run = replace(run, kernels=kernels)
                 made.append(run)
                 found.append(run)
                 out.append(run)

@@ -146,7 +146,7 @@ def test_it_says_what_makes_the_figures_doubtful():
 )
 def test_a_file_that_mixes_different_work_says_so(other):
     mixed = remarks(summarise([*some(), replace(a_run(FAST, 20.0, 3), **other)]))
-    assert any("different models, prompts or settings" in each for each in mixed)
+    assert any("different models, prompts, settings or machines" in each for each in mixed)
 
 
 def test_every_figure_can_be_computed_from_the_json():
