@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import struct
 
-from spectui.gguf_files.bounds import GGUF_VERSION
 from spectui.gguf_files.metadata import Damaged
+from spectui.pin import GGUF_VERSION
 
 FIXED_BYTES = 24
 """Bytes at the beginning of every GGUF file: magic, version, number of tensors, number of keys."""

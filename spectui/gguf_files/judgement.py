@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.bounds import MOST_EXPERTS, MOST_LAYERS
 from spectui.gguf_files.content import BEGINNING_BYTES, CUT_SHORT, FIXED_BYTES, Wrong, counts
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
+from spectui.pin import MOST_EXPERTS, MOST_LAYERS
 from spectui.text import safe
 
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
-from spectui.gguf_files.bounds import LONGEST_TENSOR_NAME, MOST_DIMENSIONS
 from spectui.gguf_files.vocabulary import digests_of, padding_of
+from spectui.pin import LONGEST_TENSOR_NAME, MOST_DIMENSIONS
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9

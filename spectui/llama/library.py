@@ -17,9 +17,9 @@ from typing import Any
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.bounds import GGML, LLAMA, LLAMA_CPP_PYTHON
 from spectui.kernels.plugin import DEVICE
 from spectui.llama.build import cpu_name
+from spectui.pin import GGML, LLAMA, LLAMA_CPP_PYTHON
 from spectui.text import safe
 
 

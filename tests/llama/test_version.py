@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from spectui.gguf_files import bounds
+from spectui import pin
 from spectui.llama import library
 
 RUN = """
 import sys
-from spectui.gguf_files import bounds
-bounds.LLAMA_CPP_PYTHON = "0.3.99"
+from spectui import pin
+pin.LLAMA_CPP_PYTHON = "0.3.99"
 from spectui.cli import main
 sys.argv = ["spectui", *sys.argv[1:]]
 main()
@@ -36,8 +36,8 @@ def said(*arguments: str, **environment: str) -> str:
 
 def test_another_version_is_one_sentence() -> None:
     assert said("doctor") == (
-        f"spectui: llama-cpp-python 0.3.99 is needed (llama.cpp {bounds.LLAMA}, ggml {bounds.GGML}), and there is "
-        f"{bounds.LLAMA_CPP_PYTHON} ({bounds.LLAMA}, {bounds.GGML}): install that version (pip install "
+        f"spectui: llama-cpp-python 0.3.99 is needed (llama.cpp {pin.LLAMA}, ggml {pin.GGML}), and there is "
+        f"{pin.LLAMA_CPP_PYTHON} ({pin.LLAMA}, {pin.GGML}): install that version (pip install "
         "llama-cpp-python==0.3.99), built for your GPU where you have one.\n"
     )
 

@@ -1,6 +1,6 @@
-"""Makes `spectui/gguf_files/bounds.py` from llama.cpp's source and the installed libraries.
+"""Makes `spectui/pin.py` from llama.cpp's source and the installed libraries.
 
-    python -m tests.generators.bounds DIR
+    python -m tests.generators.pin DIR
 
 DIR is the llama.cpp that llama-cpp-python carries (vendor/llama.cpp of its source).
 """
@@ -45,9 +45,9 @@ def installed() -> dict[str, str]:
 
 def main() -> None:
     """Write the values into the module."""
-    from spectui.gguf_files import bounds
+    from spectui import pin
 
-    file = Path(bounds.__file__)
+    file = Path(pin.__file__)
     text = file.read_text()
     for name, value in {**installed(), **in_source(Path(sys.argv[1]))}.items():
         written = f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,6 +1,6 @@
 """Which llama.cpp spectui is made for, and what that one can hold.
 
-Where the pin moves: python -m tests.generators.bounds DIR.
+Where the pin moves: python -m tests.generators.pin DIR.
 """
 
 from __future__ import annotations

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from spectui.gguf_files import bounds
+from spectui import pin
 from spectui.gguf_files.check import tied_bytes
 from spectui.gguf_files.judgement import judge, read_file
-from tests.generators.bounds import in_source, installed
+from tests.generators.pin import in_source, installed
 from tests.gguf_files.test_judgement import WORDS, file_of, problem, split
 
 SOURCE = Path(os.environ.get("SPECTUI_LLAMA_SOURCE", "~/.cache/spectui-peers/src/vendor/llama.cpp")).expanduser()
 
 
 def test_they_are_those_of_the_pinned_version() -> None:
-    """Moves the pin? Make `bounds.py` anew: python -m tests.generators.bounds DIR."""
-    pin = re.search(r'"llama-cpp-python==([\d.]+)"', Path("pyproject.toml").read_text())
-    assert pin is not None and pin[1] == bounds.LLAMA_CPP_PYTHON
-    assert installed() == {name: getattr(bounds, name) for name in ("LLAMA_CPP_PYTHON", "LLAMA", "GGML")}
+    """Moves the pin? Make `pin.py` anew: python -m tests.generators.pin DIR."""
+    pinned = re.search(r'"llama-cpp-python==([\d.]+)"', Path("pyproject.toml").read_text())
+    assert pinned is not None and pinned[1] == pin.LLAMA_CPP_PYTHON
+    assert installed() == {name: getattr(pin, name) for name in ("LLAMA_CPP_PYTHON", "LLAMA", "GGML")}
 
 
 @pytest.mark.skipif(
@@ -29,7 +29,7 @@ def test_they_are_those_of_the_pinned_version() -> None:
 )
 def test_they_are_those_of_the_source() -> None:
     found = in_source(SOURCE)
-    assert found == {name: getattr(bounds, name) for name in found}
+    assert found == {name: getattr(pin, name) for name in found}
 
 
 @pytest.mark.parametrize(
