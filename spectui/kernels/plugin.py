@@ -76,7 +76,7 @@ class Plugin:
             library_.spectui_kernels_bytes.argtypes = [ctypes.c_int, *[ctypes.c_int64] * 3]
             library_.spectui_kernels_attend.restype = library_.spectui_kernels_use.restype = None
         except AttributeError:
-            raise Unusable("their library is damaged: install spectui again") from None
+            raise Unusable("their library is damaged, or old: install spectui again") from None
         if not sets:
             raise Unusable("this CPU has no AVX2")
         if only and only not in sets:
