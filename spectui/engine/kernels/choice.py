@@ -27,7 +27,7 @@ _LOSS = 1.05
 
 CRASH = "they crash on this machine (see spectui doctor)"
 
-OFFLOADED = "its layers are on a GPU or a server"
+OFFLOADED = "the model's layers are on a GPU or a server"
 
 _BESIDE = 2**28
 """Bytes that a model needs beside its weights and cells."""
@@ -90,9 +90,9 @@ def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: b
     taken = plugin.load()
     matrices = [each for each in matrices_of(path) if taken.bytes(*each[:4])]
     if not matrices:
-        return Kernels(why="they have none for the types of its weights")
+        return Kernels(why="they have none for the types of the model's weights")
     if _short(setup, role, path, sum(taken.bytes(*each[:4]) for each in matrices), freed):
-        return Kernels(why="there is too little memory for a second copy of its weights")
+        return Kernels(why="there is too little memory for a second copy of the weights")
     return own if setup.kernels == "spectui" else _measured(setup, matrices, own, extra_buffers, measuring)
 
 

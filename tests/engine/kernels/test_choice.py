@@ -71,7 +71,7 @@ def test_amx_that_crashes_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     card = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30)
     monkeypatch.setattr(placement, "list_devices", lambda: (card,))
-    why = Kernels(why="its layers are on a GPU or a server")
+    why = Kernels(why="the model's layers are on a GPU or a server")
     path = wanted().model or ""
     assert for_model(wanted(), "target", path, OWN, True) == OWN
     assert for_model(replace(wanted(), device=""), "target", path, OWN, True) == why
@@ -88,7 +88,7 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
     write_tiny_model(tmp_path / "f32.gguf")
     found = for_model(wanted(), "target", str(tmp_path / "f32.gguf"), OWN, True)
-    assert found == Kernels(why="they have none for the types of its weights")
+    assert found == Kernels(why="they have none for the types of the model's weights")
 
 
 @built
@@ -103,7 +103,7 @@ def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) ->
         return for_model(wanted(ctx_size=ctx_size), "target", path, OWN, True)
 
     assert free(needed) == OWN
-    assert free(needed - 1) == Kernels(why="there is too little memory for a second copy of its weights")
+    assert free(needed - 1) == Kernels(why="there is too little memory for a second copy of the weights")
     assert free(needed - 1, ctx_size=2048) == OWN
     assert free(needed, ctx_size=0).why  # the 8192 tokens that it was trained with
     assert for_model(wanted(ctx_size=0), "target", path, OWN, True, freed=2 * cells) == OWN
