@@ -114,7 +114,7 @@ def identity(library: Path = LIBRARY) -> str:
 
 def _opened(library: Path) -> ctypes.CDLL:
     if not library.exists():
-        raise Unusable("they were not built: install spectui again where a C++ compiler is")
+        raise Unusable("they were not built: python -m spectui.kernels.build does that where a C++ compiler is")
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:

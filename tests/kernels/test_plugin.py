@@ -29,7 +29,10 @@ def without(name: str):
 
 
 def test_a_library_that_is_not_there(tmp_path: Path):
-    assert refusal(tmp_path / "none.so") == "they were not built: install spectui again where a C++ compiler is"
+    assert (
+        refusal(tmp_path / "none.so")
+        == "they were not built: python -m spectui.kernels.build does that where a C++ compiler is"
+    )
     assert plugin.identity(tmp_path / "none.so") == ""
 
 
@@ -46,7 +49,10 @@ def test_a_file_that_is_no_library(tmp_path: Path):
     [
         ({"abi": 7}, "their library is of another version (7 instead of 1): install spectui again"),
         ({"sets": ""}, "this CPU has no AVX2"),
-        ({"source": "int spectui_kernels_abi(void) { return 1; }"}, "their library is damaged, or old: install spectui again"),
+        (
+            {"source": "int spectui_kernels_abi(void) { return 1; }"},
+            "their library is damaged, or old: install spectui again",
+        ),
         ({"source": "int other(void) { return 1; }"}, "their library is damaged, or old: install spectui again"),
         ({"bind": 1}, "their library refuses this llama.cpp"),
         ({}, "ggml does not load their library"),

@@ -25,7 +25,7 @@ _GAIN = 0.95
 _LOSS = 1.05
 """The same for passes over one token alone, which most are where drafts do not pay."""
 
-CRASH = "they crash on this machine (see spectui doctor)"
+CRASH = "they crash on this machine, or their library is damaged: install spectui again"
 
 OFFLOADED = "the model's layers are on a GPU or a server"
 

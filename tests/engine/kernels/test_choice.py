@@ -44,7 +44,11 @@ def wanted(**changes: object) -> Setup:
     [
         ({"kernels": "llama.cpp"}, WORKS, "--kernels llama.cpp"),
         ({"no_repack": "on"}, WORKS, "--no-repack keeps the weights as they are in the file"),
-        ({}, Verdict(True, True, own=False), "they crash on this machine (see spectui doctor)"),
+        (
+            {},
+            Verdict(True, True, own=False),
+            "they crash on this machine, or their library is damaged: install spectui again",
+        ),
         ({"kernels": "auto"}, WORKS, "llama.cpp uses this CPU's AMX"),
         ({}, WORKS, "they were not built"),
     ],
@@ -151,7 +155,9 @@ def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name() -> N
     kernels.of("target", "t")
     kernels.begin(Setup(kernels="auto"), Verdict(True, True, own=False), True)
     kernels.of("target", "t")
-    assert said[1:] == ["spectui's kernels are not used here: they crash on this machine (see spectui doctor)."]
+    assert said[1:] == [
+        "spectui's kernels are not used here: they crash on this machine, or their library is damaged: install spectui again."
+    ]
 
 
 @built
