@@ -1,0 +1,156 @@
+"""ggml's own graphs through ctypes: the same operations on its CPU backend and on spectui's kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import gguf
+import numpy as np
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from numpy.typing import NDArray
+
+from spectui.llama.library import address
+
+CPU, KERNELS = b"CPU", b"SPECTUI"
+THREADS = 2
+
+Kind = GGMLQuantizationType
+
+_P, _I, _L, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
+
+
+class _ContextParameters(ctypes.Structure):
+    _fields_ = [("mem_size", _S), ("mem_buffer", _P), ("no_alloc", ctypes.c_bool)]
+
+
+def call(name: str, result: Any, *arguments: Any) -> Any:
+    """Call a function of ggml with pointers, whole numbers (int64) and floats; (type, number) for any other type."""
+    kinds = [each[0] if isinstance(each, tuple) else _kind(each) for each in arguments]
+    function = ctypes.CFUNCTYPE(result, *kinds)(address(name))
+    return function(*[each[1] if isinstance(each, tuple) else each for each in arguments])
+
+
+def _kind(argument: Any) -> Any:
+    return ctypes.c_float if isinstance(argument, float) else _L if isinstance(argument, int) else _P
+
+
+def quantised(kind: Kind, weights: NDArray[np.float32]) -> bytes:
+    """The weights [..., rows, k] in a file's layout, by ggml's own quantisation."""
+    rows, k = math.prod(weights.shape[:-1]), weights.shape[-1]
+    block, size = GGML_QUANT_SIZES[kind]
+    found = (ctypes.c_uint8 * (rows * k // block * size))()
+    source = np.ascontiguousarray(weights, np.float32)
+    call(
+        "ggml_quantize_chunk",
+        _S,
+        (_I, int(kind)),
+        (_P, source.ctypes.data),
+        (_P, ctypes.addressof(found)),
+        0,
+        rows,
+        k,
+        None,
+    )
+    return bytes(found)
+
+
+def plain(kind: Kind, data: bytes, *shape: int) -> NDArray[np.float32]:
+    """The weights of a file's layout, read by the gguf package."""
+    rows = np.frombuffer(data, np.uint8).reshape(-1, len(data) // math.prod(shape[:-1]))
+    return gguf.quants.dequantize(rows, kind).reshape(shape)
+
+
+class Graph:
+    """Tensors, operations and the device that computes them. Shapes are ggml's: the innermost dimension first."""
+
+    def __init__(self, device: bytes) -> None:
+        self.device = (_P, call("ggml_backend_dev_by_name", _P, (ctypes.c_char_p, device)))
+        parameters = _ContextParameters(1 << 20, None, True)
+        self._contexts = [
+            (_P, call("ggml_init", _P, (_ContextParameters, parameters))) for _ in ("weights", "all other tensors")
+        ]
+        self._data: list[tuple[Any, list[tuple[int, bytes]]]] = []
+        self._buffers: list[Any] = []
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for buffer in self._buffers:
+            call("ggml_backend_buffer_free", None, buffer)
+        for context in self._contexts:
+            call("ggml_free", None, context)
+
+    def weights(self, kind: Kind, data: bytes, *ne: int, parts: Sequence[int] = ()) -> Any:
+        """A tensor in the device's own buffers. `parts`: where its bytes are cut; the last piece is handed over first."""
+        cuts = [0, *parts, len(data)]
+        pieces = [(a, data[a:b]) for a, b in pairwise(cuts)]
+        return self._tensor(0, kind, ne, pieces[::-1])
+
+    def tensor(self, kind: Kind, data: bytes | NDArray[Any], *ne: int) -> Any:
+        """A tensor in host memory."""
+        return self._tensor(
+            1, kind, ne, [(0, data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes())]
+        )
+
+    def columns(self, values: NDArray[np.float32]) -> Any:
+        """Floats in host memory: numpy's shape, turned round, is ggml's."""
+        return self.tensor(Kind.F32, values.astype(np.float32), *values.shape[::-1])
+
+    def _tensor(self, context: int, kind: Kind, ne: Sequence[int], pieces: list[tuple[int, bytes]]) -> Any:
+        found = (
+            _P,
+            call(
+                "ggml_new_tensor",
+                _P,
+                self._contexts[context],
+                (_I, int(kind)),
+                (_I, len(ne)),
+                (ctypes.POINTER(_L), (_L * len(ne))(*ne)),
+            ),
+        )
+        self._data.append((found, pieces))
+        return found
+
+    def op(self, name: str, *arguments: Any) -> Any:
+        """The result of ggml_`name`; numbers are int64, see `call`."""
+        return (_P, call(f"ggml_{name}", _P, self._contexts[1], *arguments))
+
+    def supports(self, operation: Any) -> bool:
+        """Whether the device takes the operation. Its tensors have their memory then."""
+        self._allocate()
+        return bool(call("ggml_backend_dev_supports_op", ctypes.c_bool, self.device, operation))
+
+    def _allocate(self) -> None:
+        host = (_P, call("ggml_backend_dev_by_name", _P, (ctypes.c_char_p, CPU)))
+        for context, device in zip(self._contexts, (self.device, host), strict=True):
+            of_device = (_P, call("ggml_backend_dev_buffer_type", _P, device))
+            if call("ggml_get_first_tensor", _P, context) is not None:
+                self._buffers.append((_P, call("ggml_backend_alloc_ctx_tensors_from_buft", _P, context, of_device)))
+        for tensor, pieces in self._data:
+            for offset, piece in pieces:
+                call("ggml_backend_tensor_set", None, tensor, (ctypes.c_char_p, piece), (_S, offset), (_S, len(piece)))
+
+    def compute(self, *results: Any) -> list[NDArray[np.float32]]:
+        """Compute them in one graph; the values of each, flat."""
+        graph = (_P, call("ggml_new_graph", _P, self._contexts[1]))
+        for each in results:
+            call("ggml_build_forward_expand", None, graph, each)
+        self._allocate()
+        backend = (_P, call("ggml_backend_dev_init", _P, self.device, None))
+        registry = (_P, call("ggml_backend_dev_backend_reg", _P, self.device))
+        name = (ctypes.c_char_p, b"ggml_backend_set_n_threads")
+        use_threads = call("ggml_backend_reg_get_proc_address", _P, registry, name)
+        ctypes.CFUNCTYPE(None, _P, _I)(use_threads)(backend[1], THREADS)
+        assert call("ggml_backend_graph_compute", _I, backend, graph) == 0
+        call("ggml_backend_free", None, backend)
+        return [self._values(each) for each in results]
+
+    def _values(self, tensor: Any) -> NDArray[np.float32]:
+        found = np.empty(call("ggml_nelements", _L, tensor), np.float32)
+        call("ggml_backend_tensor_get", None, tensor, (_P, found.ctypes.data), (_S, 0), (_S, found.nbytes))
+        return found

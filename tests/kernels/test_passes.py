@@ -1,0 +1,151 @@
+"""Whole passes with spectui's kernels: rows whose bits do not depend on the pass, and llama.cpp's logits but for rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+from spectui.kernels.plugin import Kernels
+from spectui.llama.context import Context
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+from tests.kernels.ggml import Kind, quantised
+
+ROWS = 63
+LENGTH = 3000
+VOCABULARY, WIDTH, INNER = 64, 256, 512
+
+
+def write_model(path: Path, kind: Kind, *, heads: int = 4, shared: int = 2, experts: int = 0) -> Path:
+    """Two layers whose matrices are of this type; the path. `shared`: heads of K and V. `experts`: of a layer, two a token."""
+    random = np.random.default_rng(int(kind))
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(4096)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(2)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(shared)
+    writer.add_key_length(WIDTH // heads)
+    writer.add_value_length(WIDTH // heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(VOCABULARY)
+    writer.add_tokenizer_model("no_vocab")
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(2)
+
+    def matrix(name: str, *shape: int) -> None:
+        data = quantised(kind, random.standard_normal(shape).astype(np.float32) / 16)
+        rows = np.frombuffer(data, np.uint8).reshape(*shape[:-1], -1)
+        writer.add_tensor(f"{name}.weight", rows, raw_dtype=kind)
+
+    def floats(name: str, values: np.ndarray) -> None:
+        writer.add_tensor(f"{name}.weight", values.astype(np.float32))
+
+    matrix("token_embd", VOCABULARY, WIDTH)
+    matrix("output", VOCABULARY, WIDTH)
+    floats("output_norm", np.ones(WIDTH))
+    of_shared = WIDTH // heads * shared
+    for layer in (f"blk.{number}" for number in range(2)):
+        for name, rows in (("attn_q", WIDTH), ("attn_k", of_shared), ("attn_v", of_shared), ("attn_output", WIDTH)):
+            matrix(f"{layer}.{name}", rows, WIDTH)
+        for name, shape in (("ffn_gate", (INNER, WIDTH)), ("ffn_up", (INNER, WIDTH)), ("ffn_down", (WIDTH, INNER))):
+            matrix(f"{layer}.{name}_exps", experts, *shape) if experts else matrix(f"{layer}.{name}", *shape)
+        if experts:
+            floats(f"{layer}.ffn_gate_inp", random.standard_normal((experts, WIDTH)))
+        for name in ("attn_norm", "ffn_norm"):
+            floats(f"{layer}.{name}", np.ones(WIDTH))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def tokens(start: int, count: int) -> list[int]:
+    return [(7 * at * at + 5 * at) % VOCABULARY for at in range(start, start + count)]
+
+
+@contextmanager
+def context(path: Path, kernels: str, length: int = LENGTH + ROWS, cells: str = "f16", threads: int = 2,
+            role: str = "target") -> Iterator[Context]:  # fmt: skip
+    """`kernels`: an instruction set, or "" for llama.cpp's."""
+    model = Model(str(path), role, on_devices=[], kernels=Kernels(kernels))
+    found = Context(
+        model, Interrupt(), n_ctx=length + 1, rows=ROWS, flash_attn="on", type_k=cells, type_v=cells, threads=threads
+    )
+    yield found
+    found.close()
+    model.close()
+
+
+def singles(used: Context, position: int, count: int) -> np.ndarray:
+    return np.concatenate([used.evaluate(tokens(at, 1), 1).copy() for at in range(position, position + count)])
+
+
+MIXTURE = {"experts": 5}
+MODELS: Sequence[tuple[Kind, str, dict]] = [
+    (Kind.Q8_0, "f16", {}),
+    (Kind.Q4_K, "f16", {"heads": 8, "shared": 1}),
+    (Kind.Q4_0, "q8_0", {"shared": 4}),
+    (Kind.Q6_K, "q8_0", MIXTURE),
+    (Kind.Q5_0, "f16", MIXTURE),
+    (Kind.Q2_K, "f16", {"heads": 2, "shared": 2}),
+]
+
+
+@pytest.fixture(params=MODELS, ids=lambda each: f"{each[0].name}-{each[1]}{'-mixture' * bool(each[2] is MIXTURE)}")
+def tried(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    kind, cells, options = request.param
+    return write_model(tmp_path / "model.gguf", kind, **options), cells
+
+
+def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, tried: tuple[Path, str]):
+    with context(tried[0], kernels, cells=tried[1]) as used:
+        for position in (10, 600, LENGTH):
+            while len(used.tokens) < position:
+                used.evaluate(tokens(len(used.tokens), min(512, position - len(used.tokens))), 0)
+            right = singles(used, position, 17)
+            for n in (2, 3, 4, 8, 16, 17, 33, ROWS):
+                used.truncate(position)
+                found = used.evaluate(tokens(position, n), n)
+                assert np.array_equal(found[:17], right[:n]), (position, n)
+            used.truncate(position)
+
+
+def test_the_number_of_threads_changes_no_bit(kernels: str, tried: tuple[Path, str]):
+    found = []
+    for threads in (1, 2, 3):
+        with context(tried[0], kernels, 700, tried[1], threads) as used:
+            used.evaluate(tokens(0, 60), 0)
+            found.append([singles(used, 60, 2), used.evaluate(tokens(62, 20), 20).copy()])
+    for several in found[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(found[0], several, strict=True))
+
+
+def test_logits_are_llama_cpp_s_but_for_rounding(kernels: str, tried: tuple[Path, str]):
+    found = []
+    for used_kernels in ("", kernels):
+        with context(tried[0], used_kernels, 200, tried[1]) as used:
+            used.evaluate(tokens(0, 100), 0)  # a pass without logits
+            found.append(np.concatenate([singles(used, 100, 2), used.evaluate(tokens(102, 40), 40)]))
+    theirs, ours = found
+    assert not np.array_equal(theirs, ours)  # or both were llama.cpp's
+    assert np.abs(theirs - ours).mean() < 0.05 * theirs.std()  # where experts nearly tie, another may be chosen
+
+
+def test_a_model_keeps_its_kernels_when_another_is_loaded_without(kernels: str, tmp_path: Path):
+    path = write_model(tmp_path / "model.gguf", Kind.Q8_0)
+    with context(path, kernels, 100) as first:
+        right = first.evaluate(tokens(0, 5), 5).copy()
+        with context(path, "", 100, role="draft") as second:
+            other = second.evaluate(tokens(0, 5), 5).copy()
+            first.clear()
+            assert np.array_equal(first.evaluate(tokens(0, 5), 5), right)
+            assert not np.array_equal(other, right)

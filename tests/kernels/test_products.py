@@ -1,0 +1,201 @@
+"""Matrix products with spectui's kernels against ggml's own, for weights of every type and shapes at random."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from gguf.constants import GGML_QUANT_SIZES
+from numpy.typing import NDArray
+
+from spectui.kernels.build import SOURCES
+from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, plain, quantised
+
+KINDS = [Kind[name] for name in re.findall(r"\{ TYPE_(\w+),", (SOURCES / "formats.h").read_text())]
+
+COARSE = (Kind.Q4_1, Kind.Q5_1)
+"""Their minima are multiplied with sums of activations, which ggml rounds to halves and the kernels do not."""
+
+Random = np.random.Generator
+
+
+def floats(random: Random, *shape: int) -> NDArray[np.float32]:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def weights(random: Random, kind: Kind, *shape: int) -> bytes:
+    """Random weights [..., rows, k] of this type."""
+    return quantised(kind, floats(random, *shape))
+
+
+def shape(random: Random, kind: Kind) -> tuple[int, int, int]:
+    """k, rows and columns: rows that do not fill tiles, and passes of a few rows mostly."""
+    block = GGML_QUANT_SIZES[kind][0]
+    k = block * int(random.integers(1, 5 if block == 256 else 30))
+    return k, int(random.integers(1, 90)), int(random.choice([1, 2, 3, 5, 8, 9, int(random.integers(1, 71))]))
+
+
+def error(kind: Kind, both: Sequence[NDArray[np.float32]], sizes: NDArray[np.float32]) -> float:
+    """The largest difference, of the sum of magnitudes that the element adds up, in units of what is allowed."""
+    found = np.abs(both[0].ravel() - both[1].ravel()) / (sizes.ravel() + 1e-30)
+    return float(found.max(initial=0)) / (5e-3 if kind in COARSE else 1e-6)
+
+
+def on_both(build: Callable[[Graph], list[object]]) -> list[list[NDArray[np.float32]]]:
+    """What the graph computes on ggml's CPU backend, and with the kernels."""
+    found = []
+    for device in (CPU, KERNELS):
+        with Graph(device) as graph:
+            results = build(graph)
+            found.append(graph.compute(*results))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_products_are_ggml_s(kernels: str, kind: Kind):
+    random = np.random.default_rng(int(kind))
+    for _ in range(6):
+        k, rows, n = shape(random, kind)
+        w, x = weights(random, kind, rows, k), floats(random, n, k)
+        x[int(random.integers(n)), : k // 2] = 0
+        both = on_both(lambda graph: [graph.op("mul_mat", graph.weights(kind, w, k, rows), graph.columns(x))])  # noqa: B023
+        sizes = np.abs(x) @ np.abs(plain(kind, w, rows, k)).T
+        assert error(kind, [each for (each,) in both], sizes) < 1, (k, rows, n)
+
+
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_K, Kind.Q3_K], ids=lambda kind: kind.name)
+def test_columns_may_lie_anywhere(kernels: str, kind: Kind):
+    """Several batches of columns, a part of longer columns, and columns whose dimensions are exchanged."""
+    random = np.random.default_rng(3)
+    for _ in range(5):
+        k, rows, n = shape(random, kind)
+        heads, batches = (int(v) for v in random.integers(1, 4, 2))
+        w, x = weights(random, kind, rows, k), floats(random, batches, heads, n, k + 64)
+
+        def build(graph: Graph) -> list[object]:
+            matrix, whole = graph.weights(kind, w, k, rows), graph.columns(x)  # noqa: B023
+            strides = [(k + 64) * 4 * each for each in (1, n, n * heads)]  # noqa: B023
+            part = graph.op("view_4d", whole, k, n, heads, batches, *strides, 32 * 4)  # noqa: B023
+            turned = graph.op("permute", part, 0, 2, 1, 3)
+            return [graph.op("mul_mat", matrix, part), graph.op("mul_mat", matrix, turned)]
+
+        both = on_both(build)
+        sizes = np.abs(x[..., 32 : 32 + k]) @ np.abs(plain(kind, w, rows, k)).T
+        assert error(kind, [found[0] for found in both], sizes) < 1
+        assert error(kind, [found[1] for found in both], sizes.transpose(0, 2, 1, 3)) < 1
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, kind: Kind):
+    random = np.random.default_rng(5)
+    block = GGML_QUANT_SIZES[kind][0]
+    k, rows = 3 * block, 45
+    w, x = weights(random, kind, rows, k), floats(random, 70, k)
+
+    def outputs(columns: NDArray[np.float32]) -> NDArray[np.float32]:
+        with Graph(KERNELS) as graph:
+            (found,) = graph.compute(graph.op("mul_mat", graph.weights(kind, w, k, rows), graph.columns(columns)))
+        return found.reshape(-1, rows)
+
+    whole = outputs(x)
+    for n in (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 63, 64):
+        first = int(random.integers(70 - n + 1))
+        assert np.array_equal(outputs(x[first : first + n]), whole[first : first + n]), n
+
+
+def test_a_layer_is_one_graph(kernels: str):
+    """Products of the same columns, products of products, columns of no length, and types of both block sizes."""
+    random = np.random.default_rng(7)
+    width, inner, n = 256, 512, 6
+    names = {"q": Kind.Q4_K, "k": Kind.Q4_K, "v": Kind.Q6_K, "o": Kind.Q8_0, "gate": Kind.Q5_0, "up": Kind.Q5_0}
+    files = {
+        name: weights(random, kind, inner if name in ("gate", "up") else width, width) for name, kind in names.items()
+    }
+    down, x = weights(random, Kind.Q4_0, width, inner), floats(random, n, width)
+
+    def build(graph: Graph) -> list[object]:
+        of = {
+            name: graph.weights(names[name], data, width, inner if name in ("gate", "up") else width)
+            for name, data in files.items()
+        }
+        columns = graph.columns(x)
+        q, k, v = (graph.op("mul_mat", of[name], columns) for name in "qkv")
+        out = graph.op("mul_mat", of["o"], graph.op("reshape_2d", q, width, n))
+        gate, up = (graph.op("mul_mat", of[name], out) for name in ("gate", "up"))
+        last = graph.op("mul_mat", graph.weights(Kind.Q4_0, down, inner, width), up)
+        none = graph.op("mul_mat", of["q"], graph.op("view_2d", columns, width, 0, width * 4, 0))
+        return [q, k, v, out, gate, up, last, none]
+
+    theirs, ours = on_both(build)
+    assert ours[-1].size == 0
+    for a, b in zip(theirs[:-1], ours[:-1], strict=True):
+        assert np.abs(a - b).max() < 0.02 * a.std()  # each product quantises what the one before rounded
+
+
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_0, Kind.Q4_K, Kind.Q6_K, Kind.Q2_K], ids=lambda kind: kind.name)
+def test_experts_are_ggml_s(kernels: str, kind: Kind):
+    """Tokens choose experts, some of them twice, some none; all slots share a column, or each has its own."""
+    random = np.random.default_rng(11)
+    for own in (False, True):
+        k, rows, _ = shape(random, kind)
+        experts, slots, tokens = (
+            int(v) for v in (random.integers(1, 9), random.integers(1, 5), random.integers(1, 40))
+        )
+        w, x = weights(random, kind, experts, rows, k), floats(random, tokens, slots if own else 1, k)
+        chosen = random.integers(0, experts, (tokens, slots + 3)).astype(
+            np.int32
+        )  # as of a sorted list, whose head is used
+
+        def build(graph: Graph) -> list[object]:
+            ids = graph.tensor(Kind.I32, chosen, slots + 3, tokens)  # noqa: B023
+            head = graph.op("view_2d", ids, slots, tokens, (slots + 3) * 4, 0)  # noqa: B023
+            return [graph.op("mul_mat_id", graph.weights(kind, w, k, rows, experts), graph.columns(x), head)]  # noqa: B023
+
+        both = on_both(build)
+        of = np.abs(plain(kind, w, experts, rows, k))[chosen[:, :slots]]
+        sizes = np.einsum("tsrk,tsk->tsr", of, np.broadcast_to(np.abs(x), (tokens, slots, k)))
+        assert error(kind, [each for (each,) in both], sizes) < 1, (k, rows, experts, slots, tokens)
+
+
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q5_K], ids=lambda kind: kind.name)
+def test_weights_that_come_in_parts(kernels: str, kind: Kind):
+    """llama.cpp hands large tensors over in parts, which may cut blocks."""
+    random = np.random.default_rng(13)
+    k, rows, n = 512, 33, 4
+    w, x = weights(random, kind, 2, rows, k), floats(random, n, 1, k)
+    ids = np.arange(n, dtype=np.int32) % 2
+    found = []
+    for parts in ((), (1,), (100, 10_000), (len(w) // 2,)):
+        with Graph(KERNELS) as graph:
+            experts = graph.weights(kind, w, k, rows, 2, parts=parts)
+            found.append(
+                graph.compute(graph.op("mul_mat_id", experts, graph.columns(x), graph.tensor(Kind.I32, ids, 1, n)))[0]
+            )
+    assert all(np.array_equal(each, found[0]) for each in found)
+
+
+def test_what_is_left_to_ggml(kernels: str):
+    random = np.random.default_rng(17)
+    w, x = weights(random, Kind.Q8_0, 2, 32, 64), floats(random, 3, 64)
+
+    def taken(build: Callable[[Graph], object]) -> bool:
+        with Graph(KERNELS) as graph:
+            return graph.supports(build(graph))
+
+    def matrix(graph: Graph) -> object:
+        return graph.weights(Kind.Q8_0, w[: len(w) // 2], 64, 32)
+
+    assert taken(lambda graph: graph.op("mul_mat", matrix(graph), graph.columns(x)))
+    assert not taken(
+        lambda graph: graph.op("mul_mat", graph.weights(Kind.Q8_0, w, 64, 32, 2), graph.columns(np.stack([x] * 2)))
+    )
+    assert not taken(
+        lambda graph: graph.op("mul_mat", graph.tensor(Kind.Q8_0, w[: len(w) // 2], 64, 32), graph.columns(x))
+    )
+    assert not taken(lambda graph: graph.op("mul_mat", graph.weights(Kind.F32, x.tobytes(), 64, 3), graph.columns(x)))
+    assert not taken(
+        lambda graph: graph.op("mul_mat", matrix(graph), graph.tensor(Kind.F16, x.astype(np.float16), 64, 3))
+    )
+    assert not taken(lambda graph: graph.op("add", graph.columns(x), graph.columns(x)))
