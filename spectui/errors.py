@@ -9,6 +9,15 @@ class SpectuiError(Exception):
     exit_code = 1
 
 
+class LoadError(SpectuiError):
+    """Models cannot be loaded. A subclass says what may help."""
+
+    without_draft = False
+    """The target alone would load."""
+    without_servers = False
+    """The models may load on this machine alone."""
+
+
 class UsageError(SpectuiError):
     """A flag, a configuration value or a file name that cannot be used. The command line exits with 2."""
 

@@ -140,6 +140,17 @@ class Setup:
         None, "the draft model, a GGUF file, preferably with the target's vocabulary", "-md", "--model-draft", "--draft",
         "--draft-model", "--spec-draft-model", metavar="FILE", section="models",
     )  # fmt: skip
+    server: str = setting(
+        "", "chat with the models of a server that runs, such as http://localhost:8080, and load none here", "--server",
+        metavar="URL", section="models",
+    )  # fmt: skip
+    server_model: str = setting(
+        "", "the server's model, where it has several", "--server-model", metavar="NAME", section="models"
+    )
+    server_key_file: str = setting(
+        "", "a file with the key that the server asks for (or the variable SPECTUI_API_KEY has it)", "--server-key-file",
+        metavar="FILE", section="models",
+    )  # fmt: skip
     ctx_size: int = setting(
         4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=2**31 - 1,
         section="models",
@@ -339,7 +350,7 @@ class Setup:
 
     def same_models(self, other: Setup) -> bool:
         """Whether both name the same models and servers, so that one placement of them can replace the other if that fails."""
-        return (self.model, self.draft, self.rpc) == (other.model, other.draft, other.rpc)
+        return (self.model, self.draft, self.rpc, self.server) == (other.model, other.draft, other.rpc, other.server)
 
 
 def specs(owner: type[Knobs] | type[Setup]) -> Iterator[tuple[str, Any, Spec]]:

@@ -70,4 +70,4 @@ def test_no_other_module_replaces_a_file() -> None:
         if any(map(replaces_a_file, ast.walk(ast.parse(file.read_text()))))
     }
     # A download that was interrupted is continued by the next process, so its part has a name of its own.
-    assert found == {"atomic.py", "cli/hub.py"}
+    assert found == {"atomic.py", "cli/models/hub.py"}

@@ -27,6 +27,10 @@ TESTS = Path(__file__).parent
         ("spectui.engine.events", ["llama_cpp", "textual"]),
         ("spectui.store.journal", ["llama_cpp", "textual"]),
         ("spectui.chat.session", ["llama_cpp", "textual", "spectui.ui", "spectui.measure", "spectui.cli"]),
+        (
+            "spectui.attach.session",
+            ["llama_cpp", "textual", "httpx2", "spectui.llama.library", "spectui.engine.session"],
+        ),
         ("spectui.cli", ["llama_cpp", "textual", "numpy"]),
     ],
 )
@@ -41,7 +45,7 @@ def test_the_contracts_name_every_room():
         f"spectui.{path.stem}" for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     rooms -= {"spectui.__init__", "spectui.__main__"}
-    layers, llama, window, textual = tomli.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"][
+    layers, llama, window, textual, _ = tomli.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"][
         "importlinter"
     ]["contracts"]
     assert set(layers["layers"]) == rooms

@@ -80,10 +80,12 @@ class Comparison:
         found = self.difference
         if found is None or found.first is None or found.second is None or self.turned:
             return ""
-        p = found.first.p_target, found.second.p_target
+        first, second = found.first.p_target, found.second.p_target
+        if first is None or second is None:
+            return ""
         if is_near_tie(found.first, found.second, self.knobs, self._rounding):
-            return kernels_sentence(*p, self.knobs, self.strict)
-        return far_sentence(*p, self.knobs, self._rounding)
+            return kernels_sentence(first, second, self.knobs, self.strict)
+        return far_sentence(first, second, self.knobs, self._rounding)
 
     def take(self, event: Event) -> bool:
         """Take an event of the second decoding. False: the event is about something else."""

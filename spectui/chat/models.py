@@ -8,7 +8,18 @@ from typing import Any, Literal
 from spectui.chat.device_choice import SPLITS, Role, pick
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
-from spectui.engine.events import Device, Devices, Event, Loaded, LoadFailed, Loading, ModelInfo, Notice, Unloaded
+from spectui.engine.events import (
+    Device,
+    Devices,
+    Event,
+    Fixed,
+    Loaded,
+    LoadFailed,
+    Loading,
+    ModelInfo,
+    Notice,
+    Unloaded,
+)
 from spectui.engine.protocol import Engine
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
@@ -44,6 +55,8 @@ class LoadedModels:
         """Why the draft could not be loaded, while the target works alone."""
         self.stopped = False
         """A person stopped the loading, so its failure is not an error."""
+        self.fixed: dict[str, Fixed] = {}
+        """The knobs that have no effect, by name."""
         self.requested = False
         """Models have been asked for."""
         self.unloaded = False
@@ -54,7 +67,7 @@ class LoadedModels:
     @property
     def n_ctx(self) -> int | None:
         """Tokens that the target's context holds; None if no target is loaded."""
-        return self.target.n_ctx if self.target is not None else None
+        return (self.target.n_ctx or None) if self.target is not None else None
 
     @property
     def memory(self) -> list[MemoryUse]:
@@ -128,8 +141,8 @@ class LoadedModels:
         match event:
             case Loading():
                 self.state = "loading"
-            case Loaded(setup=setup, target=target, draft=draft, devices=devices):
-                self.state, self.crash = "ready", None
+            case Loaded(setup=setup, target=target, draft=draft, devices=devices, fixed=fixed):
+                self.state, self.crash, self.fixed = "ready", None, {each.knob: each for each in fixed}
                 # The conversation's system prompt may have changed meanwhile.
                 self.setup = replace(setup, system=self.setup.system)
                 self.target, self.draft, self.devices = target, draft, devices

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Literal
 
+from spectui.engine.events import Fixed
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
 from spectui.llama.devices.records import ModelInfo
@@ -45,6 +46,11 @@ def kernels_used(target: ModelInfo, draft: ModelInfo | None) -> str:
         "" if draft is None or draft.kernels_in_words == of_target else f"; of the draft: {draft.kernels_in_words}"
     )
     return f"Kernels: {of_target}{of_draft}."
+
+
+def no_plain_decoding(drafter: Fixed) -> str:
+    """Why nothing can be decoded without drafts."""
+    return f"To compare, drafts must be switched off. {drafter.sentence}"
 
 
 def saved_profile(name: str) -> str:

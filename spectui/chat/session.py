@@ -307,6 +307,8 @@ class ChatSession:
             return self.busy_reason
         if self.setup_changed:
             return sentences.SETUP_CHANGED
+        if (fixed := self.models.fixed.get("drafter")) is not None:
+            return sentences.no_plain_decoding(fixed)
         return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
 
     def compare(self, comparison: Comparison) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from spectui import paths
-from spectui.cli.hub import fetched, hub_options
+from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.server import served_models, server_engine, server_setup
 from spectui.cli.options import Command, configuration, setting_options, unused_flags
 from spectui.cli.terminal import must_move_cursor
 from spectui.cli.tracing import trace_option, tracing
@@ -67,8 +68,10 @@ def command(
     from spectui.store.journal import Journal
     from spectui.store.recovery.crash import Run, take_crash
 
+    server = server_setup(settings, hub_target, hub_draft)
     # In the window a model can be chosen.
-    setup, knobs = demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain), settings.knobs
+    setup = server or demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain)
+    knobs = settings.knobs
     if demo.is_demo(setup):
         knobs = demo.demo_knobs(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     history = None if settings.ui.no_history == "on" else database_file()
@@ -94,12 +97,16 @@ def command(
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keys import keymap
         from spectui.ui.terminal_watchdog import terminal_restored
-    catalogue = ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
+    catalogue = (
+        served_models(server)
+        if server is not None
+        else ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
+    )
     profiles = ProfileFile(config_path or paths.config_file())
     run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
         run.take_stderr()
-        engine = ChatEngine(knobs, run.enter)
+        engine = server_engine(knobs) if server is not None else ChatEngine(knobs, run.enter)
         ending.enter_context(tracing(engine, trace))
         journal.notices.extend(notices)
         if plain:
@@ -126,7 +133,7 @@ def command(
             offer=offer,
             profiles=profiles,
             catalogue=catalogue,
-            plan=plan_in_words,
+            plan=plan_in_words if server is None else None,
         )
         with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()

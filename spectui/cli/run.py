@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from spectui.cli.hub import fetched, hub_options
 from spectui.cli.measure.common import json_option, prepare_stdout
+from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.server import server_engine, server_setup
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.cli.report import report, summary
 from spectui.cli.tracing import trace_option, tracing
@@ -78,14 +79,21 @@ def command(
     from spectui.chat.sentences import context_full
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
-    from spectui.engine.exactness.verify import verify
-    from spectui.engine.isolation.process import engine_for
 
-    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    server = server_setup(settings, hub_target, hub_draft)
+    if server is not None and check:
+        raise UsageError("--verify decodes with models of this machine: leave it out, or --server.")
+    worker: Worker | EngineProcess
+    if server is not None:
+        setup, worker = server, server_engine(settings.knobs)
+    else:
+        from spectui.engine.isolation.process import engine_for
+
+        setup = default_setup(fetched(settings, hub_target, hub_draft))
+        # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
+        worker = engine_for(setup, settings.knobs)
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
-    # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-    worker = engine_for(setup, settings.knobs)
     messages = [Message("system", setup.system)] if setup.system else []
     verdict = None
     stopped: list[int] = []
@@ -100,6 +108,8 @@ def command(
             messages.append(Message("user", question))
             finished = outcome(worker, worker.call(methodcaller("generate", messages)), printer)
             if check and not stopped:
+                from spectui.engine.exactness.verify import verify
+
                 verification = worker.call(verify, messages, finished, printer.rounds)
                 try:
                     verdict = outcome(worker, verification, printer)

@@ -20,14 +20,26 @@ class Loading(NamedTuple):
     bytes: int = 0
 
 
+class Fixed(NamedTuple):
+    """A knob without effect on the loaded models. `sentence`: what to do instead; `flag`: the server's flag for it, or ""."""
+
+    knob: str
+    sentence: str
+    flag: str = ""
+
+
 class Loaded(NamedTuple):
-    """Both models are ready. `draft`: None if there is none. `setup`: what was loaded. `costs`: what its passes take."""
+    """Both models are ready. `draft`: None if there is none. `setup`: what was loaded. `costs`: what its passes take.
+
+    `fixed`: the knobs that have no effect.
+    """
 
     setup: Setup
     target: ModelInfo
     draft: ModelInfo | None
     devices: tuple[Device, ...]
     costs: CostSnapshot | None = None
+    fixed: tuple[Fixed, ...] = ()
 
 
 class LoadFailed(NamedTuple):
@@ -64,7 +76,8 @@ class Message(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A reply to this conversation begins. `tokens`: what the target reads, as ids."""
+    """A reply to this conversation begins. `tokens`: what the target reads, as ids; `records.UNKNOWN` for each that a server
+    does not tell."""
 
     messages: tuple[Message, ...]
     tokens: tuple[int, ...]
@@ -84,10 +97,10 @@ class Prompt(NamedTuple):
 
 
 class RoundDone(NamedTuple):
-    """A round is finished. `n_context`: number of tokens in the target's context."""
+    """A round is finished. `n_context`: number of tokens in the target's context; None if a server does not tell it."""
 
     round: Round
-    n_context: int
+    n_context: int | None
 
 
 class Finished(NamedTuple):
@@ -95,15 +108,16 @@ class Finished(NamedTuple):
 
     `prompt_tokens`: those of the prompt that the context has, which are fewer than all if it was not read to its end.
     `to_drop`: if the context is full, how many of the oldest messages behind the system prompt must go so that the reply can
-    go on; 0 if that would not help (see `room.to_drop`).
+    go on; 0 if that would not help (see `room.to_drop`). A server may not tell `prompt_tokens` and
+    `prompt_s`: then they are None.
     """
 
     reason: StopReason
     text: str
     statistics: Statistics
     knobs: Knobs
-    prompt_tokens: int
-    prompt_s: float
+    prompt_tokens: int | None
+    prompt_s: float | None
     time_to_first_token_s: float | None
     to_drop: int = 0
 

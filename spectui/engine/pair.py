@@ -16,7 +16,7 @@ from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.loading.cores import allowed_cpus
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import LoadError, SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_model, same_vocabulary
 from spectui.knobs import Setup
 from spectui.llama import selftest
@@ -46,8 +46,10 @@ CHATML_IS_USED = (
 )
 
 
-class DraftError(SpectuiError):
+class DraftError(LoadError):
     """The draft cannot be used; the target alone could."""
+
+    without_draft = True
 
 
 class Pair:

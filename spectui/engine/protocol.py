@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from spectui.engine.events import Event, Message
+from spectui.engine.events import Event, Finished, Loaded, Message
 from spectui.knobs import Knobs, Setup
 
 
@@ -42,3 +42,23 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop everything and end the thread. May be called at any time, and twice."""
+
+
+class Session(Protocol):
+    """What a worker's thread computes with: models that are loaded here, or those of a server. Every method is called in that
+    thread, and blocks until it is done."""
+
+    knobs: Knobs
+    """Another thread may set them."""
+
+    def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
+        """Load the models. Raises SpectuiError. `before`: as in `engine.session.Session.load`."""
+
+    def begin_cold(self, setup: Setup) -> None:
+        """Drop what earlier replies have left behind: the next reply is like the first after loading."""
+
+    def generate(self, messages: Sequence[Message]) -> Finished:
+        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
+
+    def close(self) -> None:
+        """Free the models."""

@@ -9,19 +9,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from spectui.engine import protocol
 from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Notice, Unloaded
 from spectui.engine.room import NoRoomError
-from spectui.errors import SpectuiError
+from spectui.errors import LoadError, SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 
-if TYPE_CHECKING:
-    from spectui.engine.session import Session
-
 Watch = Callable[[str, Setup], None]
 """Called in the worker's thread with the work that begins, such as "loading draft" or "" for idle, and the set-up."""
+
+OpenSession = Callable[[Callable[[Event], None], Interrupt], protocol.Session]
+"""Makes the session, from the receiver of its events and the flag that stops it. Called in the worker's thread."""
 
 Result = TypeVar("Result")
 
@@ -36,6 +37,17 @@ def leave_terminal_to_main_thread() -> None:
     """
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+
+
+def session_here(on_event: Callable[[Event], None], interrupt: Interrupt) -> protocol.Session:
+    """A session with models that are loaded in this process. Raises SpectuiError if llama.cpp cannot be loaded."""
+    try:
+        from spectui.engine.session import Session
+    except SpectuiError:
+        raise
+    except Exception as error:  # the library may be missing, or built for another machine
+        raise SpectuiError(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python.") from error
+    return Session(on_event, interrupt)
 
 
 class Teller:
@@ -68,9 +80,15 @@ def settle(future: Future[Result], function: Callable[[], Result]) -> None:
 class Worker:
     """Commands go into a queue, events come out of a deque; neither side waits for the other."""
 
-    def __init__(self, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> None:
+    def __init__(
+        self,
+        knobs: Knobs | None = None,
+        watch: Watch = lambda stage, setup: None,
+        open_session: OpenSession = session_here,
+    ) -> None:
         self._knobs = knobs or Knobs()
         self._watch = watch
+        self._open_session = open_session
         self._stage = ""
         self._setup = Setup()
         self.events: deque[Event] = deque()
@@ -78,12 +96,12 @@ class Worker:
         """Called with each event too, in the worker's thread; it should return in microseconds."""
         self._teller = Teller()
         self._interrupt = Interrupt()
-        self._commands: SimpleQueue[tuple[int, Callable[[Session], None], Callable[[Exception], Event]] | None] = (
-            SimpleQueue()
-        )
+        self._commands: SimpleQueue[
+            tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]] | None
+        ] = SimpleQueue()
         self._posted = 0
         self._stopped = 0
-        self._session: Session | None = None
+        self._session: protocol.Session | None = None
         self._handing = threading.Lock()
         self._closed = False
         # A daemon thread: a target pass on a slow machine must not delay the end of the process.
@@ -147,7 +165,7 @@ class Worker:
             self._commands.put(None)
         self._thread.join(timeout)
 
-    def _post(self, command: Callable[[Session], None], failed: Callable[[Exception], Event]) -> None:
+    def _post(self, command: Callable[[protocol.Session], None], failed: Callable[[Exception], Event]) -> None:
         """`failed`: the event for what the command raises."""
         self._posted += 1
         self._commands.put((self._posted, command, failed))
@@ -159,17 +177,14 @@ class Worker:
         if posted is None:
             return
         try:
-            from spectui.engine.session import Session
-        except Exception as error:  # the library may be missing, or built for another machine
-            _log.exception("llama.cpp could not be loaded", exc_info=error)
+            session = self._open_session(self._emit, self._interrupt)
+        except SpectuiError as error:
+            _log.exception("the engine could not begin", exc_info=error)
             while posted is not None:
-                said = isinstance(error, SpectuiError)
-                why = str(error) if said else f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python."
-                self._emit(LoadFailed(why))
+                self._emit(LoadFailed(str(error)))
                 posted = self._commands.get()
             return
 
-        session = Session(self._emit, self._interrupt)
         with self._handing:  # knobs that another thread sets now must not be lost
             session.knobs, self._session = self._knobs, session
         while posted is not None:
@@ -199,26 +214,25 @@ class Worker:
             self._stage = stage
             self._teller.tell(self._watch, stage, self._setup)
 
-    def _load(self, session: Session, setup: Setup, before: Setup | None) -> None:
+    def _load(self, session: protocol.Session, setup: Setup, before: Setup | None) -> None:
         self._setup = setup
         self._enter("loading")
         session.load(setup, before)
 
     def _load_failed(self, error: Exception) -> Event:
-        from spectui.engine.pair import DraftError
-        from spectui.llama.devices.rpc import ServerError
-
+        if isinstance(error, LoadError):
+            return LoadFailed(str(error), error.without_draft, error.without_servers)
         if isinstance(error, SpectuiError):
-            return LoadFailed(str(error), isinstance(error, DraftError), isinstance(error, ServerError))
+            return LoadFailed(str(error))
         return LoadFailed(self._unexpected(error, "load other models, or these again"))
 
-    def _unload(self, session: Session) -> None:
+    def _unload(self, session: protocol.Session) -> None:
         try:
             session.close()
         finally:
             self._emit(Unloaded())
 
-    def _generate(self, session: Session, messages: Sequence[Message]) -> None:
+    def _generate(self, session: protocol.Session, messages: Sequence[Message]) -> None:
         self._enter("decoding")
         session.generate(messages)
 

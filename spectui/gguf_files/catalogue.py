@@ -66,6 +66,9 @@ def why_no_models(directory: Path) -> str:
 class ModelCatalogue:
     """Finds the models in `directories`, and stores their headers in the file `cache`, if one is given."""
 
+    pairs = True
+    """Whether a draft is chosen for each target."""
+
     def __init__(self, directories: Sequence[Path] = (), cache: Path | None = None) -> None:
         self.directories = tuple(directories)
         self._cache = cache

@@ -18,6 +18,10 @@ Origin = Literal["accepted", "correction", "bonus", "plain"]
 Fate = Literal["accepted", "rejected", "ignored"]
 
 
+UNKNOWN = -1
+"""The id of a token that is not known."""
+
+
 class StopReason(str, Enum):
     """Why a reply ended."""
 
@@ -35,7 +39,7 @@ class StopReason(str, Enum):
 
 ReasonKind = Literal[
     "draft", "measuring", "no room", "draft full", "strict", "budget", "unread", "uncertain", "unlikely", "no match",
-    "p-min", "draft-min", "drafter off", "profile",
+    "p-min", "draft-min", "drafter off", "profile", "server drafts nothing", "server found nothing", "server does not tell",
 ]  # fmt: skip
 
 
@@ -54,6 +58,8 @@ class Reason(NamedTuple):
     `expectations.needed_acceptance(passes, drafting, rate)`, where `passes` and `drafting` are the times of the target's pass
     and of the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
+    server drafts nothing: it was started without speculation. server found nothing: it did not draft in this round. server does
+    not tell: whether it drafts.
     p-min: the next token's `confidence` was under p-min. draft-min: `drafted` tokens are fewer than draft-min.
     """
 
@@ -93,7 +99,7 @@ class Candidate(NamedTuple):
 
 
 class DraftToken(NamedTuple):
-    """A drafted token and what became of it.
+    """A drafted token and what became of it. Of a server's, `id` is `UNKNOWN`, `text` "" and `p` None where it was rejected.
 
     `ignored`: dropped before the target saw it (draft-min, or the policy found a shorter draft better), or never compared
     because the reply stopped before it.
@@ -101,7 +107,7 @@ class DraftToken(NamedTuple):
 
     id: int
     text: str
-    p: float
+    p: float | None
     source: str
     fate: Fate
 
@@ -113,6 +119,7 @@ class Token(NamedTuple):
     choice after a fully accepted draft; plain: a round without a draft.
     `position` is the absolute position in the context, `p_target` the target's probability at temperature 1.
     `text` is printable text, newline or tab, and may be empty (special tokens, or part of a character).
+    Of a server's token `id` is `UNKNOWN` and `p_target` None, unless it tells them.
     """
 
     id: int
@@ -122,7 +129,7 @@ class Token(NamedTuple):
     round: int
     position: int
     p_draft: float | None
-    p_target: float
+    p_target: float | None
 
 
 class Likeliest(NamedTuple):
@@ -141,6 +148,17 @@ class Likeliest(NamedTuple):
         """(id, text, probability) of each of them at one of the round's positions, counted from 0."""
         span = slice(index * self.each, (index + 1) * self.each)
         return list(zip(array("i", self.ids)[span], self.texts[span], array("f", self.p)[span], strict=True))
+
+
+Parts = tuple[tuple[str, float | None], ...]
+"""(name, seconds) of what a time went into; None: that is not known."""
+
+
+def parts(draft_s: float, verify_s: float, choose_s: float, whole_s: float) -> Parts:
+    """The parts of a round's time, or of all rounds'."""
+    other_s = max(0.0, whole_s - draft_s - verify_s - choose_s)
+    known = (("draft", draft_s), ("verify", verify_s), ("sampling", choose_s), ("other", other_s))
+    return known if verify_s else tuple((name, None) for name, _ in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +196,8 @@ class Round:
     """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
 
     `seconds` is the time since the last round ended (of the first round: since it began), so that the seconds of a reply's
-    rounds are all of its time; draft, verify and choose are parts of it, and `rest_s` is the remainder.
+    rounds are all of its time; draft, verify and choose are parts of it, and `rest_s` is the remainder. A server does not tell
+    its parts: then `verify_s` is 0, as no pass of a model is.
     """
 
     index: int
@@ -246,10 +265,16 @@ class Round:
         return max(0.0, self.seconds - self.draft_s - self.verify_s - self.choose_s)
 
     @property
+    def parts(self) -> Parts:
+        """What its seconds went into."""
+        return parts(self.draft_s, self.verify_s, self.choose_s, self.seconds)
+
+    @property
     def sure(self) -> Sequence[float]:
-        """The target's probability of its likeliest token at each position (at temperature 1), else of its chosen token."""
+        """The target's probability of its likeliest token at each position (at temperature 1), else of its chosen token, 0
+        if that is not known."""
         if self.likeliest is None:
-            return [token.p_target for token in self.tokens]
+            return [token.p_target or 0.0 for token in self.tokens]
         return array("f", self.likeliest.p)[:: self.likeliest.each]
 
     def count(self, fate: Fate) -> int:

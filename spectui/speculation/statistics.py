@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from spectui.speculation.records import Round
+from spectui.speculation.records import Parts, Round, parts
 
 
 def ratio(part: float, whole: float) -> float | None:
@@ -71,6 +71,11 @@ class Statistics:
                 self.kept[index] += 1
             else:
                 self.rejected += 1
+
+    @property
+    def parts(self) -> Parts:
+        """What the seconds of all rounds went into."""
+        return parts(self.draft_s, self.verify_s, self.choose_s, self.decode_s)
 
     @property
     def drafted(self) -> int:

@@ -174,7 +174,7 @@ def count_replies(options: argparse.Namespace) -> None:
             session.knobs = replace(knobs, seed=seed, drafter=drafter)
             finished = session.generate(messages)
             texts.append(finished.text)
-            longest = finished.prompt_tokens + finished.statistics.emitted
+            longest = (finished.prompt_tokens or 0) + finished.statistics.emitted
         equal += texts[0] == texts[1]
         print(
             f"seed {seed}: {'equal' if texts[0] == texts[1] else 'different'}, to {longest} tokens of context",

@@ -60,7 +60,7 @@ def main() -> None:
                 session.generate([_BEFORE])
                 session.knobs = replace(knobs, predict=args.predict)
                 reply = session.generate([Message("user", prompt)])
-                assert reply.time_to_first_token_s is not None
+                assert reply.time_to_first_token_s is not None and reply.prompt_s is not None
                 first[way].append(reply.time_to_first_token_s)
                 whole[way].append(reply.prompt_s + reply.statistics.decode_s)
         for way in _WAYS:

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import spectui.engine.session
 from spectui.cli import root
-from spectui.cli.hub import HubModel, choose, named
+from spectui.cli.models.hub import HubModel, choose, named
 from spectui.errors import SpectuiError, UsageError
 from tests.helpers.terminal import Terminal
 

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.cli.hub import hub_options
+from spectui.cli.models.hub import hub_options
 from spectui.config import settings
 from spectui.profiles.imported import ESCAPES
 

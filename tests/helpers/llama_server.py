@@ -25,8 +25,9 @@ _PATIENCE_S = 120.0
 class LlamaServer:
     """A running server."""
 
-    def __init__(self, port: int) -> None:
-        self._address = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.address = f"http://127.0.0.1:{port}"
+        self.process = process
 
     def prompt(self, messages: Sequence[tuple[str, str]]) -> str:
         """The text of its prompt for these (role, content) messages."""
@@ -44,13 +45,13 @@ class LlamaServer:
 
     def models(self) -> list[dict[str, Any]]:
         """The models that a server with several offers."""
-        with urllib.request.urlopen(f"{self._address}/models", timeout=_PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"{self.address}/models", timeout=_PATIENCE_S) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]
             return found
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(
-            self._address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+            self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
             found: dict[str, Any] = json.load(answer)
@@ -59,7 +60,7 @@ class LlamaServer:
     def is_ready(self) -> bool:
         """Has it loaded its model?"""
         try:
-            with urllib.request.urlopen(f"{self._address}/health", timeout=_PATIENCE_S):
+            with urllib.request.urlopen(f"{self.address}/health", timeout=_PATIENCE_S):
                 return True
         except (URLError, OSError):
             return False
@@ -82,7 +83,7 @@ def serving(arguments: Sequence[str]) -> Iterator[LlamaServer]:
         port = free.getsockname()[1]
     command = [PROGRAM, *(word.replace("${PORT}", str(port)) for word in arguments)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    server = LlamaServer(port)
+    server = LlamaServer(port, process)
     given_up = monotonic() + _PATIENCE_S
     try:
         while not server.is_ready():

@@ -53,7 +53,7 @@ def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
     """The expected speed-up by draft-max, from these rounds' acceptance by position and costs.
 
     A pass over n tokens is taken to cost `plain + slope * (n - 1)`, the slope fitted to the rounds; a drafted token costs their
-    mean. None if too little was drafted to tell.
+    mean. Where the parts of a round's time are not known, drafting is in the slope. None if too little was drafted to tell.
     """
     known = [round for round in rounds if round.plain_s]
     drafted = sum(len(round.drafted) for round in known)
@@ -61,9 +61,9 @@ def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
         return None
     n = len(known)
     plain_s = sum(round.plain_s or 0.0 for round in known) / n
-    rest_s = sum(round.choose_s + round.rest_s for round in known) / n
+    rest_s = sum(round.choose_s + round.rest_s for round in known if round.verify_s) / n
     draft_s = sum(round.draft_s for round in known) / drafted
-    more = [(round.pass_size - 1, round.verify_s - (round.plain_s or 0.0)) for round in known]
+    more = [(round.pass_size - 1, (round.verify_s or round.seconds) - (round.plain_s or 0.0)) for round in known]
     squares = sum(size * size for size, _ in more)
     slope = max(0.0, sum(size * seconds for size, seconds in more) / squares) if squares else 0.0
     pays, tokens, survival = [1.0], 1.0, 1.0

@@ -35,9 +35,9 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{100 * value:.0f} %"
 
 
-def milliseconds(seconds: float) -> str:
+def milliseconds(seconds: float | None) -> str:
     """Seconds as whole milliseconds, without the unit."""
-    return f"{1000 * seconds:.0f}"
+    return UNKNOWN if seconds is None else f"{1000 * seconds:.0f}"
 
 
 def duration(seconds: float | None) -> str:

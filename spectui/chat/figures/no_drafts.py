@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.chat.figures.reasons import cause
+from spectui.chat.figures.reasons import SERVER, cause
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
@@ -32,6 +32,9 @@ def why_no_drafts(figures: Figures) -> str:
 
 def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
     knobs, room = rounds[-1].knobs, _room(figures)
+    told = rounds[-1].reason
+    if told is not None and told.kind in SERVER:
+        return cause(told, knobs)
     if knobs.drafter == "off":
         return "the drafter is off"
     if knobs.draft_max == 0:

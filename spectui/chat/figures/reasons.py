@@ -7,6 +7,13 @@ from spectui.knobs import Knobs
 from spectui.speculation.expectations import needed_acceptance
 from spectui.speculation.records import Reason
 
+SERVER = {
+    "server drafts nothing": "the server drafts nothing: restart it with -md DRAFT, or with --spec-type ngram-mod",
+    "server found nothing": "the server found nothing to draft here",
+    "server does not tell": "this server does not tell what it drafts, so the text has no colours",
+}
+"""What a server's rounds without a draft are told with."""
+
 
 def worded(reason: Reason, knobs: Knobs) -> str:
     """One clause, such as "drafting 4 of 16: pays 1.7x". `knobs`: those of the round."""
@@ -42,6 +49,7 @@ def cause(reason: Reason, knobs: Knobs) -> str:
         "no room": "there is no room for a draft",
         "drafter off": "the drafter is off",
         "no match": "nothing here stood in the text before",
+        **SERVER,
     }.get(reason.kind, reason.kind)
 
 

@@ -31,7 +31,7 @@ class Figures:
     `rounds` are the latest ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins`
     and `sources` count the reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft
     model is loaded; `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply;
-    `draft_problem`: why there is none.
+    `draft_problem`: why there is none. `draft_max_flag`: a server's flag for draft-max, where it is fixed.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -52,6 +52,7 @@ class Figures:
     translated: bool = False
     draft_failed: bool = False
     draft_problem: str = ""
+    draft_max_flag: str = ""
 
     @property
     def prompt_speed(self) -> float | None:

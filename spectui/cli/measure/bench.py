@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.hub import fetched, hub_options
 from spectui.cli.measure.common import UNEVEN_SPEEDS, chosen_prompts, prepare_stdout, repeatable, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.bench.settings import SWEPT

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from spectui.cli.hub import fetched, hub_options
 from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.hub import fetched, hub_options
 from spectui.cli.measure.common import (
     UNEVEN_SPEEDS,
     chosen_prompts,
@@ -21,6 +20,7 @@ from spectui.cli.measure.common import (
     tell_if_busy,
 )  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
 from spectui.errors import SpectuiError
 

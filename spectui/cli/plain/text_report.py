@@ -41,7 +41,8 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
         yield (f"Drafting is estimated to make it {paid.pays:.2f} times as fast: {decimal(paid.tokens)} tokens a round, which"
                f" takes {decimal(paid.passes)} plain passes.")  # fmt: skip
     if (suggested := advice(figures.rounds, figures.reply)) is not None:
-        yield f"The best draft-max by this estimate is {suggested.best}."
+        flag = f": {figures.draft_max_flag} {suggested.best}" if figures.draft_max_flag else ""
+        yield f"The best draft-max by this estimate is {suggested.best}{flag}."
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
@@ -74,7 +75,7 @@ def token_lines(token: Token, round: Round, name: str) -> Iterator[str]:
     if round.likeliest is not None:
         best = (f"{_quoted(text)} {_chance(p)}" for _, text, p in round.likeliest.at(index))
         yield f"The target's likeliest: {', '.join(best)}."
-    draft, verify, sampling = (milliseconds(each) for each in (round.draft_s, round.verify_s, round.choose_s))
+    draft, verify, sampling = (milliseconds(seconds) for _, seconds in round.parts[:3])
     yield (f"Round {round.index} took {milliseconds(round.seconds)} ms: draft {draft}, verify {verify}, sampling {sampling};"
            f" {round.count('accepted')} of {len(round.drafted)} drafted tokens accepted.")  # fmt: skip
 

@@ -40,7 +40,7 @@ def is_near_tie(one: Token, other: Token, knobs: Knobs, rounding: float | None) 
     Compares what the choice compares, from each token's probability in its own pass. A repeat penalty is left out.
     """
     noise = gumbel(knobs.seed, one.position, np.array([one.id, other.id])) * max(knobs.temperature, 0.0)
-    logits = [math.log(max(token.p_target, 1e-30)) for token in (one, other)]
+    logits = [math.log(max(token.p_target or 0.0, 1e-30)) for token in (one, other)]
     return rounding is not None and bool(abs(logits[0] + noise[0] - logits[1] - noise[1]) <= _MORE * rounding)
 
 
@@ -77,7 +77,7 @@ def _shares(round: Round, index: int) -> dict[int, float]:
     """Token -> its probability, of the likely ones that are known of this row."""
     chosen, likeliest = round.tokens[index], round.likeliest
     found = {id: p for id, _, p in likeliest.at(index)} if likeliest is not None else {}
-    return {id: p for id, p in {**found, chosen.id: chosen.p_target}.items() if p >= _LIKELY}
+    return {id: p for id, p in {**found, chosen.id: chosen.p_target}.items() if p is not None and p >= _LIKELY}
 
 
 def _noise(knobs: Knobs) -> str:

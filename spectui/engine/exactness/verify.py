@@ -97,7 +97,7 @@ def _explanation(
     gap = float(np.abs(together - single).max())
     chosen = [choose(row, last.knobs, len(text), text) for row in (together, single)]
     if chosen == [ours.id, theirs.id] or is_near_tie(ours, theirs, last.knobs, rounding):
-        sentence = kernels_sentence(ours.p_target, theirs.p_target, last.knobs, session.strict)
+        sentence = kernels_sentence(ours.p_target or 0.0, theirs.p_target or 0.0, last.knobs, session.strict)
         return f"{sentence[0].upper()}{sentence[1:]} (logits differ by up to {gap:.3f})."
     likely = [f"likeliest {how}: {session.shown(likeliest(row, 3), row)}" for how, row in
               (("in the pass", together), ("alone", single))]  # fmt: skip

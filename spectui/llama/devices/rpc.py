@@ -18,7 +18,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import LoadError, UsageError
 from spectui.knobs import Setup
 
 PROTOCOL = (7, 0)
@@ -33,8 +33,10 @@ _HELLO, _CAPABILITIES = 14, 24  # a command of the protocol, and the bytes that 
 _added: dict[str, int] = {}  # address -> one of its devices
 
 
-class ServerError(SpectuiError):
+class ServerError(LoadError):
     """A server cannot be used; the models could be loaded without it."""
+
+    without_servers = True
 
 
 def addresses(text: str) -> list[str]:

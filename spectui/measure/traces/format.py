@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import spectui
 from spectui.engine.events import (
@@ -33,10 +33,12 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.policies.cost_model import CostSnapshot
-from spectui.speculation.records import DraftToken, Likeliest, Round, StopReason, Token
+from spectui.speculation.records import UNKNOWN, DraftToken, Likeliest, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.rounds.packing import checked_fields, read_knobs, read_reason, reason_row, rounded_share
 from spectui.text import safe
+
+Value = TypeVar("Value")
 
 SCHEMA = "spectui.trace/1"
 
@@ -50,7 +52,14 @@ TOKEN = ("id", "text", "origin", "source", "p_draft", "p_target")
 """The columns of an emitted token."""
 
 _TIMES = ("draft_s", "verify_s", "choose_s", "seconds", "plain_s")
-_PRIVATE = ("model", "draft", "system", "rpc")  # of a set-up: paths and addresses; the system prompt is a message
+_PRIVATE = (
+    "model",
+    "draft",
+    "system",
+    "rpc",
+    "server",
+    "server_key_file",
+)  # of a set-up: paths and addresses; the system prompt is a message
 
 
 class TraceError(SpectuiError):
@@ -106,9 +115,9 @@ class Encoder:
                 return _line("read", total=total, reused=entry.reused, seconds=round(entry.seconds, 6),
                              thinking=entry.thinking)  # fmt: skip
             case Finished(reason=reason):
-                first = entry.time_to_first_token_s
+                prompt_s, first = entry.prompt_s, entry.time_to_first_token_s
                 return _line("finished", reason=reason.value, prompt_tokens=entry.prompt_tokens,
-                             prompt_s=round(entry.prompt_s, 6), first_token_s=None if first is None else round(first, 6),
+                             prompt_s=prompt_s and round(prompt_s, 6), first_token_s=first and round(first, 6),
                              **self._turned(entry.knobs))  # fmt: skip
             case Loaded():
                 return _loaded_line(entry)
@@ -139,12 +148,14 @@ class Encoder:
         return _line("prompt", same_messages=same_messages, messages=rest, same_tokens=same_tokens,
                      tokens=tokens[same_tokens:])  # fmt: skip
 
-    def _round(self, done: Round, n_context: int) -> bytes:
+    def _round(self, done: Round, n_context: int | None) -> bytes:
         self._tokens += [token.id for token in done.tokens]
-        drafted = [[each.id, each.text, rounded_share(each.p), each.source, each.fate] for each in done.drafted]
+        drafted = [
+            [each.id, each.text, each.p and rounded_share(each.p), each.source, each.fate] for each in done.drafted
+        ]
         tokens = [
             [each.id, each.text, each.origin, each.source, each.p_draft and rounded_share(each.p_draft),
-             rounded_share(each.p_target)]
+             each.p_target and rounded_share(each.p_target)]
             for each in done.tokens
         ]  # fmt: skip
         times = {name: value and round(value, 6) for name in _TIMES if (value := getattr(done, name)) is not None}
@@ -188,7 +199,7 @@ class Decoder:
         self._messages = self._messages[: _number(row["same_messages"], len(self._messages))] + new
         if not self._messages:
             raise ValueError("no messages")
-        self._text = self._text[: _number(row["same_tokens"], len(self._text))] + [_number(n) for n in row["tokens"]]
+        self._text = self._text[: _number(row["same_tokens"], len(self._text))] + [_token(n) for n in row["tokens"]]
         if not self._text:
             raise ValueError("no tokens")
         self._statistics, self._reply, self._asked = Statistics(), [], True
@@ -221,15 +232,15 @@ class Decoder:
         self._text += [token.id for token in tokens]
         self._reply += [token.text for token in tokens]
         self._statistics.add(done)
-        return RoundDone(done, _number(row["context"]))
+        return RoundDone(done, _known(_number, row["context"]))
 
     def _finished(self, row: dict[str, Any]) -> Finished:
         self._within_reply()
         self._asked = False
-        first = row["first_token_s"]
         return Finished(
             StopReason(row["reason"]), "".join(self._reply), self._statistics, self._knobs,
-            _number(row["prompt_tokens"]), _seconds(row["prompt_s"]), None if first is None else _seconds(first),
+            _known(_number, row["prompt_tokens"]), _known(_seconds, row["prompt_s"]),
+            _known(_seconds, row["first_token_s"]),
         )  # fmt: skip
 
     def _failed(self, row: dict[str, Any]) -> Failed:
@@ -322,6 +333,14 @@ def _number(value: Any, most: int = 2**31 - 1) -> int:
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(value)
     return value
+
+
+def _token(value: Any) -> int:
+    return UNKNOWN if value == UNKNOWN else _number(value)
+
+
+def _known(read: Callable[[Any], Value], value: Any) -> Value | None:
+    return None if value is None else read(value)
 
 
 def _share(value: Any) -> float:

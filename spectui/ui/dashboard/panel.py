@@ -70,6 +70,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._page = FIGURES
         self._double = False
         self._models: dict[str, ModelInfo] = {}
+        self._fixed: frozenset[str] = frozenset()
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
@@ -223,8 +224,13 @@ class SidePanel(VerticalScroll, can_focus=False):
             control.value = getattr(knobs, control.key)
         self._dim(knobs)
 
+    def update_fixed(self, fixed: Iterable[str], knobs: Knobs) -> None:
+        """Dim these knobs in any case: they have no effect on the loaded models."""
+        self._fixed = frozenset(fixed)
+        self._dim(knobs)
+
     def _dim(self, knobs: Knobs) -> None:
-        idle = without_effect(knobs)
+        idle = without_effect(knobs) | self._fixed
         for control in self._controls:
             _mark(control, control.key in idle, "-idle")
 

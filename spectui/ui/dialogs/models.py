@@ -158,12 +158,16 @@ class ModelsScreen(ListWindow[Setup]):
     def _proposed(self, headers: list[GgufHeader]) -> str:
         """The entry that is highlighted until a person moves: the loaded model, else the likeliest draft, else none."""
         paths = [header.path for header in headers]
-        loaded = _absolute(self._setup.model if self._target is None else self._setup.draft)
+        loaded = self._path(self._setup.model if self._target is None else self._setup.draft)
         if self._target is None:
             return loaded
-        if self._target.path == _absolute(self._setup.model):
+        if self._target.path == self._path(self._setup.model):
             return loaded if loaded in paths else NO_DRAFT
         return next((header.path for header in smaller_drafts(self._target, headers)), NO_DRAFT)
+
+    def _path(self, model: str | None) -> str:
+        """A model of the set-up as the list has it."""
+        return model if model in self._found else _absolute(model)
 
     def _match(self, header: GgufHeader) -> Match:
         assert self._target is not None
@@ -172,7 +176,7 @@ class ModelsScreen(ListWindow[Setup]):
     def _line(self, header: GgufHeader, width: int, room: int) -> Content:
         """The mark, the name in `room` cells, figures that fit, and the reason if it cannot be used."""
         what = f"{header.architecture} {header.parameters}".strip() or UNKNOWN
-        loaded = {_absolute(self._setup.model): "▸", _absolute(self._setup.draft): "▹"}
+        loaded = {self._path(self._setup.model): "▸", self._path(self._setup.draft): "▹"}
         mark, last, muted = (
             loaded.get(header.path, " "),
             f"{count(header.n_ctx_train):>9}  {what}",
@@ -183,7 +187,7 @@ class ModelsScreen(ListWindow[Setup]):
             mark, last, muted = _MARKS[found.how], found.reason, found.how == "never"
         elif header.problem:
             last = header.problem
-        figures = f"{size(header.size):>8}  {printable(header.quantisation) or UNKNOWN:<8}"
+        figures = f"{size(header.size) if header.size else UNKNOWN:>8}  {printable(header.quantisation) or UNKNOWN:<8}"
         name = shorten(_shown(header.name), room)
         style = MUTED if muted else ""
         return Content.assemble(
@@ -230,6 +234,8 @@ class ModelsScreen(ListWindow[Setup]):
             return f"{path}\n{_sentence(header.problem)}"
         if self._target is not None:
             return f"{path}\n{_sentence(self._match(header).reason)}"
+        if not self._catalogue.pairs:
+            return path
         names = ", ".join(_shown(each.name) for each in smaller_drafts(header, list(self._found.values()))[:3])
         return (
             f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
@@ -291,6 +297,9 @@ class ModelsScreen(ListWindow[Setup]):
                 return
             if header.problem:
                 self.notify(_sentence(f"This {header.problem}"), severity="warning", markup=False)
+                return
+            if not self._catalogue.pairs:
+                self.dismiss(replace(self._setup, model=header.path, draft=None))
                 return
             self._target = header
             self._step()

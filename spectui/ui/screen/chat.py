@@ -218,6 +218,7 @@ class ChatScreen(KeyActions, DirectScreen):
                 self.query_one("#loading", LoadingLine).end()
                 self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
+                self.panel.update_fixed(session.models.fixed, session.knobs)
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 self.query_one("#loading", LoadingLine).end()
                 self.panel.update_models(())

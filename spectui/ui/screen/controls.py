@@ -48,6 +48,10 @@ class Controls:
 
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob, which acts from the next round on."""
+        if (fixed := self._models.fixed.get(key)) is not None:
+            self._show_knobs()  # the control may show another value already
+            self._screen.say(fixed.sentence)
+            return
         knobs = turned(self.knobs, key, value)
         if knobs != self.knobs:
             self.knobs = knobs
@@ -56,7 +60,7 @@ class Controls:
         """Turn to the next choice, and say so where the panel is hidden."""
         value = next_choice(spec_of(Knobs, key).choices, getattr(self.knobs, key))
         self.turn(key, value)
-        if not self._screen.panel.display:
+        if not self._screen.panel.display and getattr(self.knobs, key) == value:
             self._screen.notify(f"{title(key)}: {value}", timeout=2, markup=False)
 
     def switch_thinking(self) -> None:
@@ -203,7 +207,9 @@ class Controls:
                 self.load_again()
 
         session = self._screen.session
-        if self._screen.replies.is_free():
+        if (fixed := session.models.fixed.get("draft_max")) is not None:
+            self._screen.say(f"Only models of this machine are measured here. {fixed.sentence}")
+        elif self._screen.replies.is_free():
             page = MeasureScreen(
                 session.models,
                 lambda: self.knobs,

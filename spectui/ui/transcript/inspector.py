@@ -35,7 +35,7 @@ def token_lines(token: Token, round: Round, width: int) -> list[Line]:
     """Five lines about a token. Long texts are cut to the width, figures never."""
     index = next(index for index, each in enumerate(round.tokens) if each is token)
     known: Line = [("  ", "label"), *figures_of(
-        ("id", str(token.id)), ("position", count(token.position)),
+        ("id", str(token.id) if token.id >= 0 else UNKNOWN), ("position", count(token.position)),
         ("target", share3(token.p_target)), ("draft", share3(token.p_draft)),
     )]  # fmt: skip
     return [
@@ -81,15 +81,9 @@ def _likeliest(round: Round, index: int, width: int) -> list[Line]:
 
 def _times(round: Round, width: int) -> Line:
     """The round's milliseconds, with less space between them where that makes them fit."""
-    times = (
-        ("draft", round.draft_s),
-        ("verify", round.verify_s),
-        ("sampling", round.choose_s),
-        ("other", round.rest_s),
-    )
     line: Line = []
     for gap in (2, 1):
-        figures = figures_of(*((name, milliseconds(seconds)) for name, seconds in times), gap=gap)
+        figures = figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts), gap=gap)
         line = labelled(f"round {round.index}", (f"{milliseconds(round.seconds)} ms: ", "value"), *figures)
         if cells(line) <= width:
             break

@@ -177,7 +177,7 @@ def test_other_tables_give_rounds_or_one_sentence(table: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        ("token", "text", 7), ("token", "origin", "nobody"), ("token", "id", "7"), ("token", "p_target", None),
+        ("token", "text", 7), ("token", "origin", "nobody"), ("token", "id", "7"), ("token", "p_target", "x"),
         ("token", "p_draft", float("nan")), ("round", "position", 10**300), ("draft", "fate", ""), ("draft", "p", True),
         ("round", "seconds", float("inf")), ("round", "pass_size", None), ("knobs", "temperature", "hot"),
         ("knobs", "top_k", -5), ("knobs", "drafter", "x"), ("knobs", "stop", "x"), ("knobs", "stop", [7]),

@@ -30,6 +30,8 @@ def _set(chat: PlainChat, rest: str) -> None:
     if name and key not in names:
         raise UsageError(f"There is no knob {name!r}{nearest(name, map(title, names))}")
     if value.strip():
+        if (fixed := chat.session.models.fixed.get(key)) is not None:
+            raise UsageError(fixed.sentence)
         text = unescaped(value.strip()) if SETTINGS[key].kind is tuple else value.strip()
         chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, text, "/set")}).checked()
     for each in [key] if name else names:

@@ -209,8 +209,6 @@ def _cost(figures: Figures, width: int) -> list[Line]:
     reply = figures.reply
     if not reply.rounds:
         return [[("a round     ", "label"), (UNKNOWN, "label")], []]
-    other_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
-    parts = [("draft", reply.draft_s), ("verify", reply.verify_s), ("sampling", reply.choose_s), ("other", other_s)]
     whole = f"{milliseconds(reply.decode_s / reply.rounds)} ms"
     room = max(4, width - 9)
     draft = round(room * reply.draft_s / reply.decode_s) if reply.decode_s else 0
@@ -220,6 +218,7 @@ def _cost(figures: Figures, width: int) -> list[Line]:
         (" " * (room - draft - verify), "track"), (f"{whole:>9}", "value"),
     ]  # fmt: skip
     second: Line = []
-    for name, seconds in parts:
-        second += [(f"{name} ", "label"), (f"{milliseconds(seconds / reply.rounds):<3} ", "value")]
+    for name, seconds in reply.parts:
+        each = milliseconds(None if seconds is None else seconds / reply.rounds)
+        second += [(f"{name} ", "label"), (f"{each:<3} ", "value")]
     return [first, second]

@@ -109,8 +109,11 @@ devices: **{devices}**, arrows and Space move a model to another one.
         """The models, with the remarks made at load, or without."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
-            about = f"{model.description}, {_gigabytes(model.bytes)}, {count(model.n_ctx)} cells"
-            lines += [[], *wrapped(role, about, width)]
+            sizes = (
+                _gigabytes(model.bytes) if model.bytes else "",
+                f"{count(model.n_ctx)} cells" if model.n_ctx else "",
+            )
+            lines += [[], *wrapped(role, ", ".join(filter(None, (model.description, *sizes))), width)]
             for use in model.memory:
                 parts = (("weights", use.weights), ("cells", use.cells), ("compute", use.compute))
                 sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)

@@ -82,6 +82,9 @@ def _suggestion(figures: Figures, suggested: Advice | None) -> list[Line]:
             (f"{best}{more}", "value"), (" suggested: about ", "label"), (f"{suggested.pays[best]:.1f}x", "value"),
         ),
     ]  # fmt: skip
+    if figures.draft_max_flag:
+        flag: Line = [("for the server: ", "label"), (f"{figures.draft_max_flag} {best}", "value"), (few, "label")]
+        return [*lines, labelled("", *flag)]
     at_now = suggested.pays[now] if now < len(suggested.pays) else None
     then: Line = [("now ", "label"), (str(now), "value")]
     if at_now is not None:
@@ -96,16 +99,13 @@ def where_the_time_goes(figures: Figures, width: int) -> list[Line]:
     head: Line = [("where the time goes", "label")]
     if not reply.rounds or not reply.decode_s:
         return [head, [(UNKNOWN, "label")]]
-    other_s = max(0.0, reply.decode_s - reply.draft_s - reply.verify_s - reply.choose_s)
     lines: list[Line] = [[*head, (f"{milliseconds(reply.decode_s / reply.rounds):>{max(1, width - 34)}} ms", "value"),
                           (" a round", "label")]]  # fmt: skip
-    for name, seconds in (
-        ("draft", reply.draft_s), ("verify", reply.verify_s), ("sampling", reply.choose_s), ("other", other_s),
-    ):  # fmt: skip
-        part = seconds / reply.decode_s
+    for name, seconds in reply.parts:
+        part = None if seconds is None else seconds / reply.decode_s
+        each = milliseconds(None if seconds is None else seconds / reply.rounds)
         lines.append(labelled(
-            f"  {name}", *bar_of(part, width - LABEL - 14), (f"{milliseconds(seconds / reply.rounds):>5} ms", "value"),
-            (f"{share(part):>6}", "label"),
+            f"  {name}", *bar_of(part, width - LABEL - 14), (f"{each:>5} ms", "value"), (f"{share(part):>6}", "label"),
         ))  # fmt: skip
     return lines
 

@@ -159,12 +159,6 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
     round = rounds[index]
     accepted, judged = round.count("accepted"), _judged(round)
     sources = " + ".join(dict.fromkeys(token.source for token in round.drafted)) or "nobody"
-    times = [
-        ("draft", round.draft_s),
-        ("verify", round.verify_s),
-        ("sampling", round.choose_s),
-        ("other", round.rest_s),
-    ]
     fates = f"{accepted} accepted, {judged - accepted} rejected" + f", {round.count('ignored')} ignored" * bool(
         round.count("ignored")
     )
@@ -173,7 +167,7 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
         labelled(f"round {round.index}", (fates if round.drafted else "nothing drafted", "value")),
         labelled("drafted by", (sources, "value")),
         labelled("took", (f"{milliseconds(round.seconds)} ms", "value"), (f"  a pass of {round.pass_size}", "label")),
-        [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in times))],
+        [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts))],
         labelled("yields", (f"{len(round.tokens)} tokens: {speed} t/s", "value")),
         labelled("costs", (_passes(round), "value")),
         *wrapped("policy", worded(round.reason, round.knobs) if round.reason else UNKNOWN, width),

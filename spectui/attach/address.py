@@ -1,0 +1,65 @@
+"""Where a server is, and the key that it asks for. The key never enters a record: only requests carry it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from spectui.errors import UsageError
+from spectui.text_file import read_text
+
+KEY_VARIABLE = "SPECTUI_API_KEY"
+LARGEST_KEY_FILE = 10_000
+
+_ENDS = ("/v1/chat/completions", "/chat/completions", "/v1")
+_HERE = ("localhost", "127.0.0.1", "::1")
+
+
+class Address(NamedTuple):
+    """`root`: what stands before `/v1`, without a slash at its end. `here`: it is this machine."""
+
+    root: str
+    here: bool
+
+    @property
+    def short(self) -> str:
+        """The root without its scheme."""
+        return self.root.partition("://")[2]
+
+
+def address(text: str) -> Address:
+    """The address in a URL, with or without `/v1`; without a scheme it is http. Raises UsageError."""
+    text = text.strip()
+    whole = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(whole)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise UsageError("--server takes a URL such as http://localhost:8080: this one cannot be read.") from None
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(f"--server takes no password in the URL: put the key into a file, and name it with "
+                         f"--server-key-file, or set {KEY_VARIABLE}.")  # fmt: skip
+    if parts.query or parts.fragment:
+        raise UsageError("--server takes a URL without ? and #: give what stands before them.")
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not whole.isprintable() or " " in whole:
+        raise UsageError("--server takes a URL such as http://localhost:8080 or https://host/v1.")
+    path = parts.path.rstrip("/")
+    end = next((end for end in _ENDS if path.endswith(end)), "")
+    return Address(f"{parts.scheme}://{parts.netloc}{path.removesuffix(end)}", host in _HERE or host.startswith("127."))
+
+
+def read_key(file: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The key in the file, else in the variable, else "". Raises UsageError, which does not quote it."""
+    if file:
+        where = f"The file of the server's key, {file},"
+        key = read_text(Path(file), where, LARGEST_KEY_FILE, "name the right one with --server-key-file").strip()
+        if not key:
+            raise UsageError(f"{where} is empty: put the key into it.")
+    else:
+        where, key = KEY_VARIABLE, environ.get(KEY_VARIABLE, "").strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise UsageError(f"{where} holds no key: a key is one word of ASCII.")
+    return key

@@ -1,0 +1,167 @@
+"""Requests to a server. What goes wrong is a sentence, and the key goes to no other host: no redirect is followed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import spectui
+from spectui.attach.address import KEY_VARIABLE, Address
+from spectui.errors import SpectuiError
+from spectui.text import one_line
+
+CONNECT_S = 10.0
+ANSWER_S = 15.0
+"""Seconds to wait for an answer to a question about the server. For a reply to a prompt there is no limit."""
+
+LARGEST = 16_000_000
+"""Bytes of an answer that is no stream: /props has a chat template in it."""
+
+LONGEST_QUOTED = 300
+"""Characters of a server's own words that are quoted."""
+
+
+class ServerTrouble(SpectuiError):
+    """A server cannot be asked, or refuses. `status`: its HTTP status, 0 if none came. `table`: the error as it sent it."""
+
+    def __init__(self, message: str, status: int = 0, table: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.table = table or {}
+
+
+class Connection:
+    """Asks one server. Use it in one event loop."""
+
+    def __init__(self, address: Address, key: str) -> None:
+        self.address = address
+        self._key = key
+        self._http = _http()
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"spectui/{spectui.__version__}"}
+        self._client = self._http.AsyncClient(
+            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+            # Each request has a connection of its own: one that is kept may have been closed by the server meanwhile.
+            limits=self._http.Limits(max_keepalive_connections=0),
+            verify=address.root.startswith("https:"),  # to read the authorities takes longer than a question
+            trust_env=not address.here,  # a proxy of the environment has no way to this machine
+        )
+
+    async def close(self) -> None:
+        """End it."""
+        await self._client.aclose()
+
+    async def get(self, path: str, wait_s: float | None = ANSWER_S, parameters: Mapping[str, str] | None = None) -> Any:
+        """The JSON at this path. Raises ServerTrouble."""
+        async with self._asked("GET", path, wait_s, params=parameters or None) as pieces:
+            return _json(await _whole(pieces, self.address), self.address)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that answers this one. Raises ServerTrouble."""
+        async with self._asked("POST", path, ANSWER_S, json=dict(body)) as pieces:
+            return _json(await _whole(pieces, self.address), self.address)
+
+    @asynccontextmanager
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The pieces of an answer as they come, however long that takes. Raises ServerTrouble, within the block too."""
+        async with self._asked("POST", path, None, json=dict(body)) as pieces:
+            yield pieces
+
+    @asynccontextmanager
+    async def _asked(
+        self, method: str, path: str, wait_s: float | None, **what: Any
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        http, timeout = self._http, self._http.Timeout(wait_s, connect=CONNECT_S)
+        try:
+            async with self._client.stream(method, self.address.root + path, timeout=timeout, **what) as answer:
+                if answer.status_code != 200:
+                    raise await self._refused(answer, path)
+                yield answer.aiter_raw()
+        except http.HTTPError as error:
+            raise ServerTrouble(self._why(error, http)) from None
+        except (http.InvalidURL, http.StreamError) as error:
+            raise ServerTrouble(
+                f"{self.address.root} cannot be asked ({type(error).__name__}): check --server."
+            ) from None
+
+    def _why(self, error: Exception, http: Any) -> str:
+        """The sentence for an error of the network."""
+        root, said = self.address.root, str(error)
+        if "CERTIFICATE" in said or "certificate" in said:
+            return (f"The certificate of {self.address.short} cannot be verified ({_short(said)}): use the name that it is "
+                    "for, or add its authority to those that this machine trusts.")  # fmt: skip
+        if isinstance(error, http.ConnectTimeout):
+            return f"{root} does not answer within {CONNECT_S:.0f} seconds: check --server, and the network."
+        if isinstance(error, http.ConnectError):
+            return f"Nothing answers at {root} ({_short(said)}): start the server there, or check --server."
+        if isinstance(error, http.ReadTimeout):
+            return f"{root} has taken the question and does not answer: try again, or look into the server's log."
+        return f"The connection to {root} broke ({_short(said) or type(error).__name__})."
+
+    async def _refused(self, answer: Any, path: str) -> ServerTrouble:
+        status, root = answer.status_code, self.address.root
+        if 300 <= status < 400:
+            to = _short(answer.headers.get("location", "nowhere"))
+            return ServerTrouble(
+                f"{root} sends to {to}, which is not followed: give that address with --server.", status
+            )
+        data = await _whole(answer.aiter_raw(), self.address)
+        try:
+            table = json.loads(data)
+        except (ValueError, RecursionError):
+            table = None
+        inner = table.get("error", table) if isinstance(table, dict) else None
+        said = words(inner)
+        quoted = f": {said.rstrip('.')}" if said else ""
+        if status in (401, 403):
+            what = f"{root} refuses the key{quoted}" if self._key else f"{root} asks for a key{quoted}"
+            sentence = f"{what}. Put it into {KEY_VARIABLE}, or into a file that --server-key-file names."
+        elif status in (404, 405) and not said:
+            sentence = f"{root} has no {path}: check --server, which takes what stands before /v1."
+        elif status == 503:
+            sentence = f"{root} is not ready{quoted}."
+        else:
+            sentence = f"{root} answers with error {status}{quoted}."
+        return ServerTrouble(sentence, status, inner if isinstance(inner, dict) else None)
+
+
+def words(error: Any) -> str:
+    """What a server's error says, on one line; "" if it says nothing."""
+    found = error.get("message", error.get("detail")) if isinstance(error, dict) else error
+    return _short(found) if isinstance(found, str) else ""
+
+
+def _short(text: str) -> str:
+    text = one_line(" ".join(text[: 4 * LONGEST_QUOTED].split()))
+    return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}…"
+
+
+async def _whole(pieces: AsyncIterator[bytes], address: Address) -> bytes:
+    data = bytearray()
+    async for piece in pieces:
+        data += piece
+        if len(data) > LARGEST:
+            raise ServerTrouble(
+                f"{address.root} sends more than {LARGEST // 10**6} MB where JSON was asked for: check --server."
+            )
+    return bytes(data)
+
+
+def _json(data: bytes, address: Address) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        what = "a web page" if data.lstrip()[:1] == b"<" else "something"
+        raise ServerTrouble(
+            f"{address.root} answers with {what} that is no JSON: check --server, which takes what stands before /v1."
+        ) from None
+
+
+def _http() -> Any:
+    """httpx, imported at first use: it takes a tenth of a second."""
+    try:
+        import httpx2 as http
+    except ImportError:  # Python 3.10 has the older name
+        import httpx as http  # type: ignore[import-not-found,no-redef]
+    return http

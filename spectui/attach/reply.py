@@ -1,0 +1,190 @@
+"""One reply of a server: reads its stream, and says what comes of it as the engine's events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from time import perf_counter
+
+from spectui.attach.chunks import Chunk, Counters, Usage, chunks
+from spectui.attach.connection import ServerTrouble
+from spectui.attach.facts import Facts
+from spectui.attach.origins import Origins, PassTime
+from spectui.engine.events import Asked, Event, Finished, Message, Notice, Prompt, RoundDone
+from spectui.engine.room import no_room, to_drop
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from spectui.speculation.records import UNKNOWN, Reason, Round, StopReason
+from spectui.speculation.statistics import Statistics
+from spectui.thinking import CLOSE, OPEN
+
+STALL_S = 20.0
+"""Seconds without a sign of the server after which that is said. It is not ended: a long prompt may take longer."""
+
+_NO_ROOM = "exceed_context_size_error"
+_ENDS = {
+    "stop": StopReason.EOS,
+    "length": StopReason.LIMIT,
+    "tool_calls": StopReason.EOS,
+    "content_filter": StopReason.EOS,
+}
+
+
+class Reply:
+    """Reads one reply. `reason` is why it ended, None while it has not."""
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        knobs: Knobs,
+        facts: Facts,
+        times: PassTime,
+        emit: Callable[[Event], None],
+        root: str,
+        stall_s: float,
+    ) -> None:
+        self.facts = facts
+        self.reason: StopReason | None = None
+        self._messages, self._knobs, self._emit, self._root = tuple(messages), knobs, emit, root
+        self._stall_s = stall_s
+        self._origins = Origins(knobs, facts.source, times, _silent(facts))
+        self._text: list[str] = []
+        self._statistics = Statistics()
+        self._counters: Counters | None = None
+        self._usage = Usage(None, None, None)
+        self._total: int | None = None  # tokens of the prompt
+        self._asked = self._read = False
+        self._thinking: bool | None = None  # None: it did not think
+        self._started = self._last = perf_counter()
+        self._first_s: float | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it was read."""
+        return self._asked
+
+    async def read(self, pieces: AsyncIterator[bytes]) -> None:
+        """Read the stream to its end. Raises SpectuiError; what was read is told before."""
+        try:
+            async for chunk in chunks(self._watched(pieces), self._root):
+                self._take(chunk)
+                if chunk.error is not None:
+                    raise self.worded(
+                        ServerTrouble(f"{self._root} broke off: {chunk.error.rstrip('.')}.", table=chunk.table)
+                    )
+        finally:
+            self._tell(self._origins.end(total=self._usage.reply))
+        if self.reason is None:
+            raise ServerTrouble(f"{self._root} ended the stream in the middle of the reply: what came is kept.")
+
+    async def _watched(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The pieces. Says so, once each time, when none comes for long."""
+        while True:
+            task = asyncio.ensure_future(anext(pieces))
+            try:
+                while not (await asyncio.wait({task}, timeout=self._stall_s))[0]:
+                    self._emit(
+                        Notice(f"{self._root} has sent nothing for {self._stall_s:.0f} seconds; it is waited for on.")
+                    )
+                    await asyncio.wait({task})
+                yield task.result()
+            except StopAsyncIteration:
+                return
+            finally:
+                task.cancel()
+
+    def _take(self, chunk: Chunk) -> None:
+        now, progress = perf_counter(), chunk.progress
+        if progress is not None and not self._read:
+            self._ask(progress.total)
+            self._emit(Prompt(progress.done, progress.total, progress.cached, progress.seconds))
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        text = self._marked(chunk)
+        if text or (chunk.counters is not None and chunk.counters.predicted):
+            self._begin(chunk.counters)
+        if text or chunk.counters is not None:
+            seconds, self._last = now - self._last, now
+            self._tell(self._origins.add(text, chunk.counters, chunk.chosen, seconds))
+        self._counters = chunk.counters or self._counters
+        if chunk.finish:
+            self.reason = _ENDS.get(chunk.finish, StopReason.EOS)
+
+    def _begin(self, counters: Counters | None) -> None:
+        """The first token is there, so the prompt is read."""
+        if self._read:
+            return
+        self._read = True
+        self._last = perf_counter()
+        self._first_s = self._last - self._started
+        if counters is None:
+            self._ask(None)
+            return
+        total = counters.prompt + counters.cached
+        self._ask(total)
+        self._origins.position = total
+        self._emit(Prompt(total, total, counters.cached, counters.prompt_s or 0.0))
+
+    def _ask(self, total: int | None) -> None:
+        """Tell once that the reply was asked for, when the length of the prompt is known, or cannot be."""
+        if not self._asked:
+            self._asked, self._total = True, total
+            unknown = (UNKNOWN,) * (total or 1)
+            self._origins.position = len(unknown)
+            self._emit(Asked(tuple(each._replace(tokens=()) for each in self._messages), unknown))
+
+    def _marked(self, chunk: Chunk) -> str:
+        """The chunk's text, with marks around what is thought."""
+        text = ""
+        if chunk.thought:
+            text += chunk.thought if self._thinking else f"{OPEN}{chunk.thought}"
+            self._thinking = True
+        if chunk.text:
+            text += f"{CLOSE}\n\n{chunk.text.lstrip(chr(10))}" if self._thinking else chunk.text
+            self._thinking = False if self._thinking else self._thinking
+        return text
+
+    def _tell(self, rounds: Iterable[Round]) -> None:
+        for round in rounds:
+            self._statistics.add(round)
+            self._text += [token.text for token in round.tokens]
+            known = self._total is not None
+            self._emit(RoundDone(round, self._origins.position if known else None))
+
+    def worded(self, error: ServerTrouble) -> SpectuiError:
+        """The error as the chat has to know it: a prompt without room says how many turns to drop."""
+        tokens, n_ctx = error.table.get("n_prompt_tokens"), error.table.get("n_ctx")
+        if error.table.get("type") != _NO_ROOM or not isinstance(tokens, int) or not isinstance(n_ctx, int):
+            return error
+        return no_room(self._messages, tokens, n_ctx, self._to_drop(tokens, n_ctx))
+
+    def _to_drop(self, tokens: int, n_ctx: int) -> int:
+        """How many messages to drop, with tokens counted by the text's length: the server's tokenizer is not here."""
+        whole = sum(len(each.content) for each in self._messages) or 1
+        return to_drop(
+            self._messages, n_ctx, lambda rest: round(tokens * sum(len(each.content) for each in rest) / whole)
+        )
+
+    def finish(self) -> Finished:
+        """The event that ends it."""
+        if not self._asked:
+            self._ask(None)
+        counters, reason, needed = self._counters, self.reason or StopReason.CANCELLED, 0
+        prompt = self._total if self._total is not None else self._usage.prompt
+        n_ctx = self.facts.model.n_ctx
+        written = self._statistics.emitted
+        if reason is StopReason.LIMIT and not 0 <= self._knobs.predict <= written:
+            reason = StopReason.CONTEXT
+            if n_ctx and prompt is not None:
+                needed = self._to_drop(prompt + written, n_ctx)
+        return Finished(
+            reason, "".join(self._text), self._statistics, self._knobs, prompt,
+            counters.prompt_s if counters is not None else None, self._first_s, needed,
+        )  # fmt: skip
+
+
+def _silent(facts: Facts) -> Reason | None:
+    """Why a round shows no draft."""
+    if facts.drafts is False:
+        return Reason("server drafts nothing")
+    return Reason("server found nothing") if facts.llama_server else Reason("server does not tell")

@@ -1,0 +1,148 @@
+"""Conversations with the models of a server: what `engine.worker.Worker` runs in its thread in place of models of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from spectui.attach import requests
+from spectui.attach.address import address, read_key
+from spectui.attach.connection import Connection, ServerTrouble
+from spectui.attach.facts import Facts, look
+from spectui.attach.origins import PassTime
+from spectui.attach.reply import STALL_S, Reply
+from spectui.engine.events import Event, Finished, Loaded, Loading, Message, ModelInfo, Notice
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup, specs, title
+from spectui.speculation.records import StopReason
+
+LOOK_S = 0.05
+"""Seconds until a stop is seen."""
+
+Result = TypeVar("Result")
+
+
+class Flag(Protocol):
+    """What another thread sets to stop what is going on."""
+
+    def is_set(self) -> bool: ...
+
+
+class ServerSession:
+    """Implements `engine.protocol.Session`."""
+
+    def __init__(self, on_event: Callable[[Event], None], stop: Flag, stall_s: float = STALL_S) -> None:
+        """`stall_s`: seconds without a sign of the server after which that is said."""
+        self.knobs = Knobs()
+        self._stall_s = stall_s
+        self._emit = on_event
+        self._stop = stop
+        self._loop = asyncio.new_event_loop()
+        self._connection: Connection | None = None
+        self._facts: Facts | None = None
+        self._times = PassTime()
+        self._cold = False
+        self._bare = False  # the server refuses settings
+
+    def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
+        """Find out what the server has. Waits while it loads. Raises SpectuiError."""
+        self._facts = None
+        where = address(setup.server)
+        connection = Connection(where, read_key(setup.server_key_file))
+        wanted = setup.server_model if setup.model in (None, where.short) else setup.model
+        try:
+            facts = self._run(look(connection, wanted or "", lambda what: self._emit(Loading(what, 0.0))))
+        except asyncio.CancelledError:
+            raise SpectuiError("Waiting for the server was stopped.") from None
+        self._end_connection()
+        self._connection, self._facts, self._times, self._bare = connection, facts, PassTime(), False
+        name = facts.model.name or where.short
+        drafts = bool(facts.drafts or facts.drafters)
+        draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0) if drafts else None
+        setup = replace(setup, model=name, draft=facts.source if drafts else None, ctx_size=facts.model.n_ctx)
+        loaded = Loaded(setup, _info(facts, name), draft, (), fixed=requests.fixed(facts.llama_server, facts.drafters))
+        self._emit(loaded)
+        if without := _without_effect(setup, facts.model.n_ctx):
+            self._emit(Notice(f"A server has settings of its own, so these have no effect: {', '.join(without)}."))
+        return loaded
+
+    def begin_cold(self, setup: Setup) -> None:
+        """Have the next reply reuse no cells, where the server can be told so."""
+        self._cold = True
+
+    def generate(self, messages: Sequence[Message]) -> Finished:
+        """Have the server answer the conversation. Raises SpectuiError; the rounds until then stay."""
+        connection, facts = self._connection, self._facts
+        if connection is None or facts is None:
+            raise SpectuiError("No server answers: load its model again first.")
+        knobs = self.knobs if self.knobs.seed >= 0 else replace(self.knobs, seed=secrets.randbits(31))
+        asked = requests.body(facts.model.name, messages, knobs, llama_server=facts.llama_server, cold=self._cold)
+        self._cold = False
+        reply = Reply(messages, knobs, facts, self._times, self._emit, connection.address.root, self._stall_s)
+        try:
+            self._run(self._ask(connection, reply, asked))
+        except asyncio.CancelledError:
+            reply.reason = StopReason.CANCELLED
+        finished = reply.finish()
+        self._emit(finished)
+        return finished
+
+    async def _ask(self, connection: Connection, reply: Reply, asked: dict[str, Any]) -> None:
+        try:
+            async with connection.stream(requests.CHAT, requests.bare(asked) if self._bare else asked) as pieces:
+                await reply.read(pieces)
+        except ServerTrouble as error:
+            plain = reply.facts.llama_server or self._bare
+            if plain or error.status not in (400, 422) or reply.begun:
+                raise reply.worded(error) from None
+            self._bare = True
+            self._emit(Notice(f"{error} It is asked without settings from now on."))
+            await self._ask(connection, reply, asked)
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._facts = None
+        self._end_connection()
+
+    def _end_connection(self) -> None:
+        before, self._connection = self._connection, None
+        if before is not None:
+            self._loop.run_until_complete(before.close())
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of the work. Raises what it raises, and CancelledError if a person stops it."""
+        return self._loop.run_until_complete(self._stoppable(work))
+
+    async def _stoppable(self, work: Coroutine[Any, Any, Result]) -> Result:
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            if self._stop.is_set():
+                task.cancel()
+            await asyncio.wait({task}, timeout=LOOK_S)
+        return task.result()
+
+
+def _without_effect(setup: Setup, n_ctx: int) -> list[str]:
+    """The settings that say how models are loaded here, as far as they are set."""
+    given = {key: getattr(setup, key) for key, default, _ in specs(Setup) if getattr(setup, key) != default}
+    taken = ("server", "server_model", "server_key_file", "model", "draft", "system")
+    return [title(key) for key, value in given.items() if key not in taken and (key, value) != ("ctx_size", n_ctx)]
+
+
+def _info(facts: Facts, name: str) -> ModelInfo:
+    model = facts.model
+    parts = [
+        f"on {facts.kind}", facts.build, model.quantisation, f"{facts.slots} slots" if facts.slots > 1 else "",
+    ]  # fmt: skip
+    return ModelInfo(
+        name,
+        ", ".join(filter(None, parts)),
+        model.parameters,
+        model.bytes,
+        model.n_vocab,
+        model.n_ctx,
+        model.trained_ctx,
+    )

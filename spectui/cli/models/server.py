@@ -1,0 +1,56 @@
+"""`--server URL`: the engine behind a server, in place of one that loads models here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spectui.config import Configuration
+from spectui.errors import UsageError
+
+if TYPE_CHECKING:
+    from spectui.engine.worker import Worker
+    from spectui.gguf_files.catalogue import ModelCatalogue
+    from spectui.knobs import Knobs, Setup
+
+_LAYERS = ("default", "file", "profile", "env", "flag")  # the later wins
+
+
+def server_setup(settings: Configuration, *hub: str | None) -> Setup | None:
+    """The set-up of the server that the settings name; None if they name models of this machine with more weight.
+
+    `hub`: the flags that name models of the hub. Raises UsageError.
+    """
+    setup = settings.setup
+    if not setup.server:
+        return None
+    flags = [settings.origins[key].removeprefix("flag ") for key in ("model", "draft") if _weight(settings, key) == 4]
+    given = [*flags, *(["-hf"] if any(hub) else [])]
+    if _weight(settings, "server") == 4 and given:
+        raise UsageError(f"--server has its own models, and {given[0]} names one of this machine: give one of them.")
+    if given or (setup.model is not None and _weight(settings, "model") > _weight(settings, "server")):
+        return None
+    from spectui.attach.address import address, read_key
+
+    where = address(setup.server)
+    read_key(setup.server_key_file)  # what is wrong with it is said before a window opens
+    return replace(setup, model=setup.server_model or where.short, draft=None)
+
+
+def server_engine(knobs: Knobs) -> Worker:
+    """An engine that asks a server."""
+    from spectui.attach.session import ServerSession
+    from spectui.engine.worker import Worker
+
+    return Worker(knobs, open_session=ServerSession)
+
+
+def served_models(setup: Setup) -> ModelCatalogue:
+    """The server's models, for the list of models."""
+    from spectui.attach.catalogue import ServedModels
+
+    return ServedModels(setup.server, setup.server_key_file)
+
+
+def _weight(settings: Configuration, key: str) -> int:
+    return _LAYERS.index(settings.origins[key].partition(" ")[0])

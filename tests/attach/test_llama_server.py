@@ -1,0 +1,166 @@
+"""Attached to the real llama-server, where it is built: SmolLM2 drafted by its copy in Q2_K, and by n-grams."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from spectui.attach.catalogue import ServedModels
+from spectui.attach.session import ServerSession
+from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Prompt, RoundDone
+from spectui.engine.room import NoRoomError
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason
+from tests.helpers import smollm2
+from tests.helpers.llama_server import LlamaServer, needs_llama_server, serving
+
+pytestmark = [needs_llama_server, pytest.mark.xdist_group("llama-server")]
+
+ASKED = [Message("user", "Write the numbers from one to forty, each on a line of its own.")]
+GREEDY = Knobs(temperature=0.0, predict=60, seed=1)
+_SHARED = ("-c", "1024", "-t", "1", "--no-warmup", "-fit", "off", "--parallel", "1", "--metrics")
+KINDS = {
+    "draft-simple": lambda: ("-md", smollm2.whole().draft, "--spec-type", "draft-simple", "--spec-draft-n-max", "6"),
+    "ngram-mod": lambda: ("--spec-type", "ngram-mod", "--spec-ngram-mod-n-match", "4", "--spec-ngram-mod-n-min", "2"),
+    "": lambda: (),
+}  # fmt: skip
+
+
+@contextmanager
+def running(*arguments: str, port: str = "${PORT}") -> Iterator[LlamaServer]:
+    with serving(["-m", str(smollm2.whole().model), "--port", port, *_SHARED, *arguments]) as server:
+        yield server
+
+
+class Attached:
+    """A session with a server."""
+
+    def __init__(self, url: str, **setup: str) -> None:
+        self.events: list[Event] = []
+        self.stop = threading.Event()
+        self.session = ServerSession(self.take, self.stop)
+        self.session.knobs = GREEDY
+        self.kill: LlamaServer | None = None
+        self.loaded = self.session.load(Setup(server=url, **setup))
+
+    def take(self, event: Event) -> None:
+        self.events.append(event)
+        if self.kill is not None and isinstance(event, RoundDone) and event.round.index == 5:
+            self.kill.process.kill()
+
+    def ask(self, messages: Sequence[Message] = ASKED) -> Finished:
+        return self.session.generate(messages)
+
+    @property
+    def text(self) -> str:
+        return "".join(token.text for each in self.events if isinstance(each, RoundDone) for token in each.round.tokens)
+
+
+def counted(server: LlamaServer) -> dict[str, float]:
+    """What the server has counted by itself, by position too."""
+    with urllib.request.urlopen(f"{server.address}/metrics") as answer:
+        return {
+            name: float(value)
+            for name, value in re.findall(r"^llamacpp:(\S+) (\S+)$", answer.read().decode(), re.MULTILINE)
+        }
+
+
+def curl(server: LlamaServer, messages: Sequence[Message], **more: object) -> dict[str, object]:
+    body = {"messages": [{"role": each.role, "content": each.content} for each in messages], "temperature": 0.0,
+            "max_tokens": 60, "cache_prompt": False, **more}  # fmt: skip
+    request = urllib.request.Request(f"{server.address}/v1/chat/completions", json.dumps(body).encode())
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(kind):
+    with running(*KINDS[kind]()) as server:
+        attached = Attached(server.address)
+        finished = attached.ask()
+        counts, figures = counted(server), finished.statistics
+        plain = curl(server, ASKED)
+    assert figures.drafted == counts["spec_decode_num_draft_tokens_total"]
+    assert figures.accepted == counts["spec_decode_num_accepted_tokens_total"]
+    drafted = [each.round for each in attached.events if isinstance(each, RoundDone) and each.round.drafted]
+    assert len(drafted) == counts["spec_decode_num_drafts_total"]
+    by_position = [value for name, value in counts.items() if "per_pos" in name]
+    assert figures.kept == [int(value) for value in by_position][: len(figures.kept)]
+    assert bool(figures.accepted) == bool(kind)
+    assert (figures.emitted, finished.reason) == (60, StopReason.LIMIT)
+    assert finished.text == plain["choices"][0]["message"]["content"] == attached.text  # type: ignore[index]
+    assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.002)
+    loaded = attached.loaded
+    assert (loaded.target.n_ctx, loaded.setup.draft) == (1024, kind or None)
+    assert finished.prompt_tokens == plain["usage"]["prompt_tokens"]  # type: ignore[index]
+
+
+def test_a_second_message_reuses_cells_and_a_stopped_reply_is_continued():
+    with running() as server:
+        attached = Attached(server.address)
+        first = attached.ask()
+        attached.session.knobs = Knobs(temperature=0.0, predict=20, seed=1)
+        second = attached.ask([*ASKED, Message("assistant", first.text)])
+        attached.ask([*ASKED, Message("assistant", first.text), Message("user", "Again.")])
+        whole = curl(server, ASKED, max_tokens=80)["choices"][0]["message"]["content"]  # type: ignore[index]
+    assert first.text + second.text == whole
+    assert [each.reused for each in attached.events if isinstance(each, Prompt)][-1] > 40
+
+
+def test_a_server_that_is_killed_in_the_middle_leaves_the_text_and_the_next_one_answers():
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = str(free.getsockname()[1])
+    with running(port=port) as server:
+        attached = Attached(server.address)
+        attached.kill = server
+        with pytest.raises(SpectuiError, match=r"The connection to .* broke|in the middle of the reply"):
+            attached.ask()
+        attached.kill = None
+        kept = attached.text
+        with pytest.raises(SpectuiError, match="Nothing answers at"):
+            attached.ask()
+    with running(port=port):
+        assert attached.ask().text.startswith(kept) and len(kept) > 5
+
+
+def test_a_prompt_that_is_too_long_says_how_much_must_go():
+    with running() as server:
+        attached = Attached(server.address)
+        with pytest.raises(NoRoomError) as raised:
+            attached.ask([*ASKED, Message("assistant", "Yes. " * 300), Message("user", "more " * 800)])
+    assert raised.value.to_drop == 2
+
+
+def test_the_routers_models_are_listed_and_choosing_one_loads_it(tmp_path: Path):
+    for name in ("one", "two"):
+        shutil.copyfile(smollm2.setup().model or "", tmp_path / f"{name}.gguf")
+    with serving(
+        ["--models-dir", str(tmp_path), "--port", "${PORT}", "-c", "512", "-t", "1", "--no-warmup", "-fit", "off"]
+    ) as server:
+        listed = sorted(header.name for header in ServedModels(server.address, "").scan())
+        attached = Attached(server.address, server_model="two")
+        assert [each.what for each in attached.events if isinstance(each, Loading)][-1] == "two"
+        attached.ask()
+        attached.session.load(Setup(server=server.address, model="one"))
+        attached.ask()
+    assert len(listed) == 2 and all(name in str(listed) for name in ("one", "two"))
+    assert [each.setup.model for each in attached.events if isinstance(each, Loaded)] == ["two", "one"]
+    assert len([each for each in attached.events if isinstance(each, Finished)]) == 2
+
+
+def test_a_server_with_a_key_refuses_without_it(monkeypatch):
+    with running("--api-key", "sk-secret") as server:
+        with pytest.raises(SpectuiError, match="asks for a key"):
+            Attached(server.address).ask()
+        monkeypatch.setenv("SPECTUI_API_KEY", "sk-secret")
+        assert Attached(server.address).ask().statistics.emitted == 60

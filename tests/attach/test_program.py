@@ -1,0 +1,123 @@
+"""`spectui run --server` and `spectui chat --server`, as a person starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from spectui.config import load
+from spectui.errors import UsageError
+from tests.attach.scripted_server import serving
+from tests.attach.test_session import GOOD
+from tests.cli.programs import one_sentence, spectui
+
+CHECK = (
+    "import sys; from spectui.cli import root\n"
+    "try: root.main(sys.argv[1:])\n"
+    "finally: print([name for name in ('llama_cpp', 'spectui.engine.pair', 'spectui.speculation.decoder', 'gguf')"
+    " if name in sys.modules], file=sys.stderr)"
+)
+
+
+def test_run_prints_the_reply_and_the_servers_figures():
+    with serving(GOOD) as server:
+        done = spectui("run", "--server", server.url, "-p", "hello", "-s", "3")
+    assert (done.returncode, done.stdout.decode()) == (0, "Abcd\n")
+    assert done.stderr.decode().splitlines()[1:] == [
+        "encoded    7 tokens in    0.050 seconds, speed:  140.000 t/s",
+        "decoded    5 tokens in    0.400 seconds, speed:   12.500 t/s",
+        "", "n_draft   = -", "n_predict = 5", "n_drafted = 3", "n_accept  = 2", "accept    = 66.667%",
+    ]  # fmt: skip
+
+
+def test_run_prints_one_object_with_what_is_not_known_as_null():
+    with serving(GOOD) as server:
+        done = spectui("run", "--server", f"{server.url}/v1", "-p", "hello", "--json")
+    found = json.loads(done.stdout)
+    assert (found["text"], found["prompt_tokens"], found["stop_reason"]) == ("Abcd", 7, "eos")
+    assert [token["origin"] for token in found["tokens"]] == ["plain", "accepted", "accepted", "correction", "plain"]
+    assert {token["p_target"] for token in found["tokens"]} == {None}
+    assert found["settings"]["server"] == f"{server.url}/v1" and found["model"]["path"] == "tiny"
+
+
+def test_neither_llama_cpp_nor_the_decoder_is_loaded():
+    import subprocess
+
+    with serving(GOOD) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", CHECK, "run", "--server", server.url, "-p", "hello"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout, done.stderr.splitlines()[-1]) == ("Abcd\n", "[]")
+        done = subprocess.run(
+            [sys.executable, "-c", CHECK, "chat", "--plain", "--no-history", "--server", server.url],
+            capture_output=True, text=True, check=False, input="hello\n",
+        )  # fmt: skip
+        assert (done.stdout, done.stderr.splitlines()[-1]) == ("Abcd\n", "[]")
+
+
+def test_a_trace_of_a_server_is_written_and_read(tmp_path):
+    from spectui.measure.traces.reader import Trace
+
+    file = tmp_path / "trace"
+    with serving(GOOD) as server:
+        assert spectui("run", "--server", server.url, "-p", "hello", "--trace", str(file)).returncode == 0
+        assert server.url not in file.read_text()
+    entries = list(Trace(file))
+    assert [type(each).__name__ for each in entries] == [
+        "Loaded",
+        "Asked",
+        "Prompt",
+        "RoundDone",
+        "RoundDone",
+        "RoundDone",
+        "Finished",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--server", "http://me:secret@host"), "takes no password in the URL"),
+        (("--server", "http://host/?key=secret"), "takes a URL without ? and #"),
+        (("--server", "ftp://host"), "takes a URL such as http://localhost:8080 or https://host/v1."),
+        (("--server", "http://[::1"), "this one cannot be read"),
+        (("--server", "http://host:99999"), "this one cannot be read"),
+        (("--server", "localhost:1", "-m", "x.gguf"), "--server has its own models, and -m names one of this machine"),
+        (("--server", "localhost:1", "--verify"), "--verify decodes with models of this machine"),
+        (("--server", "localhost:1", "--server-key-file", "/none"), "cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(arguments, sentence):
+    said = one_sentence(spectui("run", *arguments, "-p", "hello"), 2)
+    assert sentence in said and "secret" not in said
+
+
+def test_a_profile_names_a_server_as_it_names_a_model(tmp_path):
+    (tmp_path / "config.toml").write_text('[profiles.big]\nserver = "http://big:8080"\nserver-key-file = "key"\n')
+    (tmp_path / "key").write_text("k")
+    from spectui.cli.models.server import server_setup
+
+    settings = load(path=tmp_path / "config.toml", profile="big", environ={})
+    setup = server_setup(settings)
+    assert setup is not None and (setup.server, setup.server_key_file) == ("http://big:8080", str(tmp_path / "key"))
+    here = load({"model": ("x.gguf", "-m")}, path=tmp_path / "config.toml", profile="big", environ={})
+    assert server_setup(here) is None  # a flag has more weight than a profile
+    both = load({"model": ("x.gguf", "-m"), "server": ("a", "--server")}, environ={})
+    with pytest.raises(UsageError):
+        server_setup(both)
+
+
+def test_the_chat_line_by_line_is_saved_with_its_origins(tmp_path):
+    environ = os.environ | {"SPECTUI_DATA_DIR": str(tmp_path), "SPECTUI_STATE_DIR": str(tmp_path)}
+    with serving(GOOD) as server:
+        done = spectui("chat", "--plain", "--server", server.url, input=b"hello\nagain\n/stats\n", env=environ)
+    assert done.stdout.decode().splitlines()[:2] == ["Abcd", "Abcd"]
+    assert "10 tokens at 12.5 a second" in done.stdout.decode() or "5 tokens at 12.5 a second" in done.stdout.decode()
+    listed = spectui("history", "export", "--format", "json", "-o", "-", env=environ)
+    assert b'"accepted"' in listed.stdout or listed.returncode

@@ -1,0 +1,331 @@
+"""A conversation with a server over a real connection, and everything that a server can do wrong."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from spectui.attach.session import ServerSession
+from spectui.engine.events import Asked, Event, Finished, Loading, Message, Notice, Prompt, RoundDone
+from spectui.engine.room import NoRoomError
+from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason
+from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
+
+ASKED = [Message("user", "hello")]
+GOOD = events(
+    delta(),
+    delta("A", **timings(1)),
+    delta("b", **timings(2, 3, 2, 300)),
+    delta("c", **timings(3, 3, 2, 300)),
+    delta("d", **timings(4, 3, 2, 300)),
+    delta(finish="stop"),
+    {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 5}, **timings(5, 3, 2, 400)},
+)
+
+
+class Opened:
+    """A session with a server, and what it has said."""
+
+    def __init__(self, server: ScriptedServer, knobs: Knobs | None = None, **setup: str) -> None:
+        self.events: list[Event] = []
+        self.stop = threading.Event()
+        self.session = ServerSession(self.events.append, self.stop, stall_s=0.05)
+        self.session.knobs = knobs or Knobs(seed=1)
+        self.loaded = self.session.load(Setup(server=server.url, model=server.url.partition("//")[2], **setup))
+
+    def ask(self, *messages: Message) -> Finished:
+        return self.session.generate(messages or ASKED)
+
+    def text(self) -> str:
+        return "".join(token.text for each in self.events if isinstance(each, RoundDone) for token in each.round.tokens)
+
+
+def test_a_reply_has_the_origins_and_the_figures_of_the_server():
+    with serving(GOOD) as server:
+        opened = Opened(server, Knobs(seed=5, predict=9, temperature=0.5, stop=("x",)))
+        finished = opened.ask(Message("system", "be brief"), *ASKED)
+    figures = finished.statistics
+    assert (finished.text, finished.reason) == ("Abcd", StopReason.EOS)
+    assert (figures.emitted, figures.drafted, figures.accepted, figures.decode_s) == (5, 3, 2, 0.4)
+    assert (finished.prompt_tokens, finished.prompt_s, finished.knobs.seed) == (7, 0.05, 5)
+    assert [type(each) for each in opened.events[1:4]] == [Asked, Prompt, RoundDone]
+    assert opened.loaded.target.n_ctx == 256 and opened.loaded.setup.model == "tiny"
+    (body,) = server.bodies()
+    assert body["messages"] == [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+    expected = {
+        "model": "tiny",
+        "temperature": 0.5,
+        "seed": 5,
+        "max_tokens": 9,
+        "stop": ["x"],
+        "timings_per_token": True,
+    }
+    assert {key: body[key] for key in expected} == expected
+
+
+def test_the_prompt_is_told_while_it_is_read():
+    progress = {"total": 900, "cache": 100, "processed": 512, "time_ms": 250}
+    with serving(
+        events(delta(prompt_progress=progress), delta("A", **timings(1, prompt=900)), delta(finish="stop"))
+    ) as server:
+        opened = Opened(server)
+        opened.ask()
+    assert [each for each in opened.events if isinstance(each, Prompt)] == [
+        Prompt(512, 900, 100, 0.25), Prompt(900, 900, 0, 0.05),
+    ]  # fmt: skip
+
+
+def test_a_server_without_counters_gives_plain_text_and_says_why_there_are_no_colours():
+    chat = events(
+        delta("one"),
+        delta(" two"),
+        delta(finish="stop"),
+        {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 3}},
+    )
+    with serving(
+        chat, v1__models=as_json({"data": [{"id": "other", "owned_by": "vllm"}]}), props=Answer(404)
+    ) as server:
+        opened = Opened(server)
+        finished = opened.ask()
+    (body,) = server.bodies()
+    assert "top_k" not in body and "timings_per_token" not in body
+    assert (finished.text, finished.prompt_tokens, finished.prompt_s, finished.statistics.emitted) == (
+        "one two",
+        5,
+        None,
+        3,
+    )
+    rounds = [each for each in opened.events if isinstance(each, RoundDone)]
+    assert {each.round.reason.kind for each in rounds} == {"server does not tell"}
+    assert {each.n_context for each in rounds} == {None}
+    fixed = {each.knob: each for each in opened.loaded.fixed}
+    assert {"top_k", "draft_max"} < fixed.keys() and "temperature" not in fixed and fixed["draft_max"].flag == ""
+
+
+def test_what_is_thought_stands_between_marks_and_goes_back_apart():
+    chat = events(
+        delta(reasoning_content="hm", **timings(1)), delta("\n\nyes", **timings(2)), delta(finish="stop"), timings(2)
+    )
+    with serving(chat) as server:
+        opened = Opened(server)
+        finished = opened.ask()
+        opened.ask(*ASKED, Message("assistant", finished.text), Message("user", "why"))
+    assert finished.text == "<think>hm</think>\n\nyes"
+    assert server.bodies()[1]["messages"][1] == {"role": "assistant", "content": "yes", "reasoning_content": "hm"}
+
+
+def test_a_reply_is_continued():
+    with serving(GOOD) as server:
+        Opened(server).ask(*ASKED, Message("assistant", "Once upon", (1, 2)))
+    (body,) = server.bodies()
+    assert body["messages"][-1] == {"role": "assistant", "content": "Once upon"}
+    assert body["continue_final_message"] is True and body["add_generation_prompt"] is False
+
+
+@pytest.mark.parametrize(
+    ("predict", "reason"), [(-1, StopReason.CONTEXT), (2, StopReason.LIMIT), (100, StopReason.CONTEXT)]
+)
+def test_a_reply_that_the_length_ended_says_which(predict, reason):
+    with serving(
+        events(delta("a", **timings(1)), delta("b", **timings(2)), delta(finish="length"), timings(2))
+    ) as server:
+        assert Opened(server, Knobs(predict=predict)).ask().reason is reason
+
+
+CUT = "ended the stream in the middle of the reply: what came is kept."
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept", "sentence"),
+    [
+        (events(delta("a", **timings(1)), done=False), "a", CUT),
+        (events(delta("a", **timings(1)), done=False, cut=True), "a", "The connection to {} broke ("),
+        (events(done=False), "", CUT),
+        (events(delta("a", **timings(1)), b"data: {oops\n\n"), "a", "{} sends something that is no JSON: check --server"),
+        (events(delta("a", **timings(1)), {"error": {"message": "out of\x1b[2J memory", "code": 500}}), "a",
+         "{} broke off: out of?[2J memory."),
+        (events({"error": "plain words"}), "", "{} broke off: plain words."),
+        (events(delta("a", **timings(1)), delta("x" * 10_000_000, **timings(2))), "a", "sends a line of more than 1 MB"),
+        (Answer(200, (b"<!doctype html><title>Welcome</title>\n<p>hi\n",)), "", "{} sends a web page: check --server"),
+        (Answer(404, (b"<html>",)), "", "{} has no /v1/chat/completions: check --server"),
+        (as_json({"error": {"message": "no such model"}}, 404), "", "{} answers with error 404: no such model."),
+        (as_json({"error": {"code": 503, "message": "Loading model"}}, 503), "", "{} is not ready: Loading model."),
+        (as_json({"detail": "broken"}, 500), "", "{} answers with error 500: broken."),
+        (as_json({"error": {"message": "Invalid API Key"}}, 401), "", "{} asks for a key: Invalid API Key. Put it"),
+        (Answer(307, (), {"Location": "http://elsewhere.example/v1/chat/completions"}), "",
+         "{} sends to http://elsewhere.example/v1/chat/completions, which is not followed"),
+        (as_json([1, 2]), "", CUT),
+        (Answer(200), "", CUT),
+    ],
+)  # fmt: skip
+def test_bad_answers_are_one_sentence_and_the_next_prompt_works(answer, kept, sentence):
+    with serving([answer, GOOD]) as server:
+        opened = Opened(server)
+        with pytest.raises(SpectuiError) as raised:
+            opened.ask()
+        said = str(raised.value)
+        assert sentence.format(server.url) in said and "\n" not in said and said.isprintable()
+        assert opened.text() == kept
+        assert opened.ask().text == "Abcd"
+
+
+def test_an_answer_without_a_stream_is_read_whole():
+    whole = {
+        "choices": [{"message": {"content": "all at once"}, "finish_reason": "stop"}],
+        "usage": {"completion_tokens": 3},
+    }
+    with serving(Answer(200, (b'{\n "choices":\n', *as_json(whole).pieces[:0], b' [{"message": {"content": "all\\u001b"},\n',
+                              b' "finish_reason": "stop"}]}'))) as server:  # fmt: skip
+        assert Opened(server).ask().text == "all"
+    with serving(as_json(whole)) as server:
+        assert Opened(server).ask().text == "all at once"
+
+
+def test_a_prompt_without_room_says_how_many_turns_to_drop():
+    error = {
+        "error": {
+            "code": 400,
+            "type": "exceed_context_size_error",
+            "message": "too long",
+            "n_prompt_tokens": 300,
+            "n_ctx": 256,
+        }
+    }
+    turns = [Message(role, "word " * 20) for _ in range(5) for role in ("user", "assistant")]
+    with serving(as_json(error, 400)) as server, pytest.raises(NoRoomError) as raised:
+        Opened(server).ask(*turns, *ASKED)
+    assert "300 tokens and the context holds 256" in str(raised.value)
+    assert raised.value.to_drop == 6  # the rest has half of the room
+
+
+def test_a_server_that_refuses_the_settings_is_asked_without_them():
+    refusal = as_json({"error": {"message": "Unrecognized request argument: seed"}}, 400)
+    with serving([refusal, GOOD], v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)) as server:
+        opened = Opened(server)
+        assert opened.ask().text == "Abcd" and opened.ask().text == "Abcd"
+    assert [set(body) for body in server.bodies()[1:]] == [{"model", "messages", "stream"}] * 2
+    notices = [each.message for each in opened.events if isinstance(each, Notice)]
+    assert len(notices) == 1 and "Unrecognized request argument: seed. It is asked without settings" in notices[0]
+
+
+def test_a_stall_is_named_and_not_ended():
+    said = threading.Event()
+    with serving(
+        events(delta("a", **timings(1)), lambda: said.wait(20) and None, delta("b", **timings(2)), delta(finish="stop"))
+    ) as server:
+        opened = Opened(server)
+        take = opened.events.append
+
+        def listen(event: Event) -> None:
+            take(event)
+            if isinstance(event, Notice):
+                said.set()
+
+        opened.session = ServerSession(listen, opened.stop, stall_s=0.05)
+        opened.session.load(Setup(server=server.url))
+        assert opened.ask().text == "ab"
+    assert [each.message for each in opened.events if isinstance(each, Notice)] == [
+        f"{server.url} has sent nothing for 0 seconds; it is waited for on."
+    ]
+
+
+def stopped_at(opened: Opened, wanted: Callable[[Event], bool]) -> None:
+    """Stop the session at this event."""
+    take = opened.events.append
+
+    def listen(event: Event) -> None:
+        take(event)
+        if wanted(event):
+            opened.stop.set()
+
+    opened.session = ServerSession(listen, opened.stop)
+
+
+def test_a_reply_that_is_stopped_keeps_what_came():
+    ended = threading.Event()
+    with serving(events(delta("a", **timings(1)), lambda: ended.wait(20) and None, delta("b", **timings(2)))) as server:
+        opened = Opened(server)
+        stopped_at(opened, lambda event: isinstance(event, RoundDone))
+        opened.session.load(Setup(server=server.url))
+        finished = opened.ask()
+        ended.set()
+    assert (finished.text, finished.reason) == ("a", StopReason.CANCELLED)
+
+
+LOADING = as_json({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}, 503)
+
+
+def test_a_server_that_loads_is_waited_for():
+    from tests.attach.scripted_server import LISTED
+
+    with serving(GOOD, v1__models=[LOADING, as_json(LISTED)]) as server:
+        opened = Opened(server)
+    assert [each.what for each in opened.events if isinstance(each, Loading)] == ["the server's model"]
+
+
+def test_waiting_for_a_server_that_loads_can_be_stopped():
+    stop = threading.Event()
+    with (
+        serving(GOOD, v1__models=LOADING) as server,
+        pytest.raises(SpectuiError, match=r"^Waiting for the server was stopped\.$"),
+    ):
+        ServerSession(lambda event: stop.set(), stop).load(Setup(server=server.url))
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        ({"v1__models": Answer(200, (b"<html><body>nginx</body></html>",))}, "answers with a web page that is no JSON"),
+        ({"v1__models": as_json({"error": "who?"}, 403)}, "asks for a key: who?"),
+        (
+            {"v1__models": Answer(301, (), {"Location": "https://other.example/"})},
+            "sends to https://other.example/, which is not",
+        ),
+        ({"v1__models": as_json({"data": [{"id": "one"}, {"id": "two"}]})}, "has no model 'third'; it has one, two."),
+    ],
+)
+def test_what_is_wrong_with_the_address_is_said_at_once(paths, sentence):
+    with serving(GOOD, **paths) as server, pytest.raises(SpectuiError) as raised:
+        Opened(server, server_model="third")
+    assert sentence in str(raised.value)
+
+
+def test_where_nothing_listens_that_is_said():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(SpectuiError, match=rf"^Nothing answers at http://127.0.0.1:{port} \("):
+        ServerSession(lambda event: None, threading.Event()).load(Setup(server=f"127.0.0.1:{port}"))
+
+
+def test_the_key_goes_into_requests_and_into_nothing_else(monkeypatch, tmp_path):
+    file = tmp_path / "key"
+    file.write_text("sk-from-file\n")
+    monkeypatch.setenv("SPECTUI_API_KEY", "sk-from-variable")
+    refusal = as_json({"error": {"message": "not this one"}}, 401)
+    for given, key in (({"server_key_file": str(file)}, "sk-from-file"), ({}, "sk-from-variable")):
+        with serving([GOOD, refusal]) as server:
+            opened = Opened(server, **given)
+            opened.ask()
+            with pytest.raises(SpectuiError, match="refuses the key: not this one") as raised:
+                opened.ask()
+        assert {headers.get("authorization") for _, headers, _ in server.requests} == {f"Bearer {key}"}
+        assert "sk-" not in repr([opened.events, opened.loaded, raised.value])
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "two words", "sk-\x01", "sk-\N{SNOWMAN}", "x" * 20_000],
+    ids=["empty", "words", "control", "ascii", "large"],
+)
+def test_a_file_that_holds_no_key_is_not_quoted(tmp_path, content):
+    file = tmp_path / "key"
+    file.write_text(content)
+    with pytest.raises(UsageError) as raised:
+        ServerSession(lambda event: None, threading.Event()).load(Setup(server="localhost", server_key_file=str(file)))
+    assert "sk-" not in str(raised.value) and "words" not in str(raised.value).replace(str(file), "")
