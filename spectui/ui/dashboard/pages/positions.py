@@ -83,8 +83,7 @@ def _suggestion(figures: Figures, suggested: Advice | None) -> list[Line]:
         ),
     ]  # fmt: skip
     if figures.draft_max_flag:
-        flag: Line = [("for the server: ", "label"), (f"{figures.draft_max_flag} {best}", "value"), (few, "label")]
-        return [*lines, labelled("", *flag)]
+        return [*lines, labelled("the server", (f"{figures.draft_max_flag} {best}", "value"), (few, "label"))]
     at_now = suggested.pays[now] if now < len(suggested.pays) else None
     then: Line = [("now ", "label"), (str(now), "value")]
     if at_now is not None:

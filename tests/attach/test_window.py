@@ -1,0 +1,132 @@
+"""The window on a server: nothing in it knows that there is one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from spectui.attach.catalogue import ServedModels
+from spectui.attach.session import ServerSession
+from spectui.engine.worker import Worker
+from spectui.knobs import Knobs, Setup
+from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.widgets.slider import Slider
+from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
+from tests.ui.pilot_helpers import THEMES, ask, notified, wait_until
+from tests.ui.screen_text import screen_text
+
+Scenario = Callable[[SpectuiApp, Pilot[None], ScriptedServer], Awaitable[None]]
+
+SLOTS = as_json([{"id": 0, "n_ctx": 256, "speculative": True, "params": {"speculative.types": "draft-simple"}}])
+
+
+def long_reply(rounds: int = 30) -> Answer:
+    """Rounds of which every second one has a draft: 3 tokens, of which 2 are accepted, in three times the time."""
+    rows, predicted, drafted, accepted, ms = [delta("w ", **timings(1))], 1, 0, 0, 0.0
+    for number in range(rounds):
+        plain = number % 2 == 0
+        drafted, accepted, ms = (drafted, accepted, ms + 20) if plain else (drafted + 3, accepted + 2, ms + 26)
+        for _ in range(1 if plain else 3):
+            predicted += 1
+            rows.append(delta("w ", **timings(predicted, drafted, accepted, ms)))
+    return events(*rows, delta(finish="stop"), timings(predicted, drafted, accepted, ms))
+
+
+@contextmanager
+def worker_for(server: ScriptedServer) -> Iterator[tuple[Worker, Setup]]:
+    with closing(Worker(Knobs(), open_session=ServerSession)) as worker:
+        yield worker, Setup(server=server.url, model=server.url.partition("//")[2])
+
+
+def in_window(scenario: Scenario, server: ScriptedServer, size: tuple[int, int] = (120, 44)) -> None:
+    """Run the scenario in a window that has loaded the server's model."""
+
+    async def run(worker: Worker, setup: Setup) -> None:
+        catalogue = ServedModels(setup.server, "")
+        app = SpectuiApp(worker, setup, Knobs(), theme_directories=(THEMES,), catalogue=catalogue)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await wait_until(pilot, lambda: app.screen.session.state == "ready")
+            await scenario(app, pilot, server)
+
+    with worker_for(server) as (worker, setup):
+        asyncio.run(asyncio.wait_for(run(worker, setup), 120))
+
+
+def test_colours_figures_and_the_flag_for_draft_max_are_shown():
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        assert "tiny  ⟵ drafted by  draft-simple" in screen_text(app)
+        await ask(pilot, "hello")
+        await wait_until(pilot, lambda: app.screen.session.state == "ready" and app.screen.session.last_reply)
+        app.screen.show_figures()
+        await pilot.pause()
+        text = screen_text(app)
+        assert "accepted 30" in text and "correction 15" in text and "plain 16" in text
+        assert "draft –   verify –   sampling –   other –" in text and "drafted by  draft-simple 30" in text
+        await pilot.press("alt+3")
+        await wait_until(pilot, lambda: "the server  --spec-draft-n-max 2" in screen_text(app))
+
+    with serving(long_reply(), slots=SLOTS) as server:
+        in_window(scenario, server)
+
+
+def test_what_the_server_fixes_is_dimmed_and_says_what_to_do():
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        slider = app.screen.query_one("#slider-draft-max", Slider)
+        await wait_until(pilot, lambda: slider.has_class("-idle"))
+        assert not app.screen.query_one("#slider-temperature", Slider).has_class("-idle")
+        slider.focus()
+        await pilot.press("left")
+        await wait_until(
+            pilot, lambda: any("restart it with another --spec-draft-n-max" in each for each in notified(app))
+        )
+        assert app.screen.session.knobs.draft_max == slider.value == 16
+        app.screen.prompt.focus()
+        await ask(pilot, "hello")
+        await wait_until(pilot, lambda: app.screen.session.last_reply)
+        await pilot.press("f5")
+        await wait_until(
+            pilot, lambda: any(each.startswith("To compare, drafts must be switched off.") for each in notified(app))
+        )
+
+    with serving(long_reply(4), slots=SLOTS) as server:
+        in_window(scenario, server)
+
+
+def test_the_list_of_models_is_the_servers_and_choosing_one_loads_it():
+    def row(name: str, value: str) -> dict[str, object]:
+        return {"id": name, "owned_by": "llamacpp", "status": {"value": value}}
+
+    both = [as_json({"data": [row("one", "loaded"), row("two", "unloaded")]})] * 3
+    then = as_json({"data": [row("one", "unloaded"), row("two", "loaded")]})
+
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: len(app.screen.query_one(OptionList).options) == 2)
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ModelsScreen) and app.screen.session.name == "two")
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")
+        assert ("/models/load", {"model": "two"}) in [(path, body) for path, _, body in server.requests]
+
+    with serving(long_reply(), v1__models=[*both, then], models__load=as_json({"success": True})) as server:
+        in_window(scenario, server)
+
+
+def test_a_stream_that_breaks_keeps_the_text_and_the_same_prompt_can_be_asked_again():
+    broken = events(delta("half a ", **timings(1)), done=False)
+
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        await ask(pilot, "hello")
+        await wait_until(pilot, lambda: "what came is kept" in screen_text(app))
+        assert "half a" in screen_text(app)
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.stop == "eos")
+        assert "half a" not in screen_text(app)
+
+    with serving([broken, long_reply(4)]) as server:
+        in_window(scenario, server)
