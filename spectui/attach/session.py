@@ -61,7 +61,7 @@ class ServerSession:
         self._connection, self._facts, self._times, self._bare = connection, facts, PassTime(), False
         name = facts.model.name or where.short
         drafts = bool(facts.drafts or facts.drafters)
-        draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0) if drafts else None
+        draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0, kernels="") if drafts else None
         setup = replace(setup, model=name, draft=facts.source if drafts else None, ctx_size=facts.model.n_ctx)
         loaded = Loaded(setup, _info(facts, name), draft, (), fixed=requests.fixed(facts.llama_server, facts.drafters))
         self._emit(loaded)

@@ -109,17 +109,15 @@ devices: **{devices}**, arrows and Space move a model to another one.
         """The models, with the remarks made at load, or without."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
-            sizes = (
-                _gigabytes(model.bytes) if model.bytes else "",
-                f"{count(model.n_ctx)} cells" if model.n_ctx else "",
-            )
-            lines += [[], *wrapped(role, ", ".join(filter(None, (model.description, *sizes))), width)]
+            weights, cells = _gigabytes(model.bytes) if model.bytes else "", f"{count(model.n_ctx)} cells"
+            about = (model.description, weights, cells if model.n_ctx else "")
+            lines += [[], *wrapped(role, ", ".join(filter(None, about)), width)]
             for use in model.memory:
                 parts = (("weights", use.weights), ("cells", use.cells), ("compute", use.compute))
                 sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)
                 lines += wrapped("", f"{use.device}: {sizes}", width, "label")
             if remarks:
-                lines += wrapped("", f"kernels: {model.kernels_in_words}", width, "label")
+                lines += wrapped("", f"kernels: {model.kernels_in_words}", width, "label") if model.kernels else []
                 lines += wrapped("", model.remark, width, "label")
         return lines
 
