@@ -145,4 +145,5 @@ def _info(facts: Facts, name: str) -> ModelInfo:
         model.n_vocab,
         model.n_ctx,
         model.trained_ctx,
+        kernels="",
     )

@@ -80,8 +80,9 @@ class ModelInfo(NamedTuple):
     """Whether its template has it think where nothing is said of `enable_thinking`; None: the template does not read that."""
 
     kernels: str = "llama.cpp"
-    """What multiplies its weights on the CPU: "llama.cpp", or spectui's kernels with their instruction set, "spectui avx2"; "" where a
-    server does."""
+    """What multiplies its weights on the CPU: "llama.cpp", or spectui's kernels with their instruction set, "spectui avx2".
+
+    "" where a server does."""
     kernels_why: str = ""
     """Why they are not spectui's, in a clause."""
 
