@@ -232,7 +232,7 @@ class _Run:
         if finished.reason is StopReason.CANCELLED:
             self.found.stopped = True
             raise _Over
-        return Answer(tuple(tokens), finished.statistics, finished.prompt_s)
+        return Answer(tuple(tokens), finished.statistics, finished.prompt_s or 0.0)
 
     def fill(self, row: Row, target: TargetRows | None) -> None:
         """Measure the drafter that is loaded."""

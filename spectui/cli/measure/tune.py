@@ -114,7 +114,7 @@ def command(
                 finished = models.answer(setting, knobs, messages[prompt])
                 if finished.reason is StopReason.CANCELLED:
                     return None
-                return Reply(finished.statistics.emitted, finished.prompt_s, finished.statistics.decode_s)
+                return Reply(finished.statistics.emitted, finished.prompt_s or 0.0, finished.statistics.decode_s)
 
             def tell(done: float, what: str) -> None:
                 line(done, what)
