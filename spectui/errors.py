@@ -18,6 +18,12 @@ class LoadError(SpectuiError):
     """The models may load on this machine alone."""
 
 
+class DraftError(LoadError):
+    """The draft cannot be used; the target alone could."""
+
+    without_draft = True
+
+
 class UsageError(SpectuiError):
     """A flag, a configuration value or a file name that cannot be used. The command line exits with 2."""
 

@@ -16,7 +16,7 @@ from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.loading.cores import allowed_cpus
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
-from spectui.errors import LoadError, SpectuiError, UsageError
+from spectui.errors import DraftError, SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_model, same_vocabulary
 from spectui.knobs import Setup
 from spectui.llama import selftest
@@ -44,12 +44,6 @@ _MOST_SCORES = 256 * 2**20
 CHATML_IS_USED = (
     "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
 )
-
-
-class DraftError(LoadError):
-    """The draft cannot be used; the target alone could."""
-
-    without_draft = True
 
 
 class Pair:

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from spectui.engine.events import Event, Finished, Loaded, Message, Notice, RoundDone
-from spectui.engine.pair import DraftError
 from spectui.engine.session import Session
-from spectui.errors import SpectuiError
+from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.library import llama
 from spectui.llama.quantiser import quantise
