@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -56,6 +57,7 @@ class Session:
         self._loaded: Setup | None = None
         self._said: set[str] = set()  # about contexts that are too large for their models
         self._asked: tuple[object, list[int]] | None = None  # the last conversation, and its tokens
+        self._clock: datetime | None = None  # what templates write while replies are measured
         self._opening = ""  # the first prompt of the last answered conversation
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
@@ -105,7 +107,11 @@ class Session:
         return loaded
 
     def begin_cold(self, setup: Setup) -> None:
-        """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading."""
+        """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading.
+
+        Templates write the time of the first call from here on, so that settings are measured on the same prompts.
+        """
+        self._clock = self._clock or datetime.now()
         if self.pair is not None:
             self.pair.clear_caches()
             self.pair.load(setup, again=True)
@@ -281,7 +287,7 @@ class Session:
         # A template may write the time: the same conversation again, as for a comparison, is the prompt that was answered.
         asked = (self.pair.template, self.knobs.chat_template_kwargs, turns)
         if self._asked is None or self._asked[0] != asked:
-            self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {})
+            self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {}, self._clock)
             self._asked = asked, self.pair.template.tokens(turns)
         return list(self._asked[1]), begun
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from spectui.errors import SpectuiError
@@ -39,9 +40,9 @@ class ChatTemplate:
             raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
         self._special = SpecialTokens(model, source)
 
-    def read_values(self, values: Mapping[str, Any]) -> None:
-        """Let it read these, by name, in the prompts from now on."""
-        self._renderer.values = values
+    def read_values(self, values: Mapping[str, Any], clock: datetime | None = None) -> None:
+        """Let it read these, by name, in the prompts from now on, and this time; None: the present."""
+        self._renderer.values, self._renderer.clock = values, clock
 
     def thinks(self) -> bool | None:
         """Whether it has the model think where nothing is said of `enable_thinking`; None if it does not read that."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import product
 from typing import Any
 
@@ -45,10 +46,16 @@ class Renderer:
 
     def __init__(self, source: str, names: dict[str, Any]) -> None:
         """`names`: what the template may read, beside the messages. Raises what jinja2 raises, or LimitExceeded."""
+        self.clock: datetime | None = None
+        """The time that it writes; None: the present."""
+
+        def strftime_now(form: str) -> str:
+            return (self.clock or datetime.now()).strftime(form)
+
         self._names = {
             "add_generation_prompt": True,
             "raise_exception": _raise,
-            "strftime_now": Jinja2ChatFormatter.strftime_now,
+            "strftime_now": strftime_now,
             **names,
         }
         self.values: Mapping[str, Any] = {}

@@ -16,6 +16,25 @@ CLOCK = "{{ strftime_now('%f') }}{% for m in messages %}{{ m.content }}{% endfor
 HI, MORE = Message("user", "hi"), Message("user", "more")
 
 
+def test_what_is_measured_has_the_same_prompts(tmp_path: Path) -> None:
+    """A bench asks several prompts in turn, and says that texts which differ come from kernels."""
+    events: list[Event] = []
+    session = Session(events.append)
+    session.knobs = Knobs(predict=1, drafter="off")
+    try:
+        setup = Setup(
+            model=str(write_model(tmp_path / "clock.gguf", template=CLOCK)), ctx_size=256, threads=1, no_profile="on"
+        )
+        session.load(setup)
+        for prompt in (HI, MORE, HI, MORE):
+            session.begin_cold(setup)
+            session.generate([prompt])
+    finally:
+        session.close()
+    one, other, again, once_more = [event.tokens for event in events if isinstance(event, Asked)]
+    assert (one, other) == (again, once_more)
+
+
 def test_the_same_conversation_has_the_same_prompt(tmp_path: Path) -> None:
     events: list[Event] = []
     session = Session(events.append)

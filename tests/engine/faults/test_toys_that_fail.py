@@ -60,7 +60,7 @@ class ToyPair:
         )  # fmt: skip
         self.marks = ReplyMarks(self.target, lambda thought, answer: "")
         self.template = SimpleNamespace(
-            tokens=lambda messages: [int(part) for part in messages[-1][1].split()], read_values=lambda values: None
+            tokens=lambda messages: [int(part) for part in messages[-1][1].split()], read_values=lambda *_: None
         )
         self.strategy = Strategy(ModelDrafter(self.draft_context, 12), CostModel())
         self.replies = None
