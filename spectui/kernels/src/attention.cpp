@@ -11,6 +11,9 @@
 #include <math.h>
 #include <string.h>
 
+// Arrays of registers must be indexed by constants.
+#define UNROLL _Pragma("GCC unroll 8")
+
 namespace {
 
 constexpr int BLOCK = 32, QUERIES = 16, WIDEST = 256;
@@ -25,7 +28,7 @@ inline __m256 exponential(__m256 x) {
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693145752f), x);            // ln 2 in two parts
     r = _mm256_fnmadd_ps(n, _mm256_set1_ps(1.42860677e-6f), r);
     __m256 p = _mm256_set1_ps(1.f/720);
-    for (float c : COEFFICIENTS) p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(c));
+    UNROLL for (float c : COEFFICIENTS) p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(c));
     return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23)));
 }
 
@@ -49,14 +52,17 @@ inline __m256 sums(const __m256 * a) {
 
 inline __m256 halves(const void * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)); }
 
-// A cell's n values as floats.
-inline void widen(int type, const char * cell, int n, float * to) {
-    if (type == TYPE_F16) { for (int i = 0; i < n; i += 8) _mm256_store_ps(to + i, halves(cell + 2*i)); return; }
+// A cell's n values as floats: each eight of them, `apart` floats from the last eight.
+inline void widen(int type, const char * cell, int n, float * to, int apart) {
+    if (type == TYPE_F16) {
+        _Pragma("GCC unroll 4") for (int i = 0; i < n; i += 8, to += apart) _mm256_store_ps(to, halves(cell + 2*i));
+        return;
+    }
     for (int i = 0; i < n; i += 32, cell += 34) {                                // Q8_0
         uint16_t h; memcpy(&h, cell, 2);
         const __m256 d = _mm256_set1_ps(_cvtsh_ss(h));
-        for (int j = 0; j < 32; j += 8)
-            _mm256_store_ps(to + i + j, _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) (cell + 2 + j))))));
+        for (int j = 0; j < 32; j += 8, to += apart)
+            _mm256_store_ps(to, _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) (cell + 2 + j))))));
     }
 }
 
@@ -93,7 +99,7 @@ void Attention::compute(int64_t item, float * partials) const {
     const int64_t chunk = item % chunks(), block = item/chunks() % h.blocks, head = item/chunks()/h.blocks % h.shared, stream = item/chunks()/h.blocks/h.shared;
     const int64_t first_row = block*QUERIES, in_block = h.n*h.group - first_row, rows = in_block < QUERIES ? in_block : QUERIES;
     float scale; memcpy(&scale, op->op_params, 4);
-    alignas(32) float K[BLOCK*WIDEST], V[BLOCK*WIDEST], Q[QUERIES*WIDEST], p[BLOCK];
+    alignas(32) float K[BLOCK*WIDEST], V[BLOCK*WIDEST], Q[QUERIES*WIDEST], p[BLOCK];   // K: [8 cells together][dk/8][8 cells][8]
     const char * masks[QUERIES];
     float * sums_of[QUERIES];
     for (int64_t r = 0; r < rows; r++) {
@@ -110,29 +116,29 @@ void Attention::compute(int64_t item, float * partials) const {
         bool widened = false;
         for (int64_t r = 0; r < rows; r++) {
             __m256 mask[4], s[4], most = _mm256_set1_ps(-INFINITY);
-            for (int j = 0; j < 4; j++) { mask[j] = halves(masks[r] + 2*(cell + 8*j)); most = _mm256_max_ps(most, mask[j]); }
+            UNROLL for (int j = 0; j < 4; j++) { mask[j] = halves(masks[r] + 2*(cell + 8*j)); most = _mm256_max_ps(most, mask[j]); }
             if (largest(most) == -INFINITY) continue;                            // this row sees no cell of the block
             if (!widened) for (int j = 0; j < BLOCK; j++) {
-                widen(h.k->type, (const char *) h.k->data + (cell + j)*h.k->nb[1] + head*h.k->nb[2] + stream*h.k->nb[3], h.dk, K + j*h.dk);
-                widen(h.v->type, (const char *) h.v->data + (cell + j)*h.v->nb[1] + head*h.v->nb[2] + stream*h.v->nb[3], h.dv, V + j*h.dv);
+                widen(h.k->type, (const char *) h.k->data + (cell + j)*h.k->nb[1] + head*h.k->nb[2] + stream*h.k->nb[3], h.dk, K + j/8*8*h.dk + j%8*8, 64);
+                widen(h.v->type, (const char *) h.v->data + (cell + j)*h.v->nb[1] + head*h.v->nb[2] + stream*h.v->nb[3], h.dv, V + j*h.dv, 8);
             }
             widened = true;
             float * const acc = sums_of[r], & M = acc[h.dv], & L = acc[h.dv + 1];
             most = _mm256_set1_ps(-INFINITY);
-            for (int j = 0; j < 4; j++) {
+            UNROLL for (int j = 0; j < 4; j++) {
                 __m256 a[8];
-                for (int c = 0; c < 8; c++) a[c] = _mm256_setzero_ps();
-                for (int i = 0; i < h.dk; i += 8) {
+                UNROLL for (int c = 0; c < 8; c++) a[c] = _mm256_setzero_ps();
+                const float * cells = K + 8*j*h.dk;
+                for (int i = 0; i < h.dk; i += 8, cells += 64) {
                     const __m256 x = _mm256_load_ps(Q + r*h.dk + i);
-                    #pragma GCC unroll 8
-                    for (int c = 0; c < 8; c++) a[c] = _mm256_fmadd_ps(x, _mm256_load_ps(K + (8*j + c)*h.dk + i), a[c]);
+                    UNROLL for (int c = 0; c < 8; c++) a[c] = _mm256_fmadd_ps(x, _mm256_load_ps(cells + 8*c), a[c]);
                 }
                 s[j] = _mm256_add_ps(sums(a), mask[j]);
                 most = _mm256_max_ps(most, s[j]);
             }
             const float now = largest(most), m = now > M ? now : M, before = M == m ? 1.0f : expf(M - m);
             __m256 added = _mm256_setzero_ps();
-            for (int j = 0; j < 4; j++) {
+            UNROLL for (int j = 0; j < 4; j++) {
                 const __m256 seen = _mm256_cmp_ps(mask[j], _mm256_set1_ps(-INFINITY), _CMP_NEQ_OQ);
                 s[j] = _mm256_and_ps(seen, exponential(_mm256_sub_ps(s[j], _mm256_set1_ps(m))));
                 added = _mm256_add_ps(added, s[j]);
@@ -140,17 +146,22 @@ void Attention::compute(int64_t item, float * partials) const {
             }
             M = m;
             L = L*before + sum(added);
-            for (int i = 0; i < h.dv; i += 64) {
-                const int registers = h.dv - i < 64 ? (h.dv - i)/8 : 8;
+            const __m256 scaled = _mm256_set1_ps(before);
+            int i = 0;
+            for (; i + 64 <= h.dv; i += 64) {
                 __m256 o[8];
-                for (int c = 0; c < registers; c++) o[c] = _mm256_mul_ps(_mm256_loadu_ps(acc + i + 8*c), _mm256_set1_ps(before));
-                if (registers == 8) for (int j = 0; j < BLOCK; j++) {
+                UNROLL for (int c = 0; c < 8; c++) o[c] = _mm256_mul_ps(_mm256_loadu_ps(acc + i + 8*c), scaled);
+                const float * cell_values = V + i;
+                for (int j = 0; j < BLOCK; j++, cell_values += h.dv) {
                     const __m256 w = _mm256_set1_ps(p[j]);
-                    #pragma GCC unroll 8
-                    for (int c = 0; c < 8; c++) o[c] = _mm256_fmadd_ps(w, _mm256_load_ps(V + j*h.dv + i + 8*c), o[c]);
-                } else for (int j = 0; j < BLOCK; j++)
-                    for (int c = 0; c < registers; c++) o[c] = _mm256_fmadd_ps(_mm256_set1_ps(p[j]), _mm256_load_ps(V + j*h.dv + i + 8*c), o[c]);
-                for (int c = 0; c < registers; c++) _mm256_storeu_ps(acc + i + 8*c, o[c]);
+                    UNROLL for (int c = 0; c < 8; c++) o[c] = _mm256_fmadd_ps(w, _mm256_load_ps(cell_values + 8*c), o[c]);
+                }
+                UNROLL for (int c = 0; c < 8; c++) _mm256_storeu_ps(acc + i + 8*c, o[c]);
+            }
+            for (; i < h.dv; i += 8) {
+                __m256 o = _mm256_mul_ps(_mm256_loadu_ps(acc + i), scaled);
+                for (int j = 0; j < BLOCK; j++) o = _mm256_fmadd_ps(_mm256_set1_ps(p[j]), _mm256_load_ps(V + j*h.dv + i), o);
+                _mm256_storeu_ps(acc + i, o);
             }
         }
     }
