@@ -138,7 +138,7 @@ class Pair:
         found, drafting = TargetCosts(), DraftCosts()
         found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(setup) else []
         strict = setup.strict == "on"
-        short = placement.target_flash(setup, long=False)
+        short = self._flash(long=False)
         # Costs are measured with the context for short texts.
         target_key = placement.target_costs_key(setup, extra_buffers, short, self.target.kernels)
         ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
@@ -164,7 +164,7 @@ class Pair:
                     drafting = draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
-            long = placement.target_flash(setup, long=True)
+            long = self._flash(long=True)
             found_out.append(remarks.rounds_alike(found, strict, only_short=short != long))
             if short != long:
                 found_out.append(remarks.attends_dearly(found))
@@ -221,7 +221,7 @@ class Pair:
             self._loaded["target"] = placement.target_key(setup, extra_buffers)
             if not self.template.from_file and setup.no_template == "off":
                 self._emit(Notice(CHATML_IS_USED))
-        short, long = (placement.target_flash(setup, long) for long in (False, True))
+        short, long = self._flash(long=False), self._flash(long=True)
         suits = (short, long) if self.context is not None and self.context.tokens else (short,)
         key = placement.context_key(setup, self._flash_attn)
         if self._flash_attn not in suits or self._loaded.get("context") != key:
@@ -238,12 +238,16 @@ class Pair:
         self._flash_attn = flash_attn
         self._loaded["context"] = placement.context_key(setup, flash_attn)
 
+    def _flash(self, long: bool) -> str:
+        assert self.target is not None
+        return placement.target_flash(self._setup, long, self.target.kernels)
+
     def select_attention(self, messages: Sequence[Message]) -> None:
         """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
         assert self.target is not None and self.context is not None and self.strategy is not None
         scores = scores_bytes(self.target, self.context.n_ctx, placement.chunk_of(self._setup, "off"))
         long = placement.is_long(messages) and scores <= _MOST_SCORES
-        flash_attn = placement.target_flash(self._setup, long)
+        flash_attn = self._flash(long)
         before = self._flash_attn
         if flash_attn in (before, self._refused):
             return

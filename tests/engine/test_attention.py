@@ -15,6 +15,7 @@ from spectui.engine.events import Event, Message, Notice, Prompt
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library
 from spectui.llama.context import Context
@@ -257,3 +258,10 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
     assert (session.strategy.costs.verify.known, session.strategy.costs.verify.per_row) == (True, 0.0)
     session.pair.select_attention(SHORT)
     assert session.strategy.costs.verify.per_row == 1e-5
+
+
+@pytest.mark.parametrize(("cells", "expected"), [("f16", "auto"), ("q8_0", "auto"), ("bf16", "off"), ("f32", "off")])
+def test_flash_attention_stays_on_where_spectuis_kernels_compute_it(cells: str, expected: str) -> None:
+    setup = Setup(model="m", gpu_layers=0, cache_type_k=cells, cache_type_v="f16")
+    assert placement.target_flash(setup, long=True, kernels=Kernels("avx2")) == expected
+    assert placement.target_flash(setup, long=True, kernels=LLAMA_CPP) == "off"

@@ -16,7 +16,7 @@ from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
-from spectui.llama.cpu import reference_path
+from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
 from spectui.llama.devices.records import Device
 from spectui.llama.library import build_key
@@ -93,26 +93,28 @@ def is_long(messages: Iterable[Message]) -> bool:
     return False
 
 
-def target_flash(setup: Setup, long: bool) -> str:
-    """Flash attention for the target, if the set-up leaves it open: off on a CPU with a long text.
+def target_flash(setup: Setup, long: bool, kernels: Kernels = LLAMA_CPP) -> str:
+    """Flash attention for the target, if the set-up leaves it open: off on a CPU with a long text and llama.cpp's `kernels`.
 
     ggml's CPU flash attention computes the rows of a pass one by one. After 1,700 tokens a pass over 16 of a 1.5B takes
     382 ms with it and 276 ms without (llama-bench -p 16 -d 1700 -fa 0,1), and a 135M with heads of 64 five times as long.
     It stays on for short ones and for --strict: without it a single row rounds differently from several, from the first token.
     """
     open_choice = setup.flash_attn == "auto" and setup.strict == "off" and setup.cache_type_v in _PLAIN_TYPES
-    return "off" if long and open_choice and target_on_cpu(setup) else setup.flash_attn
+    own = kernels.set and {setup.cache_type_k, setup.cache_type_v} <= _OWN_TYPES
+    return "off" if long and open_choice and target_on_cpu(setup) and not own else setup.flash_attn
 
 
-def draft_flash(setup: Setup) -> str:
-    """Flash attention for the draft, if the set-up leaves it open: off on a CPU.
+def draft_flash(setup: Setup, kernels: Kernels = LLAMA_CPP) -> str:
+    """Flash attention for the draft, if the set-up leaves it open: off on a CPU with llama.cpp's `kernels`.
 
     At 1,000 cells a pass of a 0.5B draft over one token takes 27 ms with ggml's CPU flash attention and 17 ms without; heads
     of 64 are the worst.
     """
     wanted = _draft_flash_wanted(setup)
     open_choice = wanted == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
-    return "off" if open_choice and drafts_on_cpu(setup) else wanted
+    own = plugin.attends(kernels) and {setup.cache_type_k_draft, setup.cache_type_v_draft} <= _OWN_TYPES
+    return "off" if open_choice and drafts_on_cpu(setup) and not own else wanted
 
 
 def _draft_flash_wanted(setup: Setup) -> str:
@@ -121,6 +123,9 @@ def _draft_flash_wanted(setup: Setup) -> str:
 
 _PLAIN_TYPES = ("f16", "bf16", "f32")
 """Types of V cells that do not need flash attention."""
+
+_OWN_TYPES = {"f16", "q8_0"}
+"""Types of cells whose flash attention spectui's kernels compute."""
 
 
 def chunk_of(setup: Setup, flash_attn: str) -> int:
@@ -131,9 +136,9 @@ def chunk_of(setup: Setup, flash_attn: str) -> int:
     return setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128)
 
 
-def draft_chunk_of(setup: Setup) -> int:
+def draft_chunk_of(setup: Setup, kernels: Kernels = LLAMA_CPP) -> int:
     """Tokens of a prompt that the draft computes at once."""
-    return setup.ubatch if draft_flash(setup) == _draft_flash_wanted(setup) else min(setup.ubatch, 128)
+    return setup.ubatch if draft_flash(setup, kernels) == _draft_flash_wanted(setup) else min(setup.ubatch, 128)
 
 
 def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
@@ -189,7 +194,7 @@ def draft_costs_key(
     setup: Setup, extra_buffers: bool, copy: str, ahead: bool, kernels: Kernels = LLAMA_CPP
 ) -> tuple[Any, ...]:
     """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded, with `kernels`."""
-    cells = (draft_flash(setup), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
+    cells = (draft_flash(setup, kernels), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, draft_threads(setup, ahead), *cells)
     model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
     return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)

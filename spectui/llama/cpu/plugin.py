@@ -48,7 +48,12 @@ def flash_attention(wanted: str, role: str, kernels: Kernels) -> str:
     if role == "target":
         _attending[:] = [bool(kernels.set)]
         _loaded[0].attend(_attending[0])
-    return "on" if wanted == "auto" and _attending == [True] and kernels.set else wanted
+    return "on" if wanted == "auto" and attends(kernels) else wanted
+
+
+def attends(kernels: Kernels) -> bool:
+    """Whether they compute the attention of a draft with these kernels, as the target's context was made last."""
+    return _attending == [True] and bool(kernels.set)
 
 
 def types() -> dict[str, int]:
