@@ -339,14 +339,14 @@ class Pair:
     def target_info(self) -> ModelInfo:
         """Facts about the target."""
         assert self.target is not None and self.context is not None and self.template is not None
-        info = _info(self.target, self.context, self.remarks.get("target", ""))
+        info = models.info(self.target, self.context, self.remarks.get("target", ""))
         return info._replace(thinks=self.template.thinks())
 
     def draft_info(self) -> ModelInfo | None:
         """Facts about the draft; None without one."""
         if self.draft is None or self.draft_context is None:
             return None
-        info = _info(self.draft, self.draft_context, self.remarks.get("draft", ""))
+        info = models.info(self.draft, self.draft_context, self.remarks.get("draft", ""))
         # The path of the set-up, not of the draft copy.
         return info._replace(path=self._loaded["draft"][0], translated=self._translated)
 
@@ -382,19 +382,3 @@ class Pair:
             self.draft.close()
         self.draft = self.draft_context = self.drafter = self.strategy = None  # the strategy uses the drafter
         self._loaded.pop("draft", None)
-
-
-def _info(model: Model, context: Context, remark: str) -> ModelInfo:
-    return ModelInfo(
-        path=model.path,
-        description=model.description,
-        parameters=model.parameters,
-        bytes=model.n_bytes,
-        n_vocab=model.n_vocab,
-        n_ctx=context.n_ctx,
-        trained_ctx=model.scaled_ctx,
-        remark=remark,
-        memory=context.memory,
-        kernels=model.kernels.name,
-        kernels_why=model.kernels.why,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from spectui.engine.events import ModelInfo
 from spectui.engine.loading import placement
 from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
@@ -166,4 +167,21 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
         type_v=setup.cache_type_v_draft,
         swa_full=setup.swa_full == "on",
         keeps=tokens_to_keep_on(model),
+    )
+
+
+def info(model: Model, context: Context, remark: str) -> ModelInfo:
+    """Facts about a loaded model. `remark`: what was found out about it."""
+    return ModelInfo(
+        path=model.path,
+        description=model.description,
+        parameters=model.parameters,
+        bytes=model.n_bytes,
+        n_vocab=model.n_vocab,
+        n_ctx=context.n_ctx,
+        trained_ctx=model.scaled_ctx,
+        remark=remark,
+        memory=context.memory,
+        kernels=model.kernels.name,
+        kernels_why=model.kernels.why,
     )
