@@ -15,7 +15,7 @@ from spectui.engine import pair as pair_module
 from spectui.engine.events import Finished, Loading, Message
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 from spectui.measure.compare import SUFFIX, Answer, Comparison, Replies, Row, compare, expected_speed_ups
 from spectui.measure.divergence import kl, target_rows
@@ -51,6 +51,12 @@ def test_the_divergence_of_a_row_from_itself_is_zero_and_known_rows_have_the_kno
     assert kl(p, p) == pytest.approx(0.0, abs=1e-7)
     assert kl(p, q) == pytest.approx(0.5 * np.log(2) - 0.25 * np.log(2), abs=1e-6)
     assert kl(p + 3, q - 2) == pytest.approx(kl(p, q), abs=1e-6), "logits need not be normalised"
+
+
+def test_the_divergence_is_of_the_draft_from_the_target_and_not_the_other_way() -> None:
+    p, q = np.log(np.array([0.9, 0.1], np.float32)), np.log(np.array([0.5, 0.5], np.float32))
+    assert kl(p, q) == pytest.approx(0.9 * np.log(1.8) + 0.1 * np.log(0.2), abs=1e-6)
+    assert kl(q, p) == pytest.approx(0.5 * np.log(0.5 / 0.9) + 0.5 * np.log(5), abs=1e-6)
 
 
 def test_tokens_that_the_draft_lacks_are_left_out_of_the_divergence() -> None:
@@ -128,7 +134,9 @@ def test_each_row_is_measured_with_its_own_drafter(
     setup = tiny_setup(models)
     assert setup.draft is not None
     used: list[str] = []
-    generate = session.generate
+    cold: list[Setup] = []
+    generate, begin_cold = session.generate, session.begin_cold
+    monkeypatch.setattr(session, "begin_cold", lambda setup: (cold.append(setup), begin_cold(setup)))
 
     def listening(messages: Sequence[Message]) -> Finished:
         used.append(session.knobs.drafter)
@@ -136,7 +144,7 @@ def test_each_row_is_measured_with_its_own_drafter(
 
     monkeypatch.setattr(session, "generate", listening)
     found = compare(session, setup, [setup.draft], replace(GREEDY, drafter=drafter), ["story"], tokens=8, positions=8)
-    assert all(row.complete for row in found.rows)
+    assert all(row.complete for row in found.rows) and len(cold) == len(used), "each reply begins from cold"
     assert used[:1] == ["suffix"] and set(used) == {"off", "suffix", "model", "model" if drafter == "model" else "auto"}
 
 

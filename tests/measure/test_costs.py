@@ -174,6 +174,26 @@ def test_compiling_kernels_is_no_cost_of_a_pass(role: Role, monkeypatch: pytest.
     assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
 
 
+class SettingUp(ToyModel):
+    """A toy on a clock of its own, whose first pass over several tokens sets things up."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(1)
+        self.now = 0.0
+        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
+
+    def evaluate(self, tokens: Any, rows: int) -> Any:
+        self.now += 0.008 + 0.3 * (len(tokens) > 1 and not any(size > 1 for size in self.passes))
+        return super().evaluate(tokens, rows)
+
+
+def test_what_the_first_pass_sets_up_is_no_cost_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Passes("target", 0)
+    toy: Any = SettingUp(monkeypatch)
+    assert costs.measure_cell(toy, list(range(1, 12)) * 4, cell, 1, float("inf"), lambda _: None)
+    assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
+
+
 def test_what_was_measured_is_kept_when_it_is_stopped(session: Session, interrupt: Interrupt) -> None:
     def progress(done: float, what: str) -> None:
         if what.startswith("the draft"):

@@ -8,8 +8,12 @@ import signal
 import subprocess
 from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 
-from spectui.measure.quiet import Others, Used
+import psutil
+import pytest
+
+from spectui.measure.quiet import Others, Stolen, Used
 
 OWN = os.getpid()
 BURNS = "while :; do :; done"
@@ -38,6 +42,17 @@ def test_a_quiet_machine_and_a_short_time_name_none():
 def test_this_process_and_those_it_began_are_no_others():
     after = {OWN: Used("spectui", 1, 9.0), 7: Used("engine", OWN, 9.0), 8: Used("helper", 7, 9.0), 9: Used("a", 9, 0.3)}
     assert said({}, after, 1.0) == "a uses 30 % of a core"
+
+
+def test_what_the_host_took_is_a_share_of_the_time_that_was_wanted(monkeypatch: pytest.MonkeyPatch):
+    times = iter([(10.0, 5.0, 1.0, 2.0), (11.0, 7.0, 1.0, 3.0), (11.0, 7.0, 1.0, 3.0)])
+    monkeypatch.setattr(
+        psutil,
+        "cpu_times",
+        lambda: SimpleNamespace(**dict(zip(("steal", "user", "nice", "system"), next(times), strict=True))),
+    )
+    stolen = Stolen()
+    assert stolen.share == 0.25 and str(stolen) == "the host took 25 %"
 
 
 def test_real_processes_are_seen(tmp_path: Path):

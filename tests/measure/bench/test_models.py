@@ -1,0 +1,91 @@
+"""What a bench asks of the engine: each reply from cold, one first that does not count, the draft alone by its own file."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from spectui.engine.events import Finished, Message
+from spectui.knobs import Knobs, Setup
+from spectui.measure.bench.runner import EngineModels
+from spectui.speculation.records import StopReason
+from tests.measure.bench.runs import DRAFT, FAST, TARGET, a_run
+
+PAIR = Setup(model="/m/target.gguf", draft="/m/draft.gguf")
+HI = [Message("user", "Hi")]
+
+
+class Told:
+    """An engine that does nothing but tell what it was asked, in order."""
+
+    def __init__(self) -> None:
+        self.events: deque[Any] = deque()
+        self.told: list[str] = []
+        self.knobs = Knobs()
+        self.reason = StopReason.LIMIT
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(self, *arguments))
+        return done
+
+    def load(self, setup: Setup) -> Any:
+        self.told.append(f"load {setup.model}")
+        draft = type("Info", (), {"path": "/cache/draft-Q4_0.gguf"}) if setup.draft else None
+        return type("Loaded", (), {"draft": draft})
+
+    def begin_cold(self, setup: Setup) -> None:
+        self.told.append(f"cold {setup.model}")
+
+    def generate(self, messages: object) -> Finished:
+        self.told.append(f"reply of {self.knobs.predict}, {self.knobs.drafter} {self.knobs.policy}")
+        return Finished(self.reason, "text", a_run(FAST, 10.0).statistics, self.knobs, 5, 0.1, 0.2)
+
+
+@pytest.fixture
+def engine() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def models(engine: Told) -> EngineModels:
+    worker: Any = engine
+    models = EngineModels(worker, PAIR, lambda event: None)
+    models.load(PAIR)
+    engine.told.clear()
+    return models
+
+
+def test_every_reply_begins_from_cold_and_the_first_one_of_both_models_does_not_count(
+    engine: Told, models: EngineModels
+) -> None:
+    for setting in (TARGET, FAST):
+        models.answer(setting, setting.on(Knobs(predict=80)), HI)
+    cold = "cold /m/target.gguf"
+    assert engine.told == [
+        cold,
+        "reply of 8, auto fixed",
+        cold,
+        "reply of 80, off fixed",
+        cold,
+        "reply of 80, model fixed",
+    ]
+
+
+def test_the_draft_alone_is_the_file_that_drafts(engine: Told, models: EngineModels) -> None:
+    models.answer(DRAFT, DRAFT.on(Knobs(predict=80)), HI)
+    copy = "/cache/draft-Q4_0.gguf"
+    assert engine.told[0] == f"load {copy}" and engine.told[-2:] == [f"cold {copy}", "reply of 80, off fixed"]
+    engine.told.clear()
+    models.answer(TARGET, TARGET.on(Knobs(predict=80)), HI)
+    assert engine.told[0] == "load /m/target.gguf"
+
+
+def test_a_stop_in_the_reply_that_does_not_count_is_a_stop(engine: Told, models: EngineModels) -> None:
+    engine.reason = StopReason.CANCELLED
+    assert models.answer(TARGET, TARGET.on(Knobs()), HI).reason is StopReason.CANCELLED
+    assert len(engine.told) == 2
