@@ -246,7 +246,9 @@ def _verdicts(summary: Summary) -> list[str]:
 def _more(verdict: Verdict | None) -> str:
     """What would tell them apart."""
     assert verdict is not None
-    return f"some {verdict.enough} pairs would" if verdict.enough else f"{verdict.pairs} pairs are far too few"
+    if verdict.enough:
+        return f"some {verdict.enough} pairs would"
+    return "one pair tells nothing" if verdict.pairs == 1 else f"{verdict.pairs} pairs are far too few"
 
 
 def _mixed(runs: Sequence[Run]) -> bool:

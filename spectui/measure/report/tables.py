@@ -70,9 +70,8 @@ def _gain(row: Row) -> str:
     """ "+6 % (+4 to +9)"."""
     if row.gain is None:
         return DASH
-    low, high = row.gain.low, row.gain.high
-    bounds = "" if low is None or high is None or low == high else f" ({_percent(low)} to {_percent(high)})"
-    return f"{_percent(row.gain.ratio)} %{bounds}"
+    ratio, low, high = (None if each is None else _percent(each) for each in row.gain[:3])
+    return f"{ratio} %" if low in (None, high) else f"{ratio} % ({low} to {high})"
 
 
 def _percent(ratio: float) -> str:

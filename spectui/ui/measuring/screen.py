@@ -51,8 +51,8 @@ class MeasureScreen(Dialog[str | None]):
         Binding("escape", "stop", "Stop, back", id="measure.stop", priority=True,
                 tooltip="Stop and keep what was measured; then back to the chat, which loads its models again"),
         Binding("tab", "choose", "Next", id="measure.next", priority=True, tooltip="Another measurement"),
-        Binding("alt+u", "use", "Use", id="measure.use", priority=True, tooltip="Use the fastest in the chat"),
-        Binding("alt+s", "save", "Save", id="measure.save", priority=True, tooltip="Save the fastest as a profile"),
+        Binding("alt+u", "use", "Use", id="measure.use", priority=True, tooltip="Use what is best in the chat"),
+        Binding("alt+s", "save", "Save", id="measure.save", priority=True, tooltip="Save what is best as a profile"),
         Binding("up", "scroll(-1)", "Up", id="measure.up", priority=True, show=False),
         Binding("down", "scroll(1)", "Down", id="measure.down", priority=True, show=False),
         Binding("pageup", "scroll(-8)", "Page up", id="measure.page-up", priority=True, show=False),
@@ -249,7 +249,7 @@ class MeasureScreen(Dialog[str | None]):
         name = printable(winner.label).replace("{", "(")
         if winner.draft is not None:
             return f"Best draft: {name}. {{measure.use}} loads it."
-        return f"Fastest: {name}. {{measure.use}} uses it, {{measure.save}} saves it as a profile."
+        return f"To use: {name}. {{measure.use}} uses it, {{measure.save}} saves it as a profile."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are active only while their actions are possible."""
@@ -267,7 +267,7 @@ class MeasureScreen(Dialog[str | None]):
         return True
 
     def action_use(self) -> None:
-        """Turn the chat's knobs to the fastest setting, or load the best draft on the way back."""
+        """Turn the chat's knobs to what is best, or load the best draft on the way back."""
         winner = self.measurements.winner
         if winner is None:
             return
@@ -280,7 +280,7 @@ class MeasureScreen(Dialog[str | None]):
 
     @work(exclusive=True)
     async def action_save(self) -> None:
-        """Ask for a name, and save the pair with the chat's knobs and the fastest setting under it."""
+        """Ask for a name, and save the pair with the chat's knobs and what is best under it."""
         from spectui.ui.dialogs.profile_name import SaveScreen
 
         winner, profiles = self.measurements.winner, self._profiles

@@ -65,7 +65,7 @@ async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
         await opened(pilot, quick)
         await pilot.press("enter")
         await wait_until(pilot, lambda: engine.unloads)
-        await wait_until(pilot, lambda: "Done. Fastest:" in one_line(app))
+        await wait_until(pilot, lambda: "Done. To use:" in one_line(app))
         await laid_out(pilot)
         shown = one_line(app)
         assert "model 4/0/0.75" in shown and "draft alone" in shown
@@ -89,7 +89,7 @@ async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
         engine.finish_loading()
         await wait_until(pilot, lambda: app.screen.session.state == "ready")
         await opened(pilot)
-        await wait_until(pilot, lambda: "Fastest:" in one_line(app))
+        await wait_until(pilot, lambda: "To use:" in one_line(app))
         assert engine.unloads == 1
 
 
@@ -213,7 +213,7 @@ async def test_the_window_reads_and_writes_no_file_while_another_process_measure
         page = await opened(pilot, quick)  # what the page imports is read once
         test_disk.listeners.append(noted := list[str]())
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "Fastest:" in one_line(app))
+        await wait_until(pilot, lambda: "To use:" in one_line(app))
         await pilot.press("alt+s")
         await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
         await paste(pilot, "my tuned")
@@ -244,7 +244,7 @@ async def test_a_search_fills_its_table_and_its_chart_and_its_winner_is_used(
 
         def done() -> bool:
             seen.append(points(page, "tune"))
-            return "Done. Fastest:" in one_line(app)
+            return "Done. To use:" in one_line(app)
 
         await wait_until(pilot, done)
         await laid_out(pilot)
