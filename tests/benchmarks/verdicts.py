@@ -16,7 +16,7 @@ from spectui.measure.tune.search import AUTO, PLAIN
 from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, share, tuned
 
 TRIALS = 100
-SPEEDS = (1.0, 1.02, 1.05, 1.1, 1.2)
+SPEEDS = (1.0, 1.05, 1.1, 1.2)
 
 
 def main() -> None:
@@ -25,8 +25,8 @@ def main() -> None:
     print(
         f"bench, 4 prompts: called faster where the truth is faster by\n  noise  runs{truth}   any false verdict at 0 %"
     )
-    for noise in (0.01, 0.02, 0.04, 0.08):
-        for runs in (1, 2, 3, 5, 10):
+    for noise in (0.02, 0.04, 0.08):
+        for runs in (2, 3, 5, 10):
             found = "".join(f"{_benched(noise, runs, speed):>9.0%}" for speed in SPEEDS)
             print(f"{noise:>6.0%} {runs:>6}{found}{_false(noise, runs):>20.0%}")
     print("\ncompare, 4 % noise: a draft is called faster where the best one's truth is faster by")
