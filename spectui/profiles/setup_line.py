@@ -17,12 +17,12 @@ _ROWS = {row.key: row for row in settings() if row.owner is Setup and row.key no
 _FLAGS = {flag: row for row in _ROWS.values() for flag in row.spec.flags}
 
 
-def flags_of(setup: Setup) -> str:
-    """The flags that load models so; "" if all settings have their defaults."""
+def flags_of(setup: Setup, before: Setup | None = None) -> str:
+    """The flags that load models so; "" if all settings have their defaults, or those of the set-up `before`."""
     return shlex.join(
         word
         for key, row in _ROWS.items()
-        if getattr(setup, key) != row.default
+        if getattr(setup, key) != (row.default if before is None else getattr(before, key))
         for word in (row.spec.flags[0], str(getattr(setup, key)))
     )
 

@@ -198,9 +198,12 @@ class SpectuiApp(TerminalApp):
             screen.set_focus(screen.prompt)
 
     async def on_event(self, event: events.Event) -> None:
-        """Treat a paste as a sign of focus, as Textual treats keys and clicks."""
-        if isinstance(event, events.Paste):
+        """Treat a paste as a sign of focus, as Textual treats keys and clicks; and let text go to the prompt."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self.app_focus = True
+            screen = self.screen_stack[-1] if self.screen_stack else None
+            if isinstance(screen, ChatScreen) and screen.take_text(event):
+                return
         await super().on_event(event)
 
     def _renew_themes(self) -> None:

@@ -72,8 +72,7 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
             while_writing = while_writing or (slider(terminal, "draft-max") == "13" and "writing" in terminal.text)
             return while_writing
 
-        # From the prompt to the first slider: past the transcript and the two choices.
-        terminal.press("tab", "tab", "tab", "left", "left", "left")
+        terminal.press("alt+6", "left", "left", "left")
         terminal.wait("draft-max at 13 during the reply", moved)
 
         def worn() -> bool:

@@ -251,12 +251,13 @@ async def test_picking_a_device_loads_anew_and_keeps_the_conversation(window: Wi
         await answer(pilot, engine)
         await pilot.press("f7")
         assert isinstance(app.focused, DevicePane)
-        await pilot.press("right", "space")
+        await pilot.press("right", "enter", "alt+d", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert (engine.loads[1].device, engine.loads[1].device_draft) == ("", "none")
         engine.finish_loading()
         await wait_until(pilot, lambda: not engine.events)
         await pilot.click(DevicePane, offset=(15, 1))
+        await pilot.press("alt+d", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 3)
         assert (engine.loads[2].device, engine.loads[2].device_draft) == ("none", "none")
         engine.finish_loading()
@@ -275,7 +276,7 @@ async def test_picking_a_device_during_a_reply_does_not_send_before_the_models_a
         await ask(pilot, "go")
         write_reply(engine)
         await ask(pilot, "next")
-        await pilot.press("f7", "space")
+        await pilot.press("f7", "enter", "alt+d", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2 and not engine.events)
         assert len(engine.generates) == 1
         engine.finish_loading()
@@ -291,7 +292,7 @@ async def test_the_panel_is_an_overlay_below_100_columns(window: Window, engine:
         await pilot.press("f6")
         await pilot.pause()
         assert panel.display
-        assert isinstance(app.focused, Slider)
+        assert isinstance(app.focused, PromptInput), "it takes the focus of nobody"
         assert panel.region.right == 80
         await pilot.press("escape")
         await pilot.pause()

@@ -21,6 +21,7 @@ from spectui.telemetry.gpus import find_gpu
 from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
 from spectui.ui.figures import MUTED
+from spectui.ui.keys import with_keys
 from spectui.ui.widgets.line_widget import gauge
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")
@@ -31,15 +32,18 @@ NAME, BAR, MEMORY, USE = 12, 5, 9, 6
 """Width of the other columns, in cells. In a wide panel the first two are wider."""
 
 
+NOT_LOADED = "not loaded yet: {placement} shows the plan and loads, {stop} leaves it"
+
+
 class DevicePane(Widget, can_focus=True):
-    """A row for each device. Arrows move; Space, Enter or a click picks, and the models are loaded again."""
+    """A row for each device. Arrows move, Enter or a click picks; nothing is loaded by that."""
 
     HELP = """\
 ## Devices
 
-Arrows choose a device and a role, **Space**, **Enter** or a click moves the target or the draft there: the models are
-loaded anew and the conversation stays. Several GPUs may share a model (**{page.knobs}** has the share of each); the CPU takes
-it alone.
+Arrows choose a device and a role, **Enter** or a click puts the target or the draft there or takes it away. When all is
+chosen, **{placement}** shows what the models would take and loads them anew; the conversation stays. Several GPUs may share a
+model (**{page.knobs}** has the share of each); the CPU takes it alone.
 """
 
     BINDING_GROUP_TITLE = "devices"
@@ -48,8 +52,9 @@ it alone.
         Binding("down", "move(1, 0)", "Down", id="devices.down", show=False),
         Binding("left", "move(0, -1)", "Target", id="devices.target", show=False),
         Binding("right", "move(0, 1)", "Draft", id="devices.draft", show=False),
-        Binding("space,enter", "pick", "Pick device", id="pick-device", tooltip="Run the model there; loads it anew"),
-    ]
+        Binding("enter", "pick", "Pick device", id="pick-device",
+                tooltip="Put the model there, or take it away; nothing is loaded yet"),
+    ]  # fmt: skip
 
     DEFAULT_CSS = """
     DevicePane { height: auto; }
@@ -71,16 +76,18 @@ it alone.
     def __init__(self, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._setup = setup
+        self._picked = False  # the set-up is not the loaded one
         self._devices: tuple[Device, ...] = ()
         self._models: dict[str, ModelInfo] = {}
         self._telemetry: Telemetry | None = None
         self._row = 0
         self._role = 0
 
-    def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
-        """Show these devices and this set-up. Does a layout only if the number of devices changed."""
-        grown = len(devices) != len(self._devices)
-        self._devices, self._setup = devices, setup
+    def update_devices(self, devices: tuple[Device, ...], setup: Setup, *, picked: bool = False) -> None:
+        """Show these devices and this set-up; `picked`: the one that a person has picked, which is not loaded. Does a layout
+        only if the number of rows changed."""
+        grown = (len(devices), picked) != (len(self._devices), self._picked)
+        self._devices, self._setup, self._picked = devices, setup, picked
         self._row = min(self._row, max(0, len(devices) - 1))
         self.refresh(layout=grown)
 
@@ -96,8 +103,8 @@ it alone.
             self.refresh()
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """A heading and a row for each device."""
-        return 1 + max(1, len(self._devices))
+        """A heading, a row for each device, and one that says that others than the loaded ones are picked."""
+        return 1 + max(1, len(self._devices)) + self._picked
 
     def action_move(self, rows: int, roles: int) -> None:
         """Move the cursor."""
@@ -141,7 +148,10 @@ it alone.
         heading = Content.styled(words, MUTED).truncate(self.size.width)
         if not self._devices:
             return Content("\n").join([heading, Content.styled(UNKNOWN, MUTED)])
-        return Content("\n").join([heading, *(self._line(row) for row in range(len(self._devices)))])
+        rows = [heading, *(self._line(row) for row in range(len(self._devices)))]
+        if self._picked:
+            rows.append(Content.styled(with_keys(self.app, NOT_LOADED), "$warning").truncate(self.size.width))
+        return Content("\n").join(rows)
 
     def _widths(self) -> tuple[int, int]:
         """Cells of the name and of the memory's bar."""

@@ -26,13 +26,14 @@ class Share(Slider):
     HELP = """\
 ## Shares of the GPUs
 
-Each slider is a GPU's share of the model's weights; the others give or take the difference. **{load-shares}** loads the models
-anew with them, and the conversation stays. {slider.default} turns a share back to what was chosen for it.
+Each slider is a GPU's share of the model's weights; the others give or take the difference. **{load-shares}** shows what the
+models would take with them, and loads them anew; the conversation stays. {slider.default} turns a share back to what was
+chosen for it.
 """
     BINDING_GROUP_TITLE = "shares of GPUs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "load_shares", "Load shares", id="load-shares",
-                tooltip="Load the models anew with these shares of the GPUs"),
+                tooltip="See what the models would take with these shares of the GPUs, and load them so"),
     ]  # fmt: skip
 
     @dataclass

@@ -24,11 +24,18 @@ class PlacementScreen(LineScreen):
 
     VERB = "load"
 
-    def __init__(self, setup: Setup, plan: PlanInWords | None = None, loaded: Sequence[MemoryUse] = ()) -> None:
-        """`setup`: the loaded one; `plan` and `loaded` as in `ModelsScreen`."""
+    def __init__(
+        self,
+        setup: Setup,
+        plan: PlanInWords | None = None,
+        loaded: Sequence[MemoryUse] = (),
+        proposed: Setup | None = None,
+    ) -> None:
+        """`setup`: the loaded one; `plan` and `loaded` as in `ModelsScreen`; `proposed`: one whose flags are in the box."""
         now = flags_of(setup)
         super().__init__(
             f"Flags of the models: {now or 'none'}. Load them with:",
+            flags_of(proposed, setup) if proposed is not None else "",
             placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0", max_length=400,
         )  # fmt: skip
         self._setup = setup

@@ -45,6 +45,7 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
             "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
             tooltip="Begin a new line",
         ),
+        Binding("tab", "stay", "Stay", id="prompt.stay", show=False),  # on the panel, arrows and Enter would turn knobs
         # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
         Binding("alt+o", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
     ]  # fmt: skip
@@ -165,6 +166,9 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
             )
         except EditorError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
+
+    def action_stay(self) -> None:
+        """Keep the focus here."""
 
     def action_newline(self) -> None:
         """Begin a new line at the cursor."""

@@ -239,7 +239,7 @@ class ChatScreen(KeyActions, DirectScreen):
             case ThreadsInUse():
                 self.panel.machine.update_threads(event)
         if isinstance(event, Loaded | Devices | LoadFailed):
-            self.panel.update_devices(session.models.devices, session.setup)
+            self.controls.show_devices()
         if not isinstance(event, Loading | Devices | Notice):
             self.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
@@ -315,21 +315,23 @@ class ChatScreen(KeyActions, DirectScreen):
                 return models.crash is not None and bool(models.setup.model)
         return True
 
-    def on_key(self, event: events.Key) -> None:
-        """Text typed after a click into the transcript goes to the prompt."""
-        if self.focused is self.transcript and event.is_printable and event.key not in self.active_bindings:
-            event.stop()
-            self._hand_to_prompt(events.Key(event.key, event.character))
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Pasted text goes to the prompt too."""
-        if self.focused is self.transcript:
-            event.stop()
-            self._hand_to_prompt(events.Paste(event.text))
-
-    def _hand_to_prompt(self, event: events.Key | events.Paste) -> None:
-        self.prompt.focus()
-        self.prompt.post_message(event)
+    def take_text(self, event: events.Key | events.Paste) -> bool:
+        """Give the prompt the focus before a printable key or a paste comes, wherever the focus is; a number that is being
+        typed at a slider stays there while it is one. Returns whether the event is dealt with.
+        """
+        focused = self.focused
+        if focused is self.prompt or not self.prompt.is_mounted:
+            return False
+        if isinstance(event, events.Key) and (not event.is_printable or event.key in self.active_bindings):
+            return False
+        if isinstance(focused, Slider):
+            if isinstance(event, events.Key) and focused.type(event.character or ""):
+                return True
+            begun = focused.forget()
+            if begun:  # it was the beginning of a text
+                self.prompt.post_message(events.Paste(begun))
+        self.set_focus(self.prompt)
+        return False
 
     # Messages of the widgets
 

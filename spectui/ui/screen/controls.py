@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spectui.chat.device_choice import Role
+from spectui.chat.device_choice import SPLITS, Role, pick
 from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.errors import SpectuiError
@@ -26,6 +26,7 @@ class Controls:
         self._screen = screen
         self._measured: dict[str, View] = {}  # by the name of the measurement
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
+        self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
 
     @property
     def _models(self) -> LoadedModels:
@@ -146,6 +147,7 @@ class Controls:
     def _show_loading(self, loads: bool) -> None:
         """Show whether other models are being loaded."""
         loading, session = self._screen.query_one("#loading", LoadingLine), self._screen.session
+        self._picked = None
         if loads:
             loading.begin("the draft" if session.setup.draft else "")
             self._show_knobs()
@@ -153,19 +155,37 @@ class Controls:
         else:
             loading.end()
             self._screen.show_figures()
+        self.show_devices()
         self._screen.show_state()
 
+    def show_devices(self) -> None:
+        """Show the devices, and where the models are or were picked to be."""
+        models, panel = self._models, self._screen.panel
+        panel.update_devices(models.devices, models.setup)
+        if self._picked is not None:
+            panel.devices.update_devices(models.devices, self._picked, picked=True)
+
     def pick_device(self, role: Role, device: str) -> None:
-        """Load the models again with this device picked for one of them."""
-        if self._models.pick_device(role, device):
-            self._show_loading(True)
-            self._screen.panel.update_devices(self._models.devices, self._models.setup)
+        """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
+        models = self._models
+        picked = pick(self._picked or models.setup, role, device, models.devices)
+        self._picked = picked if picked != models.setup else None
+        self.show_devices()
+
+    def leave_picked(self) -> bool:
+        """Forget the devices that were picked and not loaded. False if there are none."""
+        picked, self._picked = self._picked, None
+        self.show_devices()
+        return picked is not None
 
     def split(self, role: Role, shares: str) -> None:
-        """Load the models again with these shares of one of them."""
-        if self._models.split(role, shares):
-            self._show_loading(True)
-            self._screen.panel.update_devices(self._models.devices, self._models.setup)
+        """Show what the models would take with these shares of one of them, to load them so."""
+        change: dict[str, Any] = {SPLITS[role]: shares}
+        picked = replace(self._picked or self._models.setup, **change)
+        if picked != self._models.setup:
+            self._picked = picked
+            self.show_devices()
+            self.change_placement()
 
     def choose_models(self) -> None:
         """Choose other models among those on this machine."""
@@ -182,18 +202,17 @@ class Controls:
         self._screen.app.push_screen(screen, chosen)
 
     def change_placement(self) -> None:
-        """Ask for flags, and load the models anew with them."""
+        """Ask for flags, those of the picked devices first, and load the models anew with them."""
         from spectui.ui.dialogs.placement import PlacementScreen
 
         def chosen(line: str | None) -> None:
             if line and self._models.place(line):
                 self._show_loading(True)
-                self._screen.panel.update_devices(self._models.devices, self._models.setup)
 
         if self._models.setup.model is None:
             self._screen.say(self._screen.session.busy_reason)
             return
-        screen = PlacementScreen(self._models.setup, self._screen.plan, self._models.memory)
+        screen = PlacementScreen(self._models.setup, self._screen.plan, self._models.memory, self._picked)
         self._screen.app.push_screen(screen, chosen)
 
     def measure(self) -> None:

@@ -34,18 +34,14 @@ class PanelPages:
 
     def toggle(self) -> None:
         """Show or hide the panel. In a narrow window it covers the transcript."""
-        narrow = self._screen.has_class("-narrow")
-        self._screen.toggle_class("-overlay" if narrow else "-no-panel")
-        if not (narrow and self.is_open and self._screen.panel.focus_page()):
-            self._screen.prompt.focus()
+        self._screen.toggle_class("-overlay" if self._screen.has_class("-narrow") else "-no-panel")
+        self._screen.prompt.focus()
 
     def turn(self, by: int) -> None:
         """Show the next page of the panel; open the panel if it is hidden."""
         panel = self._screen.panel
         if self.open():
             self.show(next_choice(tuple(PAGES), panel.page, by))
-        else:
-            panel.focus_page()
 
     def show(self, page: str) -> None:
         """Show this page of the panel."""
@@ -54,13 +50,13 @@ class PanelPages:
             panel.profile.show_choices([NO_PROFILE, *self._screen.controls.profile_names()], panel.profile.value)
         self.open()
         panel.show_page(page)
-        if not prompt.has_focus or self._screen.has_class("-overlay"):
+        if not prompt.has_focus:
             panel.focus_page()
 
     def show_by_key(self, page: str) -> None:
-        """Show this page; the page of the knobs gets the focus."""
+        """Show this page. One that arrows do most on gets the focus."""
         self.show(page)
-        if page == "knobs":
+        if page in ("rounds", "knobs"):
             self._screen.panel.focus_page()
 
     def show_slider(self, key: str) -> None:

@@ -129,6 +129,10 @@ class ReplayScreen(ChatScreen):
         self.player.step()
         self.show_state()
 
+    def take_text(self, event: events.Key | events.Paste) -> bool:
+        """The keys are the replay's."""
+        return False
+
     def on_key(self, event: events.Key) -> None:
         """A typed key shows why no model can answer."""
         if event.is_printable and event.key not in self.active_bindings:

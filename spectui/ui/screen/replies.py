@@ -115,6 +115,8 @@ class Replies:
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():
             return
+        if screen.panel.devices.has_focus and screen.controls.leave_picked():
+            return
         if session.editing is not None and slider is None and not session.waiting and session.state != "loading":
             screen.messages.leave_edit()
             return

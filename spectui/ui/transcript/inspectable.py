@@ -38,8 +38,8 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         Binding("right", "step(1)", "Token after", id="token.after", show=False),
         Binding("up", "step_row(-1)", "Token above", id="token.above", show=False),
         Binding("down", "step_row(1)", "Token below", id="token.below", show=False),
-        Binding("left_square_bracket", "step_round(-1)", "Round before", id="round.before", show=False),
-        Binding("right_square_bracket", "step_round(1)", "Round after", id="round.after", show=False),
+        Binding("shift+left", "step_round(-1)", "Round before", id="round.before", show=False),
+        Binding("shift+right", "step_round(1)", "Round after", id="round.after", show=False),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"transcript--marked"}
     DEFAULT_CSS = """

@@ -23,13 +23,13 @@ class ChoiceRow(Widget, can_focus=True):
     HELP = """\
 ## Choices
 
-Left and right, Enter, Space or a click turn to another choice; {choice.default} goes back to the default.
+Left and right, Enter or a click turn to another choice; {choice.default} goes back to the default.
 """
     BINDING_GROUP_TITLE = "choices"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Previous", id="choice.previous", show=False),
-        Binding("right,enter,space", "turn(1)", "Next", id="choice.next", show=False),
-        Binding("r,delete", "reset", "Default", id="choice.default", show=False, tooltip="Turn it back to its default"),
+        Binding("right,enter", "turn(1)", "Next", id="choice.next", show=False),
+        Binding("delete", "reset", "Default", id="choice.default", show=False, tooltip="Turn it back to its default"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--label", "choice--arrow", "choice--value"}
     DEFAULT_CSS = """

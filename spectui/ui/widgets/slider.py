@@ -28,7 +28,7 @@ class Slider(Widget, can_focus=True):
 ## Sliders
 
 Turn with left and right (shift: ten steps), Home and End, or the mouse; or type the number and Enter. {slider.default} goes
-back to the default.
+back to the default. Other text that is typed goes to the prompt.
 """
     BINDING_GROUP_TITLE = "sliders"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,7 +38,7 @@ back to the default.
         Binding("shift+right", "turn(10)", "Much more", id="slider.much-more", show=False),
         Binding("home", "go(0)", "Least", id="slider.least", show=False),
         Binding("end", "go(1)", "Most", id="slider.most", show=False),
-        Binding("r,delete", "reset", "Default", id="slider.default", show=False, tooltip="Turn it back to its default"),
+        Binding("delete", "reset", "Default", id="slider.default", show=False, tooltip="Turn it back to its default"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"slider--label", "slider--track", "slider--knob", "slider--value"}
     DEFAULT_CSS = """
@@ -131,26 +131,33 @@ back to the default.
 
     def on_key(self, event: events.Key) -> None:
         """Collect a typed number: Enter sets it, Escape drops it."""
-        if event.character is not None and (event.character.isdecimal() or event.character in "-."):
-            self._typed += event.character
-        elif not self._typed or event.key not in ("backspace", "enter", "escape"):
-            return
-        elif event.key == "backspace":
-            self._typed = self._typed[:-1]
-        else:
-            typed, self._typed = self._typed, ""
-            with suppress(ValueError):
-                if event.key == "enter":
-                    self.set_value(float(typed), notify=True)
+        if not self.type(event.character or ""):
+            if not self._typed or event.key not in ("backspace", "enter", "escape"):
+                return
+            if event.key == "backspace":
+                self._typed = self._typed[:-1]
+            else:
+                typed = self.forget()
+                with suppress(ValueError):
+                    if event.key == "enter":
+                        self.set_value(float(typed), notify=True)
         event.stop()
         event.prevent_default()
         self.refresh()
 
-    def forget(self) -> bool:
-        """Drop a number that is being typed. False if there is none."""
+    def type(self, character: str) -> bool:
+        """Add a character to the number that is being typed. False if it is none of a number's."""
+        if not character or not (character.isdecimal() or character in "-."):
+            return False
+        self._typed += character
+        self.refresh()
+        return True
+
+    def forget(self) -> str:
+        """Drop the number that is being typed, and return it; "" if there is none."""
         typed, self._typed = self._typed, ""
         self.refresh()
-        return bool(typed)
+        return typed
 
     def on_blur(self) -> None:
         """Drop an unfinished number."""

@@ -22,7 +22,7 @@ async def test_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: 
 
 async def test_an_overlay_turned_to_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: Window) -> None:
     async with window(size=(80, 24)) as (app, pilot):
-        await pilot.press("f6", "f10")
+        await pilot.press("f6", "alt+2")
         await wait_until(pilot, lambda: app.screen.query_one(RoundsPage).has_focus)
         await pilot.press("f10", *"hi")
         await wait_until(pilot, lambda: app.screen.prompt.text == "hi")

@@ -151,7 +151,7 @@ async def test_inspecting_a_token_shows_its_round(make_app: Make, engine: FakeEn
         panel = await streaming(pilot, engine)
         panel.show_page("rounds")
         transcript = app.screen.query_one(InspectableTranscript)
-        await pilot.press("f4", "left_square_bracket")
+        await pilot.press("f4", "shift+left")
         await wait_until(pilot, lambda: "round 2 " in screen_text(app))
         assert transcript.inspected is not None and transcript.inspected.round == 2
         await pilot.press("f4")

@@ -139,7 +139,9 @@ async def test_errors_are_marked_and_notices_are_not(window: Window, engine: Fak
 async def test_two_quick_picks_end_in_the_second_without_an_error(window: Window, engine: FakeEngine) -> None:
     engine.devices = (CPU, GPU)
     async with window(size=(120, 40)) as (app, pilot):
-        await pilot.press("f7", "right", "space", "left", "space")
+        await pilot.press("f7", "right", "enter", "alt+d", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        await pilot.press("left", "enter", "alt+d", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 3)
         app.screen.query_one(PromptInput).focus()
         await ask(pilot, "go")
@@ -185,22 +187,27 @@ async def test_shares_of_the_gpus_are_turned_and_loaded(make_app: Make, engine: 
         await wait_until(pilot, lambda: (first.value, other.value) == (65, 35))
         assert len(engine.loads) == 1
         await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, PlacementScreen))
+        assert app.screen.line == "-ts 65,35" and len(engine.loads) == 1, "what they would take is seen first"
+        await pilot.press("enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert engine.loads[1].tensor_split == "65,35"
         engine.finish_loading()
         await wait_until(pilot, lambda: not engine.events)
         assert app.focused is first and (first.value, other.value) == (65, 35)
-        await pilot.press("r", "enter")
+        await pilot.press("delete", "enter", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 3)
         assert engine.loads[2].tensor_split == ""
         engine.finish_loading()
         await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("7", "0", "enter", "enter")
+        await pilot.press("7", "0", "enter", "enter", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 4)
         assert engine.loads[3].tensor_split == "70,30"
         engine.finish_loading()
         await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("f7", "down", "down", "space")  # the second GPU leaves, and with it the shares
+        await pilot.press(
+            "f7", "down", "down", "enter", "alt+d", "enter"
+        )  # the second GPU leaves, and with it the shares
         await wait_until(pilot, lambda: len(engine.loads) == 5)
         assert (engine.loads[4].device, engine.loads[4].tensor_split) == ("CUDA0", "")
         await wait_until(pilot, lambda: not app.screen.query(Share))
@@ -215,7 +222,7 @@ async def test_a_draft_on_several_gpus_has_shares_of_its_own(make_app: Make, eng
         await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
         assert "% of the draft; Enter loads it so" in screen_text(app)
         app.screen.query(Share).first().focus()
-        await pilot.press("right", "right", "enter")
+        await pilot.press("right", "right", "enter", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert (engine.loads[1].tensor_split, engine.loads[1].tensor_split_draft) == ("", "60,40")
 

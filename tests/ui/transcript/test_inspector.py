@@ -66,7 +66,7 @@ async def test_a_correction_says_what_it_stands_in_place_of(make_app: Make, engi
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         transcript = await reply(pilot, engine)
-        await pilot.press("f4", "left_square_bracket", "right")
+        await pilot.press("f4", "shift+left", "right")
         assert transcript.inspected is not None and transcript.inspected.origin == "correction"
         await wait_until(pilot, lambda: 'correction 2nd of 3 by model was " pass": target .030 draft .900' in said(app))
 
@@ -179,7 +179,7 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         assert transcript.inspected == first.tokens[1], "equal in text and id, and yet another"
         await pilot.press("right")
         assert '" other"' in screen_text(app) and 'was " wrong"' in screen_text(app) and "round 0" in screen_text(app)
-        await pilot.press("right_square_bracket")
+        await pilot.press("shift+right")
         assert "round 1" in screen_text(app)
 
 

@@ -27,7 +27,7 @@ class ChoiceRowApp(App[None]):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("right", "suffix"), ("enter", "suffix"), ("space", "suffix"), ("left", "auto"), ("r", "auto")]
+    ("key", "value"), [("right", "suffix"), ("enter", "suffix"), ("left", "auto"), ("delete", "auto")]
 )
 async def test_keys(key: str, value: str) -> None:
     app = ChoiceRowApp("model")

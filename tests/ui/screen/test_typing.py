@@ -1,0 +1,112 @@
+"""Text goes to the prompt from wherever the focus is, and no single key loads models anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spectui.knobs import Knobs, Setup
+from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dialogs.placement import PlacementScreen
+from spectui.ui.prompt.prompt_input import PromptInput
+from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, paste, wait_until
+from tests.ui.screen_text import screen_text
+
+GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")
+TEXT = "are you there, R2-D2? [3 times] r"
+SENT = [{" ": "space"}.get(each, each) for each in TEXT]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("before", ["", "f6", "f7", "f10", "alt+1", "alt+2", "alt+6", "f4", "tab", "shift+tab"])
+async def test_text_goes_to_the_prompt_wherever_a_key_has_put_the_focus(
+    window: Window, engine: FakeEngine, before: str, size: tuple[int, int]
+) -> None:
+    engine.devices = (CPU, GPU, GPU1)
+    async with window(size=size) as (app, pilot):
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        await pilot.press(*filter(None, [before]))
+        burst(app, *SENT, "enter")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1][-1].content == TEXT
+        assert engine.knobs == Knobs() and len(engine.loads) == 1
+
+
+@pytest.mark.parametrize(
+    "id", ["slider-draft-max", "choice-policy", "choice-drafter", "devices", "rounds", "transcript"]
+)
+async def test_text_goes_to_the_prompt_from_every_part_of_the_window(
+    window: Window, engine: FakeEngine, id: str
+) -> None:
+    engine.devices = (CPU, GPU)
+    async with window(size=(200, 50)) as (app, pilot):
+        app.screen.query_one(f"#{id}").focus()
+        await paste(pilot, "pasted: ")
+        app.screen.query_one(f"#{id}").focus()
+        await pilot.press(*SENT, "enter")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content == f"pasted: {TEXT}"
+        assert engine.knobs == Knobs() and len(engine.loads) == 1
+
+
+@pytest.mark.parametrize("text", ["3 apples", "-v is a flag", "1.5B or 3B?", "2.71828…"])
+async def test_a_text_that_begins_as_a_number_does_not_lose_its_beginning(
+    window: Window, engine: FakeEngine, text: str
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        app.screen.query_one("#slider-draft-max").focus()
+        burst(app, *({" ": "space"}.get(each, each) for each in text), "enter")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content == text and engine.knobs == Knobs()
+
+
+async def test_tab_stays_in_the_prompt(window: Window) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await pilot.press(*"some", "tab", *"thing")
+        await pilot.pause()
+        box = app.screen.query_one(PromptInput)
+        assert box.has_focus and box.text == "something"
+
+
+async def test_from_one_gpu_to_another_in_one_load_whose_plan_is_seen_first(window: Window, engine: FakeEngine) -> None:
+    engine.devices = (CPU, GPU, GPU1)
+    planned: list[Setup] = []
+
+    def plan(setup: Setup, loaded: object) -> str:
+        planned.append(setup)
+        return f"on {setup.device}: 3 of 24 GB."
+
+    setup = replace(PAIR, device="CUDA0", tensor_split="1")
+    async with window(setup, size=(120, 40), plan=plan) as (app, pilot):
+        await pilot.press("f7", "down", "enter", "down", "enter")
+        await wait_until(pilot, lambda: "not loaded yet: Alt+D" in screen_text(app))
+        assert len(engine.loads) == 1
+        await pilot.press("alt+d")
+        await wait_until(pilot, lambda: "on CUDA1: 3 of 24 GB." in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert engine.loads[1] == planned[0] == replace(setup, device="CUDA1", tensor_split="")
+        engine.finish_loading()
+        await wait_until(pilot, lambda: "not loaded yet" not in screen_text(app))
+
+
+async def test_picked_devices_are_left_with_escape_and_by_picking_back(make_app: Make, engine: FakeEngine) -> None:
+    engine.devices = (CPU, GPU)
+    app = make_app(replace(PAIR, device="none"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        for back in ("escape", "enter"):
+            await pilot.press("f7", "down", "enter")
+            await wait_until(pilot, lambda: "not loaded yet" in screen_text(app))
+            engine.report_devices(CPU, GPU)
+            await wait_until(pilot, lambda: not engine.events)
+            assert "not loaded yet" in screen_text(app), "the memory's figures do not undo it"
+            await pilot.press(back)
+            await wait_until(pilot, lambda: "not loaded yet" not in screen_text(app))
+        await pilot.press("alt+d")
+        await wait_until(pilot, lambda: isinstance(app.screen, PlacementScreen))
+        assert app.screen.line == "" and len(engine.loads) == 1
+        assert app.screen_stack[0].query_one(DevicePane)
