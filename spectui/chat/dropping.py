@@ -110,6 +110,6 @@ class OldestTurns:
         at = _last_reply(session.messages)
         if at is not None:
             session.messages[at].dropped = number
-            session.journal.set_dropped(at, number)
+            session.journal.set_dropped(session.messages[at].id, number)
         if session.writing is not None:
             session.writing.dropped = number

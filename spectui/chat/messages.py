@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from spectui.thinking import OPEN
 
 @dataclass(slots=True, eq=False)
 class ChatMessage:
-    """One message of the conversation. Only replies have the fields after `content`.
+    """One message of the conversation. Only replies have the fields from `rounds` on.
+
+    `id` is the journal's, `parent` the message before it, and `created` when it was made, in seconds since the epoch.
 
     `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
     `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: the
@@ -30,6 +33,9 @@ class ChatMessage:
 
     role: str
     content: str
+    id: int = 0
+    parent: ChatMessage | None = None
+    created: float = field(default_factory=time.time)
     rounds: PackedRounds = field(default_factory=PackedRounds)
     figures: ReplyFigures = field(default_factory=ReplyFigures)
     setup: Setup | None = None
@@ -106,7 +112,7 @@ class OpenedConversation(NamedTuple):
                     next_step = done + total / 20
 
         for index, each in enumerate(conversation.messages):
-            message = ChatMessage(each.role, each.text)
+            message = ChatMessage(each.role, each.text, each.id, created=each.created)
             if (reply := each.reply) is not None:
                 message.rounds = reply.rounds
                 message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
@@ -119,12 +125,10 @@ class OpenedConversation(NamedTuple):
             messages.append(message)
         return cls(conversation, tuple(messages), figures)
 
-    def turns(self) -> tuple[list[ChatMessage], ChatMessage | None]:
-        """The prompts with their replies, and the last prompt if it has no answer."""
-        messages = list(self.messages)
-        if messages and (messages[-1].role, messages[-1].content) == ("assistant", ""):
-            messages.pop()
-        return messages, messages.pop() if messages and messages[-1].role == "user" else None
+    def said(self) -> tuple[ChatMessage, ...]:
+        """The messages without an empty reply, which an earlier version wrote."""
+        empty = bool(self.messages) and (self.messages[-1].role, self.messages[-1].content) == ("assistant", "")
+        return self.messages[:-1] if empty else self.messages
 
 
 def _begins_turn(messages: Sequence[StoredMessage], at: int) -> bool:

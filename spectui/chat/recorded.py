@@ -68,7 +68,8 @@ def take_over(session: ChatSession, step: Send) -> None:
         session.cut(step.same)
     if step.system != session.setup.system:
         session.set_system(step.system)
-    session.messages.extend(ChatMessage(each.role, each.content) for each in step.missing)
+    for each in step.missing:
+        session.tree.add(ChatMessage(each.role, each.content))
     if step.dropped != session.oldest.dropped:
         session.oldest.leave_out(step.dropped)
     session.queue(step.prompt)

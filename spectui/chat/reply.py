@@ -17,9 +17,11 @@ class ReplyWriter:
     If the message has rounds already, the new ones continue their numbers. Only this class renumbers rounds.
     """
 
-    def __init__(self, message: ChatMessage, journal: Journal) -> None:
-        """Create it after the journal's `begin_reply` or `continue_reply`."""
+    def __init__(self, message: ChatMessage, journal: Journal, instead_of: ChatMessage | None = None) -> None:
+        """Create it after the journal's `begin_reply` or `continue_reply`. `instead_of`: the last message before this reply
+        was asked for in place of it or of the messages behind an earlier prompt."""
         self.message = message
+        self.instead_of = instead_of
         if journal.rounds is not None:
             message.rounds = journal.rounds  # one list for both
         self.state: Literal["reading", "writing"] = "reading"

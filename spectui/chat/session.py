@@ -10,7 +10,9 @@ from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
 from spectui.chat.figures.records import Figures
 from spectui.chat.figures.running import RunningFigures
-from spectui.chat.history.conversations import Deletion, StoredConversations
+from spectui.chat.history.conversations import Deletion
+from spectui.chat.history.open_conversation import OpenConversation
+from spectui.chat.history.tree import MessageTree
 from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ReplyWriter
@@ -24,7 +26,7 @@ from spectui.store.records import FAILED, Conversation
 from spectui.store.recovery.crash import Crash
 
 
-class ChatSession:
+class ChatSession(OpenConversation):
     """Holds one conversation at a time over one engine. Use it in one thread.
 
     A front end calls `drain` some thirty times a second and shows the events that it gives. Prompts and replies go to
@@ -40,9 +42,8 @@ class ChatSession:
         crash: Crash | None = None,
         offer: Conversation | None = None,
     ) -> None:
+        super().__init__(journal or Journal(None))
         self.engine = engine
-        self.journal = journal or Journal(None)
-        self.stored = StoredConversations(self.journal)
         self.user_knobs = UserKnobs(engine)
         self.models = LoadedModels(engine, setup, self.user_knobs, crash)
         self.oldest = OldestTurns(self)
@@ -52,16 +53,6 @@ class ChatSession:
         self._waiting: list[str] = []
         self._writer: ReplyWriter | None = None
         self._leaving = False  # a reply of an earlier conversation has not ended yet
-        self._begin_conversation()
-
-    def _begin_conversation(self) -> None:
-        self.messages: list[ChatMessage] = []
-        """The messages, without the reply in progress."""
-        self.comparison: Comparison | None = None
-        """The comparison of the last reply with plain decoding."""
-        self._editing: int | None = None
-        self._unanswered: ChatMessage | None = None
-        self._figures = RunningFigures()
 
     def close(self) -> None:
         """Close the engine, save the text of a reply in progress, and close the journal."""
@@ -104,11 +95,6 @@ class ChatSession:
         return sentences.WAITING if self._waiting else ""
 
     @property
-    def unanswered(self) -> ChatMessage | None:
-        """The last prompt, if it got no reply: it can be asked again."""
-        return self._unanswered
-
-    @property
     def writing(self) -> ChatMessage | None:
         """The reply in progress."""
         return self._writer.message if self._writer is not None else None
@@ -122,11 +108,6 @@ class ChatSession:
     def waiting(self) -> tuple[str, ...]:
         """Prompts that are sent, one after the other, when the engine is free."""
         return tuple(self._waiting)
-
-    @property
-    def editing(self) -> int | None:
-        """The index of the message that the next prompt replaces; None if none is edited."""
-        return self._editing
 
     @property
     def title(self) -> str:
@@ -165,10 +146,15 @@ class ChatSession:
     # What is asked of the engine
 
     def send(self, text: str) -> None:
-        """Send a prompt. If a message is being edited, the prompt replaces it. It is written to the journal first."""
+        """Send a prompt. It is written to the journal first. If a message is being edited, the prompt takes its place, and the
+        messages from there on come back if the reply ends without text."""
+        instead_of = self.tree.head if self._editing is not None else None
         if self._editing is not None:
-            self.cut(self._editing)
-        self._begin_reply(ChatMessage("user", text))
+            self._turn(self.messages[self._editing].parent)
+        prompt = ChatMessage("user", text)
+        self.tree.add(prompt)
+        prompt.id = self.journal.prompt(text, self.setup.system, self.name, instead=instead_of is not None)
+        self._begin_reply(instead_of)
 
     def queue(self, text: str) -> None:
         """Send a prompt when the engine is free: at the next call of `send_waiting` then."""
@@ -194,12 +180,13 @@ class ChatSession:
         return self.busy_reason or ("" if self.unanswered or self.messages else sentences.NOTHING_ASKED)
 
     def regenerate(self) -> None:
-        """Remove the last reply and answer its prompt again. Call it only if `no_regenerating` is ""."""
-        if self._unanswered is None:
-            self.messages.pop()
-            self.journal.cut(len(self.messages))
-        self.comparison = None
-        self._begin_reply(self._unanswered)
+        """Answer the last prompt again. The reply before comes back if the new one ends without text. Call it only if
+        `no_regenerating` is ""."""
+        reply = self.tree.head if self.unanswered is None else None
+        prompt = self.unanswered if reply is None else reply.parent
+        self._turn(prompt)
+        self._follow(prompt)
+        self._begin_reply(reply)
 
     @property
     def can_continue(self) -> bool:
@@ -214,12 +201,13 @@ class ChatSession:
         """
         otherwise = otherwise or self.setup_changed
         before = prompt_messages(self.setup.system, self.messages)[:-1]
-        reply = self.messages.pop()
+        reply = self.messages[-1]
         begun = (
             reply.begun() if reply.setup is not None and reply.setup.model == self.setup.model else reply.for_engine()
         )
         reply.mixed = reply.mixed or otherwise
         self.journal.continue_reply(otherwise=otherwise)
+        self.tree.turn(reply.parent)
         self._write(reply, (*before, begun))
 
     def stop(self) -> None:
@@ -238,7 +226,7 @@ class ChatSession:
         self._leaving = self.replying
         self._writer = None
         self.journal.clear()
-        self._begin_conversation()
+        self._begin(MessageTree(), RunningFigures())
         self._use_system(self.usual_system)
 
     def resume(self, opened: OpenedConversation) -> None:
@@ -246,23 +234,9 @@ class ChatSession:
         self.new_chat()
         conversation = opened.conversation
         self._use_system(conversation.system)
-        self.messages, self._unanswered = opened.turns()
-        self._figures = RunningFigures(opened.figures)
-        self._figures.go_back(self.messages[-1] if self.messages else None)
         self.journal.resume(conversation)
-        self.journal.cut(len(self.messages))
-
-    def cut(self, length: int) -> None:
-        """Keep the first `length` messages. The later ones stay on disk, as a branch."""
-        del self.messages[length:]
-        self._unanswered = self.comparison = self._editing = None
-        self._figures.go_back(self.messages[-1] if self.messages else None)
-        self.journal.cut(length)
-
-    def cut_and_save(self, length: int) -> None:
-        """Keep the first `length` messages, and open the conversation there the next time too."""
-        self.cut(length)
-        self.journal.save_cut()
+        self._begin(MessageTree(opened.said()), RunningFigures(opened.figures))
+        self._turn(self.tree.head)
 
     def delete(self, identity: str) -> Deletion:
         """Prepare to delete the conversation of this id. If it is the open one, a new chat begins."""
@@ -275,20 +249,6 @@ class ChatSession:
         """The conversation that a crash ended; None at the second call."""
         offer, self.offer = self.offer, None
         return offer
-
-    def prompt_to_edit(self) -> int | None:
-        """The index of the last prompt, or of the one before the prompt that is being edited; None if there is none."""
-        end = len(self.messages) if self._editing is None else self._editing
-        return next((at for at in reversed(range(end)) if self.messages[at].role == "user"), None)
-
-    def begin_edit(self, index: int) -> str:
-        """The next prompt replaces the message with this index, whose text is returned. Call it only if `no_change` is ""."""
-        self._editing = index
-        return self.messages[index].content
-
-    def leave_edit(self) -> None:
-        """The message that is edited stays as it is."""
-        self._editing = None
 
     # Comparison with plain decoding
 
@@ -366,19 +326,18 @@ class ChatSession:
         """The figures of this moment."""
         return self._figures.now(self.state, self.models)
 
-    def _begin_reply(self, prompt: ChatMessage | None) -> None:
-        """Begin the reply to this prompt. None: answer the last prompt again."""
-        if prompt is not None:
-            self.messages.append(prompt)
-            self.journal.prompt(prompt.content, self.setup.system, self.name)
+    def _begin_reply(self, instead_of: ChatMessage | None = None) -> None:
+        """Begin the reply to the last message; `instead_of`: as in `ReplyWriter`."""
         self._unanswered = None
         left_out = dropped(self.messages)
-        self.journal.begin_reply(self.setup, left_out)
-        reply = ChatMessage("assistant", "", setup=self.setup, dropped=left_out)
-        self._write(reply, prompt_messages(self.setup.system, self.messages))
+        identity = self.journal.begin_reply(self.setup, left_out)
+        reply = ChatMessage("assistant", "", identity, setup=self.setup, dropped=left_out)
+        self._write(reply, prompt_messages(self.setup.system, self.messages), instead_of)
 
-    def _write(self, reply: ChatMessage, conversation: tuple[Message, ...]) -> None:
-        self._writer = ReplyWriter(reply, self.journal)
+    def _write(
+        self, reply: ChatMessage, conversation: tuple[Message, ...], instead_of: ChatMessage | None = None
+    ) -> None:
+        self._writer = ReplyWriter(reply, self.journal, instead_of)
         self._figures.begin_reply(reply)
         self.oldest.begin_reply()
         self.engine.generate(conversation)
@@ -388,10 +347,17 @@ class ChatSession:
         if writer is None:
             return
         writer.message.first_token_s = writer.message.first_token_s or self._figures.first_token_s
+        prompt, before = self.tree.head, writer.instead_of
         if writer.end(stop, finished):
-            self.messages.append(writer.message)
-        elif self.messages:
+            self.tree.add(writer.message)
+            if before is not None:
+                self.tree.remember(before)
+        elif before is not None:
+            self._turn(before)
+            if prompt is not None and prompt not in self.messages:
+                self.tree.remove(prompt)
+        elif prompt is not None:
             # A prompt without an answer must not stay: chat templates require turns, and a prompt that is too long would make
             # every later one fail. It can be asked again.
-            self._unanswered = self.messages.pop()
-            self.journal.cut(len(self.messages))
+            self._follow(prompt.parent)
+            self._unanswered = prompt

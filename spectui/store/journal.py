@@ -31,9 +31,10 @@ _SLOW = "The disk is slow: this prompt may be lost if spectui ends now."
 
 
 class Journal:
-    """Writes one conversation after the other. `path` has the ids of its messages, from the first to the last.
+    """Writes one conversation after the other. Without a file nothing is saved.
 
-    Without a file nothing is saved.
+    A reply is written as soon as it has text, and then the conversation is opened at it the next time. A prompt is written at
+    once, or, where it takes the place of another one, with the text of its reply.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -42,8 +43,12 @@ class Journal:
         self._silent: deque[str] = deque()
         self._pending: PendingConversation | None = None
         self._reply: PendingMessage | None = None
+        self._held: list[
+            PendingMessage
+        ] = []  # the reply in progress while it has no text, and a prompt that waits for that
         self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
-        self.path: list[int] = []
+        self.at: int | None = None
+        """The id of the message that the next one follows; None: it is the first."""
 
     @property
     def notices(self) -> deque[str]:
@@ -78,8 +83,7 @@ class Journal:
         if self._pending is not None:
             self._pending.closed = True
             self._save()
-        self._pending = None
-        self.path = []
+        self._pending = self.at = None
 
     def resume(self, conversation: Conversation) -> None:
         """Go on with a conversation that was read from the disk."""
@@ -87,21 +91,17 @@ class Journal:
         self._begin(
             PendingConversation.of(conversation, self._writer.file_number if self._writer is not None else None)
         )
-        self.path = [message.id for message in conversation.messages]
+        self.at = conversation.messages[-1].id if conversation.messages else None
 
     @property
     def title(self) -> str:
         """The conversation's title, as it was when it was begun or opened; "" before a prompt."""
         return self._pending.row.title if self._pending is not None else ""
 
-    def cut(self, length: int) -> None:
-        """Keep the first `length` messages; the next message begins a branch there."""
-        del self.path[length:]
-
-    def save_cut(self) -> None:
-        """The conversation is opened next time as it is cut now."""
-        if self._pending is not None and self.path:
-            self._pending.row = self._pending.row._replace(head=self.path[-1])
+    def save_head(self, message: int) -> None:
+        """The conversation is opened the next time at the message of this id."""
+        if self._pending is not None:
+            self._pending.row = self._pending.row._replace(head=message)
             self._save()
 
     def set_system(self, text: str) -> None:
@@ -110,34 +110,45 @@ class Journal:
             self._pending.row = self._pending.row._replace(system=storable(text))
             self._save()
 
-    def prompt(self, text: str, system: str, target: str) -> None:
-        """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so."""
+    def prompt(self, text: str, system: str, target: str, *, instead: bool = False) -> int:
+        """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so. `instead`: it
+        takes the place of another one, and is written with its reply. Returns its id."""
         now = time.time()
-        message = PendingMessage(_new_id(), self.path[-1] if self.path else None, "user", text, now)
+        message = PendingMessage(_new_id(), self.at, "user", text, now)
         system, target = storable(system), storable(target)
+        self.at = message.id
         if self._pending is None:
             row = ConversationRow(secrets.token_hex(4), _title(text), now, now, system, target, message.id)
             self._begin(PendingConversation(row, [message]))
         else:
-            self._add(self._pending, message)
             self._pending.row = self._pending.row._replace(system=system, target=target)
-        self.path.append(message.id)
+            if instead:
+                self._held = [message]
+                return message.id
+            self._add(self._pending, message)
         if self._writer is not None:
             self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
+        return message.id
 
     def save_prompt(self, typed: str) -> None:
         """Store a typed prompt, which the arrow keys bring back in later chats."""
         if self._writer is not None:
             self._writer.save_prompt(typed)
 
-    def begin_reply(self, setup: Setup, dropped: int = 0) -> None:
-        """A reply to the last message begins, by these models. `dropped`: as in `records.Reply`."""
-        parent = self.path[-1] if self.path else None
+    def begin_reply(self, setup: Setup, dropped: int = 0) -> int:
+        """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. Returns its id."""
         self._reply = PendingMessage(
-            _new_id(), parent, "assistant", "", time.time(), ReplyRow(setup_json(setup), dropped=dropped)
+            _new_id(), self.at, "assistant", "", time.time(), ReplyRow(setup_json(setup), dropped=dropped)
         )
+        self._held.append(self._reply)
+        return self._reply.id
+
+    def _write_held(self) -> None:
+        """The reply in progress has text."""
         if self._pending is not None:
-            self._add(self._pending, self._reply)
+            for message in self._held:
+                self._add(self._pending, message)
+            self._held = []
             self._save()
 
     def begin_thinking(self) -> None:
@@ -146,18 +157,18 @@ class Journal:
             self._reply.reply = self._reply.reply._replace(thinking=True)
             self._save()
 
-    def set_dropped(self, at: int, number: int) -> None:
-        """Prompts leave out the first `number` messages, behind the reply with this index and in the reply in progress."""
+    def set_dropped(self, reply: int, number: int) -> None:
+        """Prompts leave out the first `number` messages, behind the reply of this id and in the reply in progress."""
         if self._pending is not None:
-            for message in (self._pending.find(self.path[at]), self._reply):
+            for message in (self._pending.find(reply), self._reply):
                 if message is not None and message.reply is not None:
                     message.reply = message.reply._replace(dropped=number)
             self._save()
 
     def continue_reply(self, *, otherwise: bool = False) -> None:
-        """The last message, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
-        if self._pending is not None and self.path:
-            self._reply = self._pending.find(self.path.pop())
+        """The message `at`, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
+        self._reply = self._pending.find(self.at) if self._pending is not None else None
+        if self._reply is not None:
             row = self._reply.reply or ReplyRow(setup_json(Setup()))  # damage may have taken it
             self._reply.reply = row._replace(stop=None, mixed=row.mixed or otherwise)
             self._save()
@@ -166,12 +177,16 @@ class Journal:
         """The reply has grown by a round."""
         if self._reply is not None:
             self._reply.rounds.append(round)
+            if self._held and any(token.text for token in round.tokens):
+                self._write_held()
             if self._writer is not None:
                 self._writer.add_tokens(len(round.tokens))
 
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
         """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
-        message, self._reply = self._reply, None
+        if has_text:
+            self._write_held()
+        message, self._reply, self._held = self._reply, None, []
         if message is None or message.reply is None or self._pending is None:
             return
         row = message.reply._replace(stop=stop)
@@ -186,7 +201,7 @@ class Journal:
         message.reply = row
         self._pending.row = self._pending.row._replace(updated=time.time())
         if has_text:
-            self.path.append(message.id)
+            self.at = message.id
         self._save()
 
     def close(self) -> str:

@@ -61,8 +61,10 @@ def ends(file: Path, name: str) -> list[StoredMessage]:
     """
     with reading(file) as connection:
         rows = connection.execute(
-            "SELECT id, parent, role, substr(text, 1, 500), created FROM message WHERE conversation = ?1 AND NOT EXISTS"
-            " (SELECT 1 FROM message AS next WHERE next.conversation = ?1 AND next.parent = message.id)"
+            # Earlier versions wrote replies without text.
+            "SELECT id, parent, role, substr(text, 1, 500), created FROM message WHERE conversation = ?1 AND text != ''"
+            " AND NOT EXISTS"
+            " (SELECT 1 FROM message AS next WHERE next.conversation = ?1 AND next.parent = message.id AND next.text != '')"
             " ORDER BY created DESC, id",
             (_identity(connection, name),),
         ).fetchall()

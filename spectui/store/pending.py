@@ -112,9 +112,9 @@ class PendingConversation:
             message.saved, message.saved_reply, message.saved_rounds = True, message.reply, len(message.rounds)
         return made
 
-    def find(self, message: int) -> PendingMessage:
-        """The message of this id, which must be there. The latest are found first."""
-        return next(each for each in reversed(self.messages) if each.id == message)
+    def find(self, message: int | None) -> PendingMessage | None:
+        """The message of this id; None if it is not there. The latest are found first."""
+        return next((each for each in reversed(self.messages) if each.id == message), None)
 
     def is_saved(self) -> bool:
         """Whether all of it is on disk."""

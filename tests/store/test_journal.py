@@ -132,7 +132,6 @@ def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     journal = Journal(None)
     exchange(journal, "a secret", some_rounds())
-    journal.cut(0)
     journal.close()
     assert list(tmp_path.iterdir()) == []
     assert not journal.notices
@@ -157,8 +156,7 @@ def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
     journal.close()
     conversation = library.last(file)
     assert conversation is not None
-    assert conversation.messages[1].reply is not None and conversation.messages[1].reply.stop == "cancelled"
-    assert conversation.messages[1].text == ""
+    assert [each.text for each in conversation.messages] == ["one"], "a reply without text is none"
 
 
 def test_a_conversation_is_resumed(file: Path) -> None:
@@ -177,9 +175,11 @@ def test_a_conversation_is_resumed(file: Path) -> None:
 
 def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> None:
     journal = Journal(file)
-    exchange(journal, "one", some_rounds(1))
-    first = journal.path[-1]
-    journal.cut(1)
+    prompt = journal.prompt("one", "", "target")
+    first = journal.begin_reply(SETUP)
+    journal.add_round(some_rounds(1)[0])
+    journal.end_reply("eos", finished(), has_text=True)
+    journal.at = prompt
     journal.begin_reply(SETUP)
     journal.add_round(some_rounds(2)[1])
     journal.end_reply("eos", finished(), has_text=True)

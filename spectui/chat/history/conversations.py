@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from spectui.chat.history.tree import MessageTree
 from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
@@ -60,6 +61,8 @@ class StoredConversations:
     def __init__(self, journal: Journal) -> None:
         """`journal` writes the open conversation."""
         self._journal = journal
+        self.tree = MessageTree()
+        """The open conversation."""
 
     @property
     def saved(self) -> bool:
@@ -103,9 +106,10 @@ class StoredConversations:
         """The last message of each branch of the open conversation, except the one that is shown."""
         journal = self._journal
         if journal.file is None or not journal.conversation:
-            return []
+            return [StoredMessage(each.id, None, each.role, each.content, each.created) for each in self.tree.ends()]
         journal.flush()
-        return [each for each in library.ends(journal.file, journal.conversation) if each.id not in journal.path]
+        shown = {each.id for each in self.tree.path}
+        return [each for each in library.ends(journal.file, journal.conversation) if each.id not in shown]
 
     def read_branch(self, message: int, reader: MessageReader | None = None) -> OpenedConversation:
         """The open conversation along the branch that ends with this message."""

@@ -24,7 +24,7 @@ def snapshot(session: ChatSession) -> Callable[[], Conversation]:
     journal, memory = session.journal, _in_memory(session)
     if journal.file is None or not journal.conversation:
         return lambda: memory
-    file, identity, path = journal.file, journal.conversation, {*journal.path}
+    file, identity, path = journal.file, journal.conversation, {each.id for each in session.messages}
 
     def read() -> Conversation:
         journal.flush()

@@ -40,6 +40,7 @@ class KeyActions:
     action_undrop = _by("replies", "bring_back")
     action_compare = _by("replies", "compare")
     action_edit = _by("messages", "edit_last")
+    action_undo_turn = _by("messages", "undo")
     action_messages = _by("messages", "list")
     action_system_prompt = _by("messages", "show_system_prompt")
     action_new_chat = _by("conversations", "begin_new")

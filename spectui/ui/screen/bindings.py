@@ -59,6 +59,8 @@ MESSAGES: list[BindingType] = [
     _key("alt+e", "edit", "Edit", "edit", "Edit the last prompt and send it anew; once more: the one before", show=False),
     _key("alt+l", "messages", "Messages", "messages", "List the messages and branches, to edit one or go on from it",
          show=False),
+    _key("alt+z", "undo_turn", "Undo", "undo", "Bring back what was said before the last regenerating, editing or going back",
+         show=False),
     _key("alt+g", "continue", "Continue", "continue", "Go on with a reply that was stopped or reached its limit",
          show=False),
     _key("alt+j", "drop", "Drop", "drop", "Where the context is full: drop the oldest turns, and go on", show=False),

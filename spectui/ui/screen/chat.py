@@ -204,7 +204,7 @@ class ChatScreen(KeyActions, DirectScreen):
     def _append(self, arrived: list[RoundDone]) -> None:
         """Append the rounds since the last call all at once, so that the view's end is computed once."""
         if arrived:
-            self.transcript.append_rounds([event.round for event in arrived])
+            self.replies.append([event.round for event in arrived])
             arrived.clear()
 
     def _show(self, event: Event | Dropped) -> None:
@@ -228,11 +228,11 @@ class ChatScreen(KeyActions, DirectScreen):
                 self.replies.return_waiting()
             case Finished(reason=reason, to_drop=to_drop):
                 note = stop_note(reason.value, session.models.n_ctx, to_drop=to_drop > 0)
-                transcript.finish_reply(with_keys(self.app, note))
+                self.replies.finish(with_keys(self.app, note))
             case Dropped(turns=turns):
                 transcript.add_notice(with_keys(self.app, dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
-                transcript.finish_reply()
+                self.replies.finish()
                 transcript.add_error(f"{printable(message)} {with_keys(self.app, drop_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 transcript.add_notice(printable(message))

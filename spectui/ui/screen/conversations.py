@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from spectui.chat.figures.running import ChatFigures
 from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
 from spectui.engine.events import Loading
@@ -55,6 +56,17 @@ class Conversations:
         """Resume a conversation that was read from the disk before the window started."""
         await self._open(lambda reader: OpenedConversation.of(conversation, reader))
 
+    def show_again(self) -> None:
+        """Show the open conversation, which has turned to other messages."""
+        messages = tuple(self._screen.session.messages)
+
+        def read(reader: MessageReader) -> OpenedConversation:
+            for index, message in enumerate(messages):
+                reader.show(index, message, iter(message.rounds))
+            return OpenedConversation(Conversation("", "", 0, 0, "", "", ()), messages, ChatFigures())
+
+        self._screen.run_worker(self._open(read, resume=False), exclusive=True, group="open")
+
     def open_offer(self) -> None:
         """Resume the conversation that a crash ended."""
         if (offer := self._screen.session.take_offer()) is not None:
@@ -75,6 +87,7 @@ class Conversations:
     def _show_new(self) -> None:
         screen, self._opening = self._screen, None
         screen.query_one("#opening", LoadingLine).end()
+        screen.replies.forget()
         screen.replies.return_waiting()
         screen.transcript.clear()
         screen.panel.clear()
@@ -86,7 +99,7 @@ class Conversations:
         """A conversation is being read; prompts sent now wait for it."""
         return self._opening is not None
 
-    async def _open(self, read: Callable[[MessageReader], OpenedConversation]) -> None:
+    async def _open(self, read: Callable[[MessageReader], OpenedConversation], *, resume: bool = True) -> None:
         screen, transcript = self._screen, self._screen.transcript
         document = self._opening = Document(transcript.text_width)
         ghosts, thinking, notes = transcript.show_ghosts, transcript.show_thinking, self._notes()
@@ -109,7 +122,9 @@ class Conversations:
         if opened is None:
             screen.replies.return_waiting()
             return
-        screen.session.resume(opened)
+        if resume:
+            screen.session.resume(opened)
+        screen.replies.forget()
         screen.panel.clear()
         transcript.show_document(document)
         shown = transcript.show_ghosts, transcript.show_thinking

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spectui.chat.message_list import ListedMessage, listed_messages
-from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
+from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
 from spectui.errors import SpectuiError
 from spectui.store.records import StoredMessage
 
@@ -41,6 +41,22 @@ class Messages:
         self._original = box.text
         box.focus()
         self._screen.show_state()
+
+    def edit_again(self, index: int, text: str) -> None:
+        """Put an edited prompt back into the text area, unless that has text."""
+        box = self._screen.prompt
+        if not box.text:
+            self.edit(index)
+            box.put_sent(text)
+            self._screen.show_state()
+
+    def undo(self) -> None:
+        """Turn back to the messages before the last regenerating, editing or going back."""
+        if reason := self._screen.session.no_undo:
+            self._screen.say(reason)
+            return
+        self._screen.session.undo()
+        self._screen.conversations.show_again()
 
     def leave_edit(self) -> None:
         """End the edit; the message stays as it is."""
@@ -81,9 +97,12 @@ class Messages:
                     self.edit(index)
                 case ListedMessage("back", length):
                     session.cut_and_save(length)
+                    self._screen.say(WENT_BACK, "information")
                     self._screen.transcript.cut(length)
                     self._screen.show_figures()
                     self._screen.show_state()
+                case ListedMessage("branch", end) if session.turn_to(end):
+                    self._screen.conversations.show_again()
                 case ListedMessage("branch", end):
                     self._screen.conversations.open(lambda reader: session.stored.read_branch(end, reader))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.sentences import BROUGHT_BACK
+from spectui.chat.messages import ChatMessage
+from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.speculation.records import Round
 from spectui.ui.widgets.slider import Slider
 
 if TYPE_CHECKING:
@@ -17,12 +19,26 @@ COMPLETE = "The last reply is complete: it cannot be continued."
 NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
 
 
+class _Attempt(NamedTuple):
+    """A reply in place of others, which are shown until it has text.
+
+    `length` messages stay before it. `prompt`: the edited one, which is shown from `end` on meanwhile; "" if the last is asked
+    again."""
+
+    length: int
+    prompt: str
+    end: tuple[int, int]
+    reply: ChatMessage
+
+
 class Replies:
     """Asks the session for replies, and starts them in the transcript."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
         self._comparison_shown = False
+        self._attempt: _Attempt | None = None
+        self._held: list[Round] = []  # of the attempt: they have no text
 
     # Prompts
 
@@ -40,11 +56,15 @@ class Replies:
     def send_waiting(self) -> None:
         """Send the longest waiting prompt, if the engine is free."""
         session, transcript = self._screen.session, self._screen.transcript
-        if not self._screen.conversations.opening and (text := session.send_waiting()) is not None:
+        if self._screen.conversations.opening:
+            return
+        replaces, end = session.editing is not None, transcript.end
+        if (text := session.send_waiting()) is not None:
             index = len(session.messages) - 1
-            transcript.cut(index)  # if it replaces an earlier one
+            if not replaces:
+                transcript.cut(index)  # a prompt without an answer
             transcript.add_message("user", text, index=index)
-            self._begin()
+            self._begin(_Attempt(index, text, end, session.writing) if replaces and session.writing else None)
 
     def return_waiting(self) -> None:
         """Put waiting prompts back into the text area."""
@@ -52,12 +72,48 @@ class Replies:
             self._screen.prompt.give_back(waiting)
             self._screen.show_state()
 
-    def _begin(self) -> None:
+    def _begin(self, attempt: _Attempt | None = None) -> None:
         session = self._screen.session
-        if session.writing is not None:
+        self._attempt, self._held = attempt, []
+        if session.writing is not None and attempt is None:
             self._screen.transcript.start_reply(session.name, len(session.messages), session.writing.rounds)
         self._screen.show_figures()
         self._screen.show_state()
+
+    def append(self, rounds: list[Round]) -> None:
+        """Show rounds of the reply. With the first text of one in place of others, those go."""
+        transcript, attempt = self._screen.transcript, self._attempt
+        if attempt is not None:
+            self._held += rounds
+            if not any(token.text for round in rounds for token in round.tokens):
+                return
+            rounds, length = self._held, attempt.length
+            self.forget()
+            transcript.cut(length)
+            if attempt.prompt:
+                transcript.add_message("user", attempt.prompt, index=length)
+                length += 1
+            transcript.start_reply(self._screen.session.name, length, attempt.reply.rounds)
+            if attempt.reply.thinking:
+                transcript.begin_thinking()
+        transcript.append_rounds(rounds)
+
+    def finish(self, note: str = "") -> None:
+        """The reply has ended, with a note. If it has no text and is in place of others, they stay, and an edited prompt is
+        edited again."""
+        attempt, screen = self._attempt, self._screen
+        self.forget()
+        if attempt is None:
+            screen.transcript.finish_reply(note)
+            return
+        screen.say(NO_TEXT)
+        if attempt.prompt:
+            screen.transcript.cut_from(attempt.end)
+            screen.messages.edit_again(attempt.length, attempt.prompt)
+
+    def forget(self) -> None:
+        """The reply in progress has text, or another conversation is shown."""
+        self._attempt, self._held = None, []
 
     def is_free(self) -> bool:
         """Whether the engine can answer; if not, show why."""
@@ -74,9 +130,12 @@ class Replies:
         if reason := session.no_regenerating:
             self._screen.say(reason)
             return
+        replaces, transcript = not session.unanswered, self._screen.transcript
         session.regenerate()
-        self._screen.transcript.cut(len(session.messages))
-        self._begin()
+        length = len(session.messages)
+        if not replaces:
+            transcript.cut(length)
+        self._begin(_Attempt(length, "", transcript.end, session.writing) if replaces and session.writing else None)
 
     def continue_last(self) -> None:
         """Continue the last reply where it was stopped."""

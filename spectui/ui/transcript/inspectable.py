@@ -160,6 +160,18 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         self._lose_cursor()
         super().cut(length)
 
+    @property
+    def end(self) -> tuple[int, int]:
+        """Where the next message will be, for `cut_from`."""
+        return len(self.blocks), len(self._messages)
+
+    def cut_from(self, end: tuple[int, int]) -> None:
+        """Remove what was added since `end` was this, and the cursor."""
+        self._lose_cursor()
+        self._document.cut(*end)
+        self._reply = None
+        self._changed(end[0])
+
     def clear(self) -> None:
         """Remove everything."""
         self._lose_cursor()

@@ -23,7 +23,7 @@ from tests.ui.test_keys import classes
 
 COMMAND_OF = {
     "help": "help", "quit": "quit",
-    "drop": "drop", "undrop": "undrop",
+    "drop": "drop", "undo": "undo", "undrop": "undrop",
     "new-chat": "new", "regenerate": "regenerate", "edit": "edit", "editor": "editor", "continue": "continue",
     "go-on": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
     "reading.copy": "code",

@@ -33,8 +33,8 @@ def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> List
 
 _COMMANDS = {
     "drop": "/drop", "go-on": "/continue", "load": "/load", "models": "/load TARGET DRAFT", "new-chat": "/new",
-    "placement": "/placement", "regenerate": "/regenerate", "safe-way": "/safe", "stop": "Ctrl+C", "undrop": "/undrop",
-    "without-draft": "/nodraft",
+    "placement": "/placement", "regenerate": "/regenerate", "safe-way": "/safe", "stop": "Ctrl+C", "undo": "/undo",
+    "undrop": "/undrop", "without-draft": "/nodraft",
 }  # fmt: skip
 """What an action of the chat is called here, by its id."""
 

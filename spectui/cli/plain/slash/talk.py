@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spectui.chat.message_list import ListedMessage, listed_messages
-from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import BROUGHT_BACK, NOTHING_SAID, NOTHING_TO_EDIT
+from spectui.chat.messages import ChatMessage, OpenedConversation
+from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT, NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.text.prose import last_code_blocks
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
@@ -25,7 +25,9 @@ def _new(chat: PlainChat, rest: str) -> None:
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
     chat.refuse(chat.session.no_regenerating)
+    before = chat.session.last_reply
     chat.answer(chat.session.regenerate)
+    _say_if_back(chat, before)
 
 
 def _continue(chat: PlainChat, rest: str) -> None:
@@ -58,8 +60,15 @@ def _edit(chat: PlainChat, rest: str) -> None:
         raise UsageError(NOTHING_TO_EDIT)
     text = chat.with_files(rest) if rest else chat.edited(chat.session.messages[prompt].content)
     if text.strip():
+        before = chat.session.last_reply
         chat.session.begin_edit(prompt)
         chat.ask(text)
+        _say_if_back(chat, before)
+
+
+def _say_if_back(chat: PlainChat, before: ChatMessage | None) -> None:
+    if before is not None and chat.session.last_reply is before:
+        chat.notice(NO_TEXT)
 
 
 def _editor(chat: PlainChat, rest: str) -> None:
@@ -84,8 +93,22 @@ def _back(chat: PlainChat, rest: str) -> None:
         case ListedMessage("back", length):
             chat.session.cut_and_save(length)
             chat.notice(f"Going on from message {rest}.")
+        case ListedMessage("branch", message) if chat.session.turn_to(message):
+            _show_last(chat)
         case ListedMessage("branch", message):
             chat.resume(chat.session.stored.read_branch(message))
+
+
+def _undo(chat: PlainChat, rest: str) -> None:
+    chat.refuse(chat.session.no_undo)
+    chat.session.undo()
+    _show_last(chat)
+
+
+def _show_last(chat: PlainChat) -> None:
+    if chat.session.messages:
+        chat.notice("Going on from this message:")
+        chat.output(chat.session.messages[-1].content)
 
 
 def _listed(chat: PlainChat) -> list[ListedMessage]:
@@ -116,6 +139,7 @@ COMMANDS = {
     "edit": Command(_edit, "[TEXT]", "send this in place of the last prompt; alone: change that in $EDITOR"),
     "editor": Command(_editor, "[TEXT]", "write a prompt in $EDITOR"),
     "continue": Command(_continue, "", "go on with a reply that was stopped, or with the conversation that was cut off"),
+    "undo": Command(_undo, "", "bring back what was said before the last regenerating, editing or going back"),
     "drop": Command(_drop, "", "where the context is full: drop the oldest turns, and go on"),
     "undrop": Command(_undrop, "", "make dropped turns a part of the prompt again"),
     "messages": Command(_messages, "", "list this conversation's messages and its other branches"),
