@@ -40,7 +40,7 @@ class ServerSession:
         self._stall_s = stall_s
         self._emit = on_event
         self._stop = stop
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
         self._facts: Facts | None = None
         self._times = PassTime()
@@ -106,14 +106,20 @@ class ServerSession:
         """Leave the server."""
         self._facts = None
         self._end_connection()
+        if self._loop is not None:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+            self._loop = None
 
     def _end_connection(self) -> None:
         before, self._connection = self._connection, None
-        if before is not None:
+        if before is not None and self._loop is not None:
             self._loop.run_until_complete(before.close())
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of the work. Raises what it raises, and CancelledError if a person stops it."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
         return self._loop.run_until_complete(self._stoppable(work))
 
     async def _stoppable(self, work: Coroutine[Any, Any, Result]) -> Result:

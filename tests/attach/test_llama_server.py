@@ -21,6 +21,7 @@ from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
+from tests.attach.kinds import KINDS, SHARED
 from tests.helpers import smollm2
 from tests.helpers.llama_server import LlamaServer, needs_llama_server, serving
 
@@ -28,17 +29,11 @@ pytestmark = [needs_llama_server, pytest.mark.xdist_group("llama-server")]
 
 ASKED = [Message("user", "Write the numbers from one to forty, each on a line of its own.")]
 GREEDY = Knobs(temperature=0.0, predict=60, seed=1)
-_SHARED = ("-c", "1024", "-t", "1", "--no-warmup", "-fit", "off", "--parallel", "1", "--metrics")
-KINDS = {
-    "draft-simple": lambda: ("-md", smollm2.whole().draft, "--spec-type", "draft-simple", "--spec-draft-n-max", "6"),
-    "ngram-mod": lambda: ("--spec-type", "ngram-mod", "--spec-ngram-mod-n-match", "4", "--spec-ngram-mod-n-min", "2"),
-    "": lambda: (),
-}  # fmt: skip
 
 
 @contextmanager
 def running(*arguments: str, port: str = "${PORT}") -> Iterator[LlamaServer]:
-    with serving(["-m", str(smollm2.whole().model), "--port", port, *_SHARED, *arguments]) as server:
+    with serving(["-m", str(smollm2.whole().model), "--port", port, *SHARED, *arguments]) as server:
         yield server
 
 

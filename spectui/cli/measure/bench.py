@@ -14,13 +14,17 @@ import click
 from spectui.cli.measure.common import UNEVEN_SPEEDS, chosen_prompts, prepare_stdout, repeatable, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.server import server_engine, server_setup
 from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import title
 from spectui.measure.bench.settings import SWEPT
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
-    from spectui.knobs import Knobs
+    from spectui.engine.isolation.process import EngineProcess
+    from spectui.engine.worker import Worker
+    from spectui.knobs import Knobs, Setup
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import Cell
     from spectui.measure.bench.settings import Setting
@@ -100,10 +104,11 @@ def command(
     setup = _pair(settings, hub_target, hub_draft)
     prompts = chosen_prompts(names, prompt_file, setup.system, _PROMPTS)
     knobs = repeatable(settings.knobs, _SEED, _PREDICT)
-    chosen = _settings(lists, settings, setup.draft is not None, len(prompts) * runs)
+    drafts, replies = setup.draft is not None, len(prompts) * runs
+    chosen = _served(lists, settings, setup) if setup.server else _settings(lists, settings, drafts, replies)
     from spectui.measure.bench.settings import baselines
 
-    alone = [] if no_baselines else list(baselines(chosen, setup.draft is not None))
+    alone = [] if no_baselines or setup.server else list(baselines(chosen, drafts))
     cells = plan(alone, chosen, prompts, runs)
     done = stored.read(file) if resume else []
     check_same(file, done, conditions(setup, knobs), prompts)
@@ -136,12 +141,32 @@ def _file(results: Path | None, old: bool) -> Path:
 
 
 def _pair(settings: Configuration, hub_target: str | None, hub_draft: str | None) -> Any:
+    if (server := server_setup(settings, hub_target, hub_draft)) is not None:
+        return server
     from spectui.engine.demo import default_setup
     from spectui.gguf_files.check import check_file
 
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")
     return setup
+
+
+def _served(lists: Mapping[str, str | None], settings: Configuration, setup: Setup) -> list[Setting]:
+    """What can be varied on a server: the temperature. Raises UsageError."""
+    from spectui.attach.address import address
+    from spectui.measure.bench.settings import Setting, values
+
+    spelled = click.get_current_context().meta[SPELLED]
+    given = {key: text for key, text in lists.items() if text is not None}
+    for key in given:
+        if key != "temperature":
+            raise UsageError(
+                f"A server fixes {title(key)} at its start: leave out {spelled[key]}, and bench it once for each."
+            )
+    name = f"{address(setup.server).short} {setup.server_model}".strip()
+    text = given.get("temperature", f"{settings.knobs.temperature}")
+    temperatures = values("temperature", text, f"flag {spelled.get('temperature', '--temp')}")
+    return [Setting(temperature=each, server=name) for each in temperatures]
 
 
 def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: bool, replies: int) -> list[Setting]:
@@ -182,14 +207,19 @@ def _measure(
     """Make the runs that are not done. Returns whether Ctrl+C ended it, the error that did, and all runs."""
     from spectui.chat.sentences import kernels_used
     from spectui.cli.run import stopping
-    from spectui.engine.isolation.process import engine_for
     from spectui.measure.bench import runner
     from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.results import ResultsFile
     from spectui.measure.bench.summary import summarise
     from spectui.measure.report.views import bench_view
 
-    worker = engine_for(setup, knobs)
+    worker: Worker | EngineProcess
+    if setup.server:
+        worker = server_engine(knobs)
+    else:
+        from spectui.engine.isolation.process import engine_for
+
+        worker = engine_for(setup, knobs)
     found, problem = list(done), None
     stopped: list[int] = []
     try:

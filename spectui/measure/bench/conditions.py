@@ -20,8 +20,11 @@ from spectui.measure.bench.settings import SWEPT
 if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
 
-_ELSEWHERE = ("model", "draft", "system", "seed", "predict", *SWEPT)
-"""Settings that a run has in fields of their own, or in its prompt."""
+_ELSEWHERE = ("model", "draft", "system", "seed", "predict", "server", "server_model", "server_key_file", *SWEPT)
+"""Settings that a run has in fields of their own, or in its prompt. Runs of several servers stand in one table."""
+
+SERVERS = "servers"
+"""The target's name of runs by servers."""
 
 _DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in specs(owner) if key not in _ELSEWHERE}
 
@@ -58,7 +61,8 @@ def machine() -> dict[str, str]:
 def conditions(setup: Setup, knobs: Knobs) -> Conditions:
     """Those of runs of this pair. A draft that is made when the models are loaded has no size before."""
     values = {key: getattr(setup if hasattr(setup, key) else knobs, key) for key in _DEFAULTS}
-    target, draft = (Path(name).expanduser() if name else None for name in (setup.model, setup.draft))
+    names = (SERVERS, None) if setup.server else (setup.model, setup.draft)
+    target, draft = (Path(name).expanduser() if name else None for name in names)
     return Conditions(
         target.name if target else "",
         draft.name if draft else "",

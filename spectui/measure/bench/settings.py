@@ -23,7 +23,8 @@ MOST_RUNS = 100_000
 
 @dataclass(frozen=True)
 class Setting:
-    """One combination of the swept knobs. `baseline`: a model alone, without any drafts."""
+    """One combination of the swept knobs. `baseline`: a model alone, without any drafts. `server`: the name of a server, which
+    fixes all but the temperature."""
 
     drafter: str = "auto"
     policy: str = "auto"
@@ -32,16 +33,19 @@ class Setting:
     p_min: float = 0.0
     temperature: float = 0.0
     baseline: Baseline = ""
+    server: str = ""
 
     def on(self, knobs: Knobs) -> Knobs:
         """`knobs` with these values. Raises UsageError if they do not fit together."""
         values = asdict(self)
-        del values["baseline"]
+        del values["baseline"], values["server"]
         return replace(knobs, **values).checked()
 
     @property
     def label(self) -> str:
         """As a person names it, in one short line, without its temperature."""
+        if self.server:
+            return self.server
         if self.baseline:
             return f"{self.baseline} alone"
         if self.policy == "fixed":
@@ -60,7 +64,7 @@ class Setting:
         return f"{self.policy} policy"
 
 
-SWEPT = tuple(field.name for field in fields(Setting) if field.name != "baseline")
+SWEPT = tuple(field.name for field in fields(Setting) if field.name not in ("baseline", "server"))
 """The keys that can be lists."""
 
 

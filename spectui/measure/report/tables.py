@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.settings import SWEPT, named
 from spectui.measure.bench.summary import Row, Summary, remarks
 from spectui.measure.verdict import Verdict
@@ -23,13 +24,18 @@ def head(summary: Summary) -> str:
         return "Nothing was measured."
     run = summary.runs[0]
     pair = f"{run.target} drafted by {run.draft}" if run.draft else run.target
+    learned = (
+        "nothing of the prompt in the cache, nothing learned"
+        if run.target != SERVERS
+        else "where a server can be told so"
+    )
     counts = [len(cell.runs) for row in summary.rows for cell in row.cells.values()]
     times = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     of_runs = "one run" if max(counts) == 1 else f"medians of {times} runs"
     heat = " and ".join(f"{each:g}" for each in summary.temperatures)
     return (
         f"{pair}: tokens per second of decoding, at most {run.predict} tokens, temperature {heat}, seed {run.seed}; {of_runs}, "
-        "each from cold (nothing of the prompt in the cache, nothing learned)."
+        f"each from cold ({learned})."
     )
 
 

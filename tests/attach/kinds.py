@@ -1,0 +1,16 @@
+"""The kinds of speculation that llama-server is tried with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.helpers import smollm2
+
+SHARED = ("-c", "1024", "-t", "1", "--no-warmup", "-fit", "off", "--parallel", "1", "--metrics")
+
+KINDS: dict[str, Callable[[], tuple[str | None, ...]]] = {
+    "draft-simple": lambda: ("-md", smollm2.whole().draft, "--spec-type", "draft-simple", "--spec-draft-n-max", "6"),
+    "ngram-mod": lambda: ("--spec-type", "ngram-mod", "--spec-ngram-mod-n-match", "4", "--spec-ngram-mod-n-min", "2"),
+    "": lambda: (),
+}  # fmt: skip
+"""Name -> flags; "" has none."""
