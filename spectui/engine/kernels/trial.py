@@ -35,13 +35,12 @@ ROWS = (1, 4, 8)
 """Sizes of the passes: plain ones, and those over drafts."""
 
 _LEAST, _USUAL_S, _BOUND_S = 5, 0.6, 3.0
-"""Passes of each size, at least; the seconds in which more are made; and the seconds of that where others disturb them."""
+"""More than so many passes of each size are made, for so many seconds; for so many at most where others disturb them."""
 
 _ALIKE = 1.2
 """The fastest pass of a size counts where the next two took at most this many times as long: then nothing disturbed them."""
 
 _WIDTH, _FEED_FORWARD, _LAYERS = 2048, 5632, 2
-
 
 _AGAIN_S = 3600.0
 """Seconds after which a trial that others disturbed is made again."""
@@ -107,13 +106,13 @@ def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progres
         for model in loaded
     ]
     began, spent, rounds, steady = perf_counter(), 0.0, 0, False
-    while rounds <= _LEAST or spent < (_USUAL_S if steady else _BOUND_S):
+    while rounds < 1 or spent < (_USUAL_S if steady and rounds > _LEAST else _BOUND_S):
         for rows in ROWS:
             for which, context in enumerate(contexts):
                 context.truncate(0)
                 seconds.setdefault((which, rows), []).append(timed_pass(context, range(rows), rows)[0])
-        steady = all(sorted(found)[:3][-1] < _ALIKE * min(found) for found in seconds.values())
         rounds, spent = rounds + 1, perf_counter() - began
+        steady = rounds > 2 and all(sorted(found)[2] < _ALIKE * min(found) for found in seconds.values())
         progress(min(1.0, spent / _USUAL_S))
     n_bytes = loaded[0].n_bytes
     for context, model in zip(contexts, loaded, strict=True):
