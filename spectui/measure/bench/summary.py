@@ -191,7 +191,7 @@ def remarks(summary: Summary) -> list[str]:
     found = [*_verdicts(summary)]
     if _mixed(summary.runs):
         found.append(
-            "These runs are of different models, prompts or settings, or had other kernels, so they cannot be compared."
+            "These runs are of different models, prompts, settings, machines or kernels, so they cannot be compared."
         )
     found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
