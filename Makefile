@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs pictures
+.PHONY: demo test sanitise docs pictures
 
 demo: .venv/.installed-demo
 	$(BIN)/spectui chat
@@ -15,6 +15,10 @@ test: .venv/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses=auto --dist=loadgroup --durations=10
+
+# What spectui's kernels do to memory, with every instruction set: AddressSanitizer, UBSan and fences.
+sanitise: .venv/.installed-test
+	$(BIN)/python -m tests.kernels.sanitised
 
 # What is generated in docs/ and config.example.toml: settings, keys, commands after a slash.
 docs: .venv/.installed-demo

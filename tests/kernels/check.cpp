@@ -12,8 +12,13 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
 #include <vector>
+
+#ifndef EMULATED   // in AVX2: see emulated/immintrin.h
+#define EMULATED false
+#endif
 
 static const KernelSet * SETS[] = { &avx512_set, &avxvnni_set, &avx2_set };
 static std::mt19937 rng(1);
@@ -56,29 +61,42 @@ static void weights_of(const Format & f, const uint8_t * p, double * w) {
     }
 }
 
+// Bytes that end where a page begins that nobody may touch: a kernel that reads or writes past them ends the program.
+struct Fenced {
+    static constexpr size_t PAGE = 4096;
+    size_t all;
+    uint8_t * pages, * begin;
+    explicit Fenced(size_t size) : all((size + PAGE - 1)/PAGE*PAGE) {
+        pages = (uint8_t *) mmap(nullptr, all + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pages == MAP_FAILED || mprotect(pages + all, PAGE, PROT_NONE) != 0) { perror("mmap"); exit(1); }
+        begin = pages + all - size;
+    }
+    Fenced(const Fenced &) = delete;
+    ~Fenced() { munmap(pages, all + PAGE); }
+};
+
 struct Matrix {
     int format; int64_t k, rows;
-    std::vector<uint8_t> file, packed;
-    Matrix(const KernelSet & set, int format, int64_t k, int64_t rows) : format(format), k(k), rows(rows) {
-        const Format & f = FORMATS[format];
-        file.resize(k/f.block*f.bytes*rows);
-        for (size_t at = 0; at < file.size(); at += f.bytes) random_block(f, &file[at]);
-        packed.resize(set.tensor_bytes(format, k, rows));
-        set.pack(format, k, rows, file.data(), packed.data(), 0, set.tiles(rows));
+    size_t bytes;
+    Fenced file, packed;
+    Matrix(const KernelSet & set, int format, int64_t k, int64_t rows) : format(format), k(k), rows(rows),
+        bytes(k/FORMATS[format].block*FORMATS[format].bytes*rows), file(bytes), packed(set.tensor_bytes(format, k, rows)) {
+        for (size_t at = 0; at < bytes; at += FORMATS[format].bytes) random_block(FORMATS[format], file.begin + at);
+        set.pack(format, k, rows, file.begin, packed.begin, 0, set.tiles(rows));
     }
 };
 
 static std::vector<float> product(const KernelSet & set, const Matrix & m, const float * x, int n) {
-    std::vector<uint8_t> buffer(set.columns(m.format, m.k, n));
-    const int block = FORMATS[m.format].block;
-    for (int c = 0; c < n; c++) set.quantise(m.format, m.k, n, c, 0, m.k/block, x + c*m.k, buffer.data());
-    std::vector<float> out(n*m.rows + 1, -7.f);
+    const Fenced columns(set.columns(m.format, m.k, n)), values(4*n*m.k), results(4*n*m.rows);
+    memcpy(values.begin, x, 4*n*m.k);
+    float * out = (float *) results.begin;
     std::vector<float *> at;
-    for (int c = 0; c < n; c++) at.push_back(&out[c*m.rows]);
-    set.multiply(m.format, m.k, m.rows, m.packed.data(), n, buffer.data(), at.data(), 0, set.tiles(m.rows));
-    if (out.back() != -7.f) { printf("a product wrote past its end\n"); exit(1); }
-    out.pop_back();
-    return out;
+    for (int c = 0; c < n; c++) {
+        set.quantise(m.format, m.k, n, c, 0, m.k/FORMATS[m.format].block, (const float *) values.begin + c*m.k, columns.begin);
+        at.push_back(out + c*m.rows);
+    }
+    set.multiply(m.format, m.k, m.rows, m.packed.begin, n, columns.begin, at.data(), 0, set.tiles(m.rows));
+    return std::vector<float>(out, out + n*m.rows);
 }
 
 // The quantised activations of a column, as floats, found from the definition of ggml's Q8_0 and Q8_K.
@@ -118,7 +136,7 @@ static bool check(const KernelSet & set, int format) {
         }
         std::vector<double> w(k);
         for (int64_t r = 0; r < rows; r++) {
-            for (int64_t b = 0; b < k/f.block; b++) weights_of(f, &m.file[(r*(k/f.block) + b)*f.bytes], &w[b*f.block]);
+            for (int64_t b = 0; b < k/f.block; b++) weights_of(f, m.file.begin + (r*(k/f.block) + b)*f.bytes, &w[b*f.block]);
             for (int c = 0; c < 70; c += 9) {
                 const std::vector<double> q = quantised(&x[c*k], k, f.block);
                 double sum = 0, size = 0;
@@ -170,7 +188,8 @@ int main(int argc, char ** argv) {
     if (argc < 2) return 2;
     for (const KernelSet * set : SETS) {
         if (set->name != std::string(argv[1])) continue;
-        if (!set->supported()) { printf("this CPU lacks %s\n", set->name); return 3; }
+        const KernelSet & needed = EMULATED ? avx2_set : *set;
+        if (!needed.supported()) { printf("this CPU lacks %s\n", needed.name); return 3; }
         if (argc > 3) { bench(*set, atoi(argv[3]), argc > 4 ? atoi(argv[4]) : -1); return 0; }
         if (argc > 2) rng.seed((uint32_t) atoi(argv[2]));
         bool well = true;

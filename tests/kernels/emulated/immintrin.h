@@ -1,0 +1,91 @@
+// Stands before the compiler's <immintrin.h>: what the kernels use of AVX-512 and AVX-VNNI, written in AVX2, so that any CPU with
+// AVX2 and FMA runs avx512.cpp and avxvnni.cpp. A register of 512 bits is two of 256. Operations have Intel's definitions.
+#pragma once
+#include_next <immintrin.h>
+
+namespace emulated {
+
+struct Integers { __m256i a, b; };
+struct Floats { __m256 a, b; };
+
+// Four products of unsigned with signed bytes, added to each 32-bit lane.
+inline __m256i dpbusd(__m256i sum, __m256i x, __m256i y) {
+    for (int i = 0; i < 4; i++) {
+        const __m256i of_x = _mm256_and_si256(_mm256_srli_epi32(x, 8*i), _mm256_set1_epi32(255));
+        const __m256i of_y = _mm256_srai_epi32(_mm256_slli_epi32(y, 24 - 8*i), 24);
+        sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(of_x, of_y));
+    }
+    return sum;
+}
+// Two products of signed 16-bit numbers, added to each 32-bit lane.
+inline __m256i dpwssd(__m256i sum, __m256i x, __m256i y) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, y)); }
+
+inline Integers dpbusd(Integers s, Integers x, Integers y) { return { dpbusd(s.a, x.a, y.a), dpbusd(s.b, x.b, y.b) }; }
+inline Integers dpwssd(Integers s, Integers x, Integers y) { return { dpwssd(s.a, x.a, y.a), dpwssd(s.b, x.b, y.b) }; }
+
+inline Integers zero() { return { _mm256_setzero_si256(), _mm256_setzero_si256() }; }
+inline Integers set_8(char v) { return { _mm256_set1_epi8(v), _mm256_set1_epi8(v) }; }
+inline Integers set_16(short v) { return { _mm256_set1_epi16(v), _mm256_set1_epi16(v) }; }
+inline Integers set_32(int v) { return { _mm256_set1_epi32(v), _mm256_set1_epi32(v) }; }
+inline Integers load(const void * p) { return { _mm256_loadu_si256((const __m256i *) p), _mm256_loadu_si256((const __m256i *) p + 1) }; }
+inline Integers repeat_128(__m128i v) { return { _mm256_broadcastsi128_si256(v), _mm256_broadcastsi128_si256(v) }; }
+inline Integers add(Integers x, Integers y) { return { _mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b) }; }
+inline Integers sub(Integers x, Integers y) { return { _mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b) }; }
+inline Integers mullo(Integers x, Integers y) { return { _mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b) }; }
+inline Integers either(Integers x, Integers y) { return { _mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b) }; }
+inline Integers both(Integers x, Integers y) { return { _mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b) }; }
+inline Integers left_16(Integers x, int n) { return { _mm256_slli_epi16(x.a, n), _mm256_slli_epi16(x.b, n) }; }
+inline Integers right_16(Integers x, int n) { return { _mm256_srli_epi16(x.a, n), _mm256_srli_epi16(x.b, n) }; }
+inline Integers left_32(Integers x, int n) { return { _mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n) }; }
+inline Integers right_32(Integers x, int n) { return { _mm256_srai_epi32(x.a, n), _mm256_srai_epi32(x.b, n) }; }
+inline Integers shuffle(Integers x, Integers by) { return { _mm256_shuffle_epi8(x.a, by.a), _mm256_shuffle_epi8(x.b, by.b) }; }
+inline Integers widen(__m256i v) { return { _mm256_cvtepi8_epi16(_mm256_castsi256_si128(v)), _mm256_cvtepi8_epi16(_mm256_extracti128_si256(v, 1)) }; }
+inline Integers widen_unsigned(__m256i v) { return { _mm256_cvtepu8_epi16(_mm256_castsi256_si128(v)), _mm256_cvtepu8_epi16(_mm256_extracti128_si256(v, 1)) }; }
+
+inline Floats zeros() { return { _mm256_setzero_ps(), _mm256_setzero_ps() }; }
+inline Floats set(float v) { return { _mm256_set1_ps(v), _mm256_set1_ps(v) }; }
+inline Floats floats(Integers x) { return { _mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b) }; }
+inline Floats from_halves(__m256i v) { return { _mm256_cvtph_ps(_mm256_castsi256_si128(v)), _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)) }; }
+inline Floats mul(Floats x, Floats y) { return { _mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b) }; }
+inline Floats fma(Floats x, Floats y, Floats z) { return { _mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b) }; }
+inline Floats fnma(Floats x, Floats y, Floats z) { return { _mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b) }; }
+inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
+
+} // namespace emulated
+
+#define __m512i                emulated::Integers
+#define __m512                 emulated::Floats
+#define _mm256_dpbusd_avx_epi32 emulated::dpbusd
+#define _mm256_dpwssd_avx_epi32 emulated::dpwssd
+#define _mm512_dpbusd_epi32    emulated::dpbusd
+#define _mm512_dpwssd_epi32    emulated::dpwssd
+#define _mm512_setzero_si512   emulated::zero
+#define _mm512_set1_epi8       emulated::set_8
+#define _mm512_set1_epi16      emulated::set_16
+#define _mm512_set1_epi32      emulated::set_32
+#define _mm512_loadu_si512     emulated::load
+#define _mm512_broadcast_i32x4 emulated::repeat_128
+#define _mm512_add_epi32       emulated::add
+#define _mm512_sub_epi32       emulated::sub
+#define _mm512_mullo_epi32     emulated::mullo
+#define _mm512_or_si512        emulated::either
+#define _mm512_and_si512       emulated::both
+#undef  _mm512_slli_epi16
+#define _mm512_slli_epi16      emulated::left_16
+#undef  _mm512_srli_epi16
+#define _mm512_srli_epi16      emulated::right_16
+#undef  _mm512_slli_epi32
+#define _mm512_slli_epi32      emulated::left_32
+#undef  _mm512_srai_epi32
+#define _mm512_srai_epi32      emulated::right_32
+#define _mm512_shuffle_epi8    emulated::shuffle
+#define _mm512_cvtepi8_epi16   emulated::widen
+#define _mm512_cvtepu8_epi16   emulated::widen_unsigned
+#define _mm512_setzero_ps      emulated::zeros
+#define _mm512_set1_ps         emulated::set
+#define _mm512_cvtepi32_ps     emulated::floats
+#define _mm512_cvtph_ps        emulated::from_halves
+#define _mm512_mul_ps          emulated::mul
+#define _mm512_fmadd_ps        emulated::fma
+#define _mm512_fnmadd_ps       emulated::fnma
+#define _mm512_storeu_ps       emulated::store
