@@ -135,6 +135,11 @@ class Journal:
         if self._writer is not None:
             self._writer.save_prompt(typed)
 
+    def save_unsent(self, text: str) -> None:
+        """Store the text that is being written, for the next start; "" deletes the one before."""
+        if self._writer is not None:
+            self._writer.save_unsent(text)
+
     def begin_reply(self, setup: Setup, dropped: int = 0) -> int:
         """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. Returns its id."""
         self._reply = PendingMessage(

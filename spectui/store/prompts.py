@@ -78,11 +78,38 @@ class PromptHistory:
         if any(map(is_said, self._lines())):
             self._rewrite(line for line in self._lines() if not is_said(line))
 
+    def keep_unsent(self, text: str) -> None:
+        """Save the text that has not been sent, in place of the one before; "" deletes it."""
+        if self._file is not None:
+            with suppress(OSError):
+                if not text:
+                    self._unsent.unlink(missing_ok=True)
+                    return
+                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with replacing(self._unsent) as part:
+                    part.write_text(json.dumps(text))
+
+    def take_unsent(self) -> str:
+        """The text that was not sent when spectui ended, once: another spectui does not get it too."""
+        if self._file is None or not self._unsent.is_file():  # a pipe would be waited for
+            return ""
+        with suppress(OSError, ValueError, RecursionError), self._unsent.open("rb") as file:
+            text = json.loads(file.read(MOST_BYTES))
+            self._unsent.unlink()
+            return safe(text) if isinstance(text, str) else ""
+        return ""
+
+    @property
+    def _unsent(self) -> Path:
+        assert self._file is not None
+        return self._file.with_name("unsent.json")
+
     def clear(self) -> None:
         """Take all off the disk."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
+                self._unsent.unlink(missing_ok=True)
 
     def _lines(self) -> Iterator[bytes]:
         """The lines, one by one, however large the file is; without those that are longer than any prompt."""

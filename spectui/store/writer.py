@@ -43,6 +43,7 @@ class Writer:
         self._requests: deque[threading.Event] = deque()
         self._history = PromptHistory(prompts_file())
         self._prompts: deque[str] = deque()
+        self._unsent: str | None = None  # to be saved
         self._wake = threading.Event()
         self._closing = False
         self._added = 0  # tokens so far; each of the two is counted by one thread
@@ -71,6 +72,11 @@ class Writer:
     def save_prompt(self, typed: str) -> None:
         """Add a prompt to the history of prompts."""
         self._prompts.append(typed)
+        self._wake.set()
+
+    def save_unsent(self, text: str) -> None:
+        """Save the text that is being written; "" deletes the one before."""
+        self._unsent = text
         self._wake.set()
 
     def add_tokens(self, number: int) -> None:
@@ -117,6 +123,9 @@ class Writer:
                 self._save()
             while self._prompts:  # after the conversation, which is more important
                 self._history.add(self._prompts.popleft())
+            unsent, self._unsent = self._unsent, None
+            if unsent is not None:
+                self._history.keep_unsent(unsent)
             for each in requested:
                 each.set()
             if closing:

@@ -206,6 +206,12 @@ class SpectuiApp(TerminalApp):
                 return
         await super().on_event(event)
 
+    @property
+    def escape_acts(self) -> bool:
+        """Escape stops a reply."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        return isinstance(screen, ChatScreen) and screen.session.replying
+
     def _renew_themes(self) -> None:
         """Apply changed theme files."""
         themes, problems = self._theme_files.news()

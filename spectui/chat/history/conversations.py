@@ -119,6 +119,14 @@ class StoredConversations:
         """Save a typed prompt, which the arrow keys bring back in later chats. Does not wait for the disk."""
         self._journal.save_prompt(typed)
 
+    def save_unsent(self, text: str) -> None:
+        """Save what is being written, for the next start. Does not wait for the disk."""
+        self._journal.save_unsent(text)
+
+    def take_unsent(self) -> str:
+        """What was being written when spectui ended; "" at the second call."""
+        return PromptHistory(prompts_file()).take_unsent() if self.saved else ""
+
     def prompts(self) -> list[str]:
         """The prompts of earlier chats, oldest first; none if chats are not saved."""
         return PromptHistory(prompts_file()).load() if self.saved else []

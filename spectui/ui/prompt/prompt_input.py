@@ -102,12 +102,14 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         """Take a sent prompt, which joins the history. False if it stands in the box again."""
         if not self._sending or self._sending[0][0] != text:
             return False
-        prompt = self._folds.unfolded(self._sending.pop(0)[1])
-        if self._sent[-1:] != [prompt]:
+        self._remember(self._folds.unfolded(self._sending.pop(0)[1]))
+        return True
+
+    def _remember(self, prompt: str) -> None:
+        if prompt and self._sent[-1:] != [prompt]:
             self._sent.append(prompt)
             self._save(prompt)
         self._back = 0
-        return True
 
     def keep_sent(self) -> bool:
         """Put what was sent and cannot be taken back before what was typed since. False if there is nothing."""
@@ -129,9 +131,20 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         self.move_cursor(self.document.end)
 
     def give_back(self, text: str) -> None:
-        """Put a waiting prompt back, unless the box has text."""
-        if not self.text:
-            self.put_sent(text)
+        """Put a waiting prompt back, before what is in the box."""
+        self.text = "\n".join(filter(None, [self._folds.typed(text), self.text]))
+        self.move_cursor(self.document.end)
+
+    def put_away(self) -> None:
+        """Empty the box. Its text joins the history."""
+        self._remember(self.unsent)
+        self.text = ""
+
+    @property
+    def unsent(self) -> str:
+        """The box's text, with pastes in full; "" if it is white space."""
+        text = self._folds.unfolded(self.text)
+        return text if text.strip() else ""
 
     def action_submit(self) -> None:
         """Send, if there is more than white space."""

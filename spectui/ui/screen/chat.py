@@ -110,6 +110,7 @@ class ChatScreen(KeyActions, DirectScreen):
         self._figures_stale = False  # they do not show the latest events yet
         self._figures_due = 0.0
         self._seen = False
+        self._unsent = ""  # the prompt's text as it is on disk
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
@@ -143,6 +144,8 @@ class ChatScreen(KeyActions, DirectScreen):
         if self.session.stored.saved:
             earlier = await asyncio.to_thread(self.session.stored.prompts)
             self.prompt.remember(earlier, self.session.stored.save_prompt)
+            if unsent := await asyncio.to_thread(self.session.stored.take_unsent):
+                self.prompt.give_back(unsent)
         if self._conversation is not None:
             await self.conversations.show(self._conversation)
         self.conversations.show_crash()
@@ -160,7 +163,8 @@ class ChatScreen(KeyActions, DirectScreen):
         self._seen = True
 
     def on_unmount(self) -> None:
-        """Save the text of a reply in progress, however the window closes."""
+        """Save the text of a reply in progress and of the prompt, however the window closes."""
+        self._save_unsent()
         self.session.close()
 
     # Events of the engine
@@ -258,6 +262,7 @@ class ChatScreen(KeyActions, DirectScreen):
         self.replies.hide_old_comparison()
 
     def _show_once_a_second(self) -> None:
+        self._save_unsent()
         if self._figures_stale:
             self.show_figures()
         if self._monitor is not None:
@@ -278,6 +283,11 @@ class ChatScreen(KeyActions, DirectScreen):
         self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
         self.prompt.border_title = Content(with_keys(self.app, way))
         self.refresh_bindings()
+
+    def _save_unsent(self) -> None:
+        if self.prompt.unsent != self._unsent:
+            self._unsent = self.prompt.unsent
+            self.session.stored.save_unsent(self._unsent)
 
     def show_models(self) -> None:
         """Show the models' names."""

@@ -59,9 +59,9 @@ class Messages:
         self._screen.conversations.show_again()
 
     def leave_edit(self) -> None:
-        """End the edit; the message stays as it is."""
+        """End the edit; the message stays as it is, and what was written is in the history of prompts."""
         self._screen.session.leave_edit()
-        self._screen.prompt.text = ""
+        self._screen.prompt.put_away()
         self._screen.show_state()
 
     def _may_change(self) -> bool:

@@ -168,8 +168,9 @@ class Replies:
         self._screen.show_state()
 
     def stop(self) -> None:
-        """Stop the work in progress, and put waiting prompts back into the text area. An edit, or a number typed at a
-        slider, is cancelled first. If nothing is in progress, remove the token cursor or close the overlay."""
+        """Do the first of these that there is something for: forget a number typed at a slider or picked devices, leave an
+        edit, take waiting prompts back into the text area, stop the reply or the loading, remove the token cursor, close the
+        overlay. No text is lost by it."""
         screen, session = self._screen, self._screen.session
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():
@@ -179,8 +180,9 @@ class Replies:
         if session.editing is not None and slider is None and not session.waiting and session.state != "loading":
             screen.messages.leave_edit()
             return
-        self.return_waiting()
-        if session.replying or session.state == "loading":
+        if session.waiting:
+            self.return_waiting()
+        elif session.replying or session.state == "loading":
             session.stop()
         elif screen.transcript.inspected is not None:
             screen.reading.end_inspection()

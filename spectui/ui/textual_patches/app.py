@@ -29,6 +29,11 @@ COPIED: dict[Known, str] = {
 class TerminalApp(App[None]):
     """Textual's app. On Linux and macOS it runs on `TerminalDriver`."""
 
+    @property
+    def escape_acts(self) -> bool:
+        """Escape would now do what cannot be taken back: it is Alt with the letter that comes soon after it."""
+        return False
+
     def get_driver_class(self) -> type[Driver]:
         """Replace Textual's terminal driver; other drivers (web, headless, Windows) stay."""
         chosen = super().get_driver_class()
