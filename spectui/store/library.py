@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -26,7 +27,8 @@ _LAST_TIME = 253_402_214_400  # the last day of the year 9999
 
 
 def summaries(file: Path, words: str = "") -> list[Summary]:
-    """The conversations, the latest first; with `words`, those that have them in the title or in a message.
+    """The conversations, the latest first; with `words`, those that have each of them in the title or in a message, whatever
+    their order, case and accents.
 
     Call it from a worker thread: a search reads every message.
     """
@@ -114,15 +116,24 @@ def _identity(connection: sqlite3.Connection, name: str) -> str:
 
 
 def _summaries(connection: sqlite3.Connection, words: str) -> list[Summary]:
-    pattern = "%" + words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    wanted = _folded(words).split()
+    connection.create_function("has", 2, lambda text, word: isinstance(text, str) and word in _folded(text))
+    having = " AND ".join(
+        "(has(title, ?) OR id IN (SELECT conversation FROM message WHERE has(text, ?)))" for _ in wanted
+    )
     rows = connection.execute(
         "SELECT id, title, updated, target, (SELECT count(*) FROM message WHERE conversation = conversation.id)"
-        " FROM conversation"
-        " WHERE title LIKE ?1 ESCAPE '\\' OR id IN"
-        " (SELECT conversation FROM message WHERE text LIKE ?1 ESCAPE '\\') ORDER BY updated DESC, id",
-        (pattern,),
+        f" FROM conversation WHERE {having or '1'} ORDER BY updated DESC, id",
+        [word for each in wanted for word in (each, each)],
     ).fetchall()
     return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _line(row[3]), row[4]) for row in rows]
+
+
+def _folded(text: str) -> str:
+    """The text without case and accents."""
+    if text.isascii():
+        return text.lower()
+    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
 
 
 def _conversation(connection: sqlite3.Connection, identity: str) -> Conversation:

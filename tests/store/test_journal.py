@@ -208,6 +208,19 @@ def test_a_search_covers_titles_and_messages(file: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_search_takes_words_in_any_order_whatever_their_case_and_accents(file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "Über die Straße nach Łódź", some_rounds(2))
+    journal.clear()
+    exchange(journal, "Ein Café", some_rounds(0))
+    journal.close()
+    for words in ("uber", "STRASSE über", "  lodz strasse ", "2 Ä! ÜBER", "nach über ein"):
+        found = [each.title for each in library.summaries(file, words.replace("lodz", "łodz"))]
+        assert found == ["Über die Straße nach Łódź"], words
+    assert [each.title for each in library.summaries(file, "cafe EIN")] == ["Ein Café"]
+    assert library.summaries(file, "cafe straße") == []
+
+
 def test_rename_and_delete(file: Path) -> None:
     written(file)
     journal = Journal(file)

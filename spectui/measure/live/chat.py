@@ -83,11 +83,13 @@ class ChatMeasurements:
         self.poll()
 
     def stop(self) -> bool:
-        """Stop what is measured; what was found stays. False: nothing goes on."""
+        """Stop what is measured; what was found stays. The second call ends its process. False: nothing goes on,
+        or does not end by that either."""
+        process = self.last_process
         if self._asked is not None:
             self._asked = None
-        elif self.last_process is not None and self.last_process.running:
-            self.last_process.stop()
+        elif process is not None and process.running and not process.killed:
+            (process.kill if process.stopped else process.stop)()
         else:
             return False
         return True

@@ -41,6 +41,8 @@ class MeasurementProcess:
         self._process: subprocess.Popen[str] | None = None
         self.stopped = False
         """Somebody has stopped it, or has asked it to stop."""
+        self.killed = False
+        """It was told to end at once."""
         self._state = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._run, name="spectui-measurement", daemon=True).start()
@@ -61,10 +63,15 @@ class MeasurementProcess:
         """Stop, and end the process after at most `timeout` seconds."""
         self.stop()
         if not self._ended.wait(timeout):
-            with self._state:
-                if self._process is not None:
-                    self._process.kill()
+            self.kill()
             self._ended.wait(timeout)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        with self._state:
+            self.killed = True
+            if self._process is not None:
+                self._process.kill()
 
     def _run(self) -> None:
         command = [sys.executable, "-m", "spectui", *self._arguments]

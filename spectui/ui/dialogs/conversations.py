@@ -23,6 +23,9 @@ from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.figures import MUTED
 
+PAUSE_S = 0.15
+"""Seconds after a letter before the search begins."""
+
 MOST_SHOWN = 500
 """Conversations in the list at once; the search finds the others."""
 
@@ -54,6 +57,7 @@ class ConversationsScreen(ListWindow[Choice]):
         self._stored = stored
         self._delete = delete
         self._found: list[Summary] = []
+        self._searching = asyncio.Lock()
         self._listed_for: str | None = None  # the words that the list was made for; None: it is being made
         self._awaited: str | None = None  # the words on which Enter was pressed before their list was there
 
@@ -69,10 +73,12 @@ class ConversationsScreen(ListWindow[Choice]):
 
     @work(exclusive=True)
     async def _search(self, words: str, at: int = 0) -> None:
-        """Search in a thread: a large file takes a while."""
+        """Search in a thread, one at a time: a large file takes a while."""
         self._listed_for = None
+        if words:
+            await asyncio.sleep(PAUSE_S)  # for the next letter, which cancels this
         try:
-            self._found = await asyncio.to_thread(self._stored.find, words.strip())
+            self._found = await asyncio.shield(self._find(words.strip()))  # to cancel the worker does not end the thread
         except SpectuiError as error:
             self._found = []
             self.query_one(Label).update(printable(str(error)))
@@ -86,6 +92,10 @@ class ConversationsScreen(ListWindow[Choice]):
         self._listed_for = words
         if self._awaited == words == self.words:
             self.choose()
+
+    async def _find(self, words: str) -> list[Summary]:
+        async with self._searching:
+            return await asyncio.to_thread(self._stored.find, words)
 
     def _count(self, words: str) -> str:
         number = len(self._found)

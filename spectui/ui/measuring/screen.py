@@ -49,7 +49,7 @@ class MeasureScreen(Dialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "Begin", id="measure.begin", priority=True, tooltip="Begin this measurement"),
         Binding("escape", "stop", "Stop, back", id="measure.stop", priority=True,
-                tooltip="Stop and keep what was measured; then back to the chat, which loads its models again"),
+                tooltip="Stop and keep what was measured; again: end it at once; then back to the chat, which loads its models"),
         Binding("tab", "choose", "Next", id="measure.next", priority=True, tooltip="Another measurement"),
         Binding("alt+u", "use", "Use", id="measure.use", priority=True, tooltip="Use what is best in the chat"),
         Binding("alt+s", "save", "Save", id="measure.save", priority=True, tooltip="Save what is best as a profile"),
@@ -210,9 +210,10 @@ class MeasureScreen(Dialog[str | None]):
         if process is not None and process.running:
             progress = process.progress
             if progress is None:
-                return Content("Loading the models for the measurement.")
+                stopping = with_keys(self.app, " Stopping: {measure.stop} ends it at once.") if process.stopped else ""
+                return Content(f"Loading the models for the measurement.{stopping}")
             left = "" if progress.left_s is None else f"  {duration(progress.left_s)} left"
-            stopping = "  stopping" if process.stopped else ""
+            stopping = with_keys(self.app, "  stopping, {measure.stop} ends it at once") if process.stopped else ""
             return Content.assemble(
                 gauge(progress.done, _BAR),
                 f" {progress.done:4.0%}",

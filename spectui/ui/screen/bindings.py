@@ -36,6 +36,7 @@ PANEL: list[BindingType] = [
 
 CHAT: list[BindingType] = [
     _key("escape", "stop", "Stop", "stop", "Stop the reply, or the loading"),
+    _key("ctrl+c", "interrupt", "Stop", "interrupt", "Stop the reply; where text is selected, copy it", show=False),
     _key("f2", "colours", "Colours", "colours", "Colour tokens by their origin"),
     _key("f3", "ghosts", "Ghosts", "ghosts", "Show drafted tokens that were rejected"),
     _key("f4", "inspect", "Inspect", "inspect", "Put a cursor on the tokens: where each came from"),

@@ -315,6 +315,8 @@ class ChatScreen(KeyActions, DirectScreen):
         """A key is active, and taken from the text area, only while its action is possible."""
         models = self.session.models
         match action:
+            case "interrupt":
+                return self.session.replying and not (self.prompt.selected_text or self.get_selected_text())
             case "without_draft":
                 return models.without_draft
             case "load":

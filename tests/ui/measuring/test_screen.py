@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -107,6 +108,24 @@ async def test_escape_stops_and_keeps_what_was_measured(
         assert not page.measurements.running
         assert "target alone" in one_line(app) and results.read(tmp_path / "runs.jsonl")
         assert len(engine.loads) == 1, "the page is open still"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+
+
+async def test_a_measurement_that_does_not_answer_is_ended_by_a_second_escape(
+    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+) -> None:
+    async with window(tiny_setup(tmp_path)) as (app, pilot):
+        page = await opened(pilot, quick.replace("--runs 2", "--runs 100"))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: page.measurements.process is not None and page.measurements.process.view.rows)
+        (child,) = psutil.Process().children()
+        child.suspend()
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "stopping, Esc ends it at once" in one_line(app))
+        assert page.measurements.running
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not page.measurements.running)
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
 

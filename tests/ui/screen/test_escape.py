@@ -28,6 +28,21 @@ async def test_a_waiting_prompt_is_taken_back_first_and_the_reply_goes_on(window
         assert engine.stops == 1 and box.text == "two\nthree\nfour"
 
 
+@BOTH_ENGINES
+async def test_ctrl_c_stops_a_reply_and_copies_what_is_selected(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await ask(pilot, "one")
+        write_reply(engine)
+        await paste(pilot, "some text")
+        await pilot.press("ctrl+a", "shift+end", "ctrl+c")
+        assert engine.stops == 0 and app.clipboard == "some text"
+        await pilot.press("end", "ctrl+c")
+        assert engine.stops == 1
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")
+        await pilot.press("ctrl+c")
+        assert engine.stops == 1 and app.screen.prompt.text == "some text"
+
+
 async def test_what_was_written_in_an_edit_is_in_the_history(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         box = app.screen.query_one(PromptInput)
