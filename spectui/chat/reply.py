@@ -38,6 +38,10 @@ class ReplyWriter:
         self._text += "".join(token.text for token in round.tokens).encode()
         return round
 
+    def so_far(self) -> ChatMessage:
+        """A copy of the message with the text that is written so far."""
+        return replace(self.message, content=self.message.content + self._text.decode())
+
     def begin_thinking(self) -> None:
         """The prompt has opened the model's thinking."""
         self.message.thinking = True

@@ -99,6 +99,10 @@ class ChatSession(OpenConversation):
         """The reply in progress."""
         return self._writer.message if self._writer is not None else None
 
+    def messages_so_far(self) -> list[ChatMessage]:
+        """The messages, and the reply in progress as far as it is written."""
+        return [*self.messages, *([self._writer.so_far()] if self._writer is not None else [])]
+
     @property
     def last_reply(self) -> ChatMessage | None:
         """The reply to the last prompt; None while there is none."""

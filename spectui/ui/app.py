@@ -31,6 +31,7 @@ from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
+from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.widgets.title_line import DOUBLE, NARROW
 
@@ -59,7 +60,7 @@ class SpectuiApp(TerminalApp):
         Binding("f1", "help", "Help", id="help", priority=True, tooltip="Every key, and what stands on the screen"),
         Binding("ctrl+q", "quit", "Quit", id="quit", priority=True, tooltip="Leave at once"),
         Binding("ctrl+z", "suspend_process", "Suspend", id="suspend", show=False, priority=True,
-                tooltip="Go to the shell for a while; fg comes back"),
+                tooltip="Undo in the box; with nothing to undo, go to the shell for a while: fg comes back"),
         # Textual's own, but with an id, so that they can be mapped.
         Binding("alt+a", "change_theme", "Theme", id="theme", show=False, priority=True, tooltip="Choose how the window looks"),
         Binding(App.COMMAND_PALETTE_BINDING, "command_palette", "Palette", id="palette", show=False, priority=True,
@@ -211,6 +212,11 @@ class SpectuiApp(TerminalApp):
         """Escape stops a reply."""
         screen = self.screen_stack[-1] if self.screen_stack else None
         return isinstance(screen, ChatScreen) and screen.session.replying
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The key that suspends undoes in a text first, while there is something to undo."""
+        box = self.focused if action == "suspend_process" and self.screen_stack else None
+        return not (isinstance(box, SteadyTextArea) and box.can_undo)
 
     def _renew_themes(self) -> None:
         """Apply changed theme files."""

@@ -279,3 +279,10 @@ def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     engine.emit_round(plain="```\nc")
     drained(session)
     assert last_code_blocks(session.messages) == ["a", "b"]
+    assert last_code_blocks(session.messages_so_far()) == ["c"]
+    engine.finish()
+    drained(session)
+    session.send("no code")
+    reply(engine, "none")
+    drained(session)
+    assert last_code_blocks(session.messages) == ["c"], "of the last reply with code"

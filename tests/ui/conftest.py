@@ -16,6 +16,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from spectui.knobs import Knobs, Setup
+from spectui.store.prompts import prompts_file
 from spectui.ui import app as app_module
 from spectui.ui.app import SpectuiApp
 from spectui.ui.screen import chat
@@ -67,6 +68,12 @@ def window(make_app: Make, engine: FakeEngine) -> Window:
 def file(tmp_path: Path) -> Path:
     """Where chats can be kept."""
     return tmp_path / "conversations.db"
+
+
+@pytest.fixture(autouse=True)
+def nothing_unsent() -> None:
+    """What the test before left in its box is not in the box of this one."""
+    prompts_file().with_name("unsent.json").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -38,7 +38,9 @@ def code_blocks(text: str) -> list[str]:
 
 
 def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:
-    """The code blocks of the last reply among these messages that have some text, safe to show."""
-    last = next((each for each in reversed(messages) if each.role == "assistant"), None)
-    blocks = code_blocks(printable(last.for_engine().content)) if last is not None else []
-    return [block for block in blocks if block.strip()]
+    """The code blocks with text of the last reply among these messages that has some, safe to show."""
+    for each in reversed(messages):
+        blocks = code_blocks(printable(each.for_engine().content)) if each.role == "assistant" else []
+        if blocks := [block for block in blocks if block.strip()]:
+            return blocks
+    return []

@@ -78,7 +78,9 @@ class ConversationsScreen(ListWindow[Choice]):
         if words:
             await asyncio.sleep(PAUSE_S)  # for the next letter, which cancels this
         try:
-            self._found = await asyncio.shield(self._find(words.strip()))  # to cancel the worker does not end the thread
+            self._found = await asyncio.shield(
+                self._find(words.strip())
+            )  # to cancel the worker does not end the thread
         except SpectuiError as error:
             self._found = []
             self.query_one(Label).update(printable(str(error)))

@@ -61,4 +61,7 @@ class SystemPromptScreen(Dialog[str | None]):
 
     def action_use(self) -> None:
         """Answer with what is in the box."""
+        self.query_one(TextArea).call_later(self._use)  # behind the letters before it, which wait in the box's queue
+
+    def _use(self) -> None:
         self.dismiss(self.query_one(TextArea).text.strip())

@@ -49,7 +49,7 @@ class MeasureScreen(Dialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "Begin", id="measure.begin", priority=True, tooltip="Begin this measurement"),
         Binding("escape", "stop", "Stop, back", id="measure.stop", priority=True,
-                tooltip="Stop and keep what was measured; again: end it at once; then back to the chat, which loads its models"),
+                tooltip="Stop and keep what was measured; again: end it at once; then back to the chat"),
         Binding("tab", "choose", "Next", id="measure.next", priority=True, tooltip="Another measurement"),
         Binding("alt+u", "use", "Use", id="measure.use", priority=True, tooltip="Use what is best in the chat"),
         Binding("alt+s", "save", "Save", id="measure.save", priority=True, tooltip="Save what is best as a profile"),

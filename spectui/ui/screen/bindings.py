@@ -74,7 +74,7 @@ READING: list[BindingType] = [
     _key("alt+v", "read", "Read", "read", "See the reply as Markdown, with code highlighted and thinking folded",
          show=False),
     _key("alt+t", "thinking", "Thinking", "thinking", "Unfold what the model thought, or fold it", show=False),
-    _key("alt+k", "copy_code", "Copy code", "copy-code", "Copy the last reply's last code block", show=False),
+    _key("alt+k", "copy_code", "Copy code", "copy-code", "Copy the last code block that can be seen", show=False),
     _key("pageup", "scroll(-1)", "Page up", "page-up", "Read back", show=False),
     _key("pagedown", "scroll(1)", "Page down", "page-down", "Read on", show=False),
 ]  # fmt: skip

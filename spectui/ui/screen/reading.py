@@ -94,11 +94,12 @@ class Reading:
             self._screen.say("There is no finished reply to read yet.")
 
     def copy_code(self) -> None:
-        """Copy the last code block of the last finished reply."""
+        """Copy the last code block of the last reply that can be seen, as far as it is written; or of one above it."""
         from spectui.chat.text.prose import last_code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
 
-        blocks = last_code_blocks(self._screen.session.messages)
+        seen = self._screen.session.messages_so_far()[: self._screen.transcript.last_seen + 1]
+        blocks = last_code_blocks(seen)
         copy_block(self._screen, blocks, len(blocks) - 1)
 
     # Export

@@ -15,6 +15,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual._xterm_parser.XTermParser": ("_sequence_to_key_events",),
     "textual.app.App": ("_clipboard", "_display", "_driver", "_exit", "_handle_exception", "_keymap"),
     "textual.command.CommandPalette": ("_action_command_list",),
+    "textual.document._history.EditHistory": ("_undo_stack",),
     "textual.dom.DOMNode": ("_bindings", "_pruning"),
     "textual.driver.Driver": ("_app", "_auto_restart", "_debug", "_loop"),
     "textual.drivers._writer_thread.MAX_QUEUED_WRITES": (),

@@ -44,8 +44,8 @@ PAUSE_S = 0.05
 """Text that comes sooner after a line's end, where more than one key came at once, belongs to it."""
 
 ALT_S = 0.4
-"""A letter that comes so soon after an Escape, which a slow line has cut off it, is Alt with that letter. Only where Escape acts on
-what cannot be taken back: elsewhere it would be late."""
+"""A letter that comes so soon after an Escape, which a slow line has cut off it, is Alt with that letter: only where Escape
+does what cannot be taken back, because elsewhere Escape would be late."""
 
 LONGEST_BURST = 1_000_000
 """Characters."""

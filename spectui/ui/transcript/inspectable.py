@@ -83,6 +83,13 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         """The token under the cursor."""
         return self._cursor.token
 
+    @property
+    def last_seen(self) -> int:
+        """The index of the last message that can be seen, or of the one above; -1 if there is none."""
+        bottom = self.scroll_offset.y + self.size.height
+        seen = (each.index for each in reversed(self._messages) if self.blocks[each.first].top < bottom)
+        return next(seen, -1)
+
     def message_at(self, y: int) -> int | None:
         """The index of the message whose heading is at a row of the content; None if there is none."""
         if not 0 <= y < self._height:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from unittest.mock import patch
 
@@ -128,6 +129,22 @@ def test_the_size_is_looked_at_where_the_signal_does_not_come() -> None:
         terminal.screen.resize(24, 80)
         terminal.type("x")
         terminal.wait("the smaller window", lambda: "Panel" in terminal.screen.display[23])
+        leave(terminal)
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_alt_over_a_slow_line_stops_no_reply_and_escape_does() -> None:
+    with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
+        open_window(terminal)
+        terminal.type("go\r")
+        terminal.wait("a reply", lambda: "9 -" in terminal.text)
+        terminal.type("\x1b")
+        time.sleep(0.3)  # the line, which is what is tested
+        terminal.type("6")
+        terminal.wait("the page of the knobs", lambda: "top-k" in terminal.text)
+        assert "stopped" not in terminal.text
+        terminal.press("escape")
+        terminal.wait("the stop", lambda: "stopped" in terminal.text)
         leave(terminal)
 
 

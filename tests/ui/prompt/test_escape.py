@@ -56,6 +56,17 @@ async def test_what_was_written_in_an_edit_is_in_the_history(window: Window, eng
         assert box.text == "one!2"
 
 
+async def test_ctrl_z_undoes_in_the_prompt_before_it_suspends(window: Window) -> None:
+    async with window() as (app, pilot):
+        await paste(pilot, "\n".join("abcdefghijkl"))
+        await pilot.press("backspace")
+        assert app.screen.prompt.text == ""
+        await pilot.press("ctrl+z")
+        assert app.screen.prompt.unsent.splitlines() == list("abcdefghijkl"), "a folded paste is one unit"
+        await pilot.press("ctrl+z")
+        assert app.screen.prompt.text == "" and app.check_action("suspend_process", ())
+
+
 @pytest.mark.parametrize("saved", [True, False])
 async def test_an_unsent_prompt_survives_the_end_of_the_program(
     make_app: Make, engine: FakeEngine, file: Path, saved: bool
