@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from tests.helpers import smollm2
 
+QUESTION = "Repeat this sentence ten times: The quick brown fox jumps over the lazy dog near the river bank."
+
 SHARED = ("-c", "1024", "-t", "1", "--no-warmup", "-fit", "off", "--parallel", "1", "--metrics")
 
 KINDS: dict[str, Callable[[], tuple[str | None, ...]]] = {

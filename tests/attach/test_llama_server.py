@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,20 +21,34 @@ from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from tests.attach.kinds import KINDS, SHARED
+from tests.attach.kinds import KINDS, QUESTION, SHARED
 from tests.helpers import smollm2
 from tests.helpers.llama_server import LlamaServer, needs_llama_server, serving
 
 pytestmark = [needs_llama_server, pytest.mark.xdist_group("llama-server")]
 
-ASKED = [Message("user", "Write the numbers from one to forty, each on a line of its own.")]
+ASKED = [Message("user", QUESTION)]
 GREEDY = Knobs(temperature=0.0, predict=60, seed=1)
 
 
 @contextmanager
-def running(*arguments: str, port: str = "${PORT}") -> Iterator[LlamaServer]:
-    with serving(["-m", str(smollm2.whole().model), "--port", port, *SHARED, *arguments]) as server:
+def running(*arguments: str | None) -> Iterator[LlamaServer]:
+    words = ["-m", str(smollm2.whole().model), "--port", "${PORT}", *SHARED, *map(str, arguments)]
+    with serving(words) as server:
         yield server
+
+
+@contextmanager
+def again(server: LlamaServer) -> Iterator[None]:
+    """The same server, which has ended, a second time."""
+    process = subprocess.Popen(server.process.args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not server.is_ready():
+            assert process.poll() is None
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Attached:
@@ -92,47 +106,47 @@ def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(k
     by_position = [value for name, value in counts.items() if "per_pos" in name]
     assert figures.kept == [int(value) for value in by_position][: len(figures.kept)]
     assert bool(figures.accepted) == bool(kind)
-    assert (figures.emitted, finished.reason) == (60, StopReason.LIMIT)
+    assert figures.emitted == counts["tokens_predicted_total"] == plain["usage"]["completion_tokens"]  # type: ignore[index]
+    assert finished.reason is (StopReason.LIMIT if figures.emitted == 60 else StopReason.EOS)
     assert finished.text == plain["choices"][0]["message"]["content"] == attached.text  # type: ignore[index]
-    assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.002)
+    assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.01)
     loaded = attached.loaded
-    assert (loaded.target.n_ctx, loaded.setup.draft) == (1024, kind or None)
+    assert (loaded.target.n_ctx, loaded.setup.draft) == (1024, "server" if kind else None)
     assert finished.prompt_tokens == plain["usage"]["prompt_tokens"]  # type: ignore[index]
 
 
-def test_a_second_message_reuses_cells_and_a_stopped_reply_is_continued():
+def test_a_stopped_reply_is_continued_and_a_second_message_reuses_cells():
     with running() as server:
         attached = Attached(server.address)
         first = attached.ask()
-        attached.session.knobs = Knobs(temperature=0.0, predict=20, seed=1)
-        second = attached.ask([*ASKED, Message("assistant", first.text)])
-        attached.ask([*ASKED, Message("assistant", first.text), Message("user", "Again.")])
-        whole = curl(server, ASKED, max_tokens=80)["choices"][0]["message"]["content"]  # type: ignore[index]
-    assert first.text + second.text == whole
+        begun = [*ASKED, Message("assistant", first.text)]
+        second = attached.ask(begun)
+        attached.ask([*begun, Message("user", "Again.")])
+        whole = curl(server, begun, continue_final_message=True, add_generation_prompt=False)
+    assert second.text == whole["choices"][0]["message"]["content"].removeprefix(first.text)  # type: ignore[index]
     assert [each.reused for each in attached.events if isinstance(each, Prompt)][-1] > 40
 
 
 def test_a_server_that_is_killed_in_the_middle_leaves_the_text_and_the_next_one_answers():
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = str(free.getsockname()[1])
-    with running(port=port) as server:
+    with running() as server:
         attached = Attached(server.address)
         attached.kill = server
         with pytest.raises(SpectuiError, match=r"The connection to .* broke|in the middle of the reply"):
             attached.ask()
         attached.kill = None
         kept = attached.text
+        server.process.wait()
         with pytest.raises(SpectuiError, match="Nothing answers at"):
             attached.ask()
-    with running(port=port):
-        assert attached.ask().text.startswith(kept) and len(kept) > 5
+        with again(server):
+            assert attached.ask().text.startswith(kept) and len(kept) > 5
 
 
 def test_a_prompt_that_is_too_long_says_how_much_must_go():
     with running() as server:
         attached = Attached(server.address)
         with pytest.raises(NoRoomError) as raised:
-            attached.ask([*ASKED, Message("assistant", "Yes. " * 300), Message("user", "more " * 800)])
+            attached.ask([*ASKED, Message("assistant", "Yes. " * 600), Message("user", "more " * 300)])
     assert raised.value.to_drop == 2
 
 
@@ -148,7 +162,7 @@ def test_the_routers_models_are_listed_and_choosing_one_loads_it(tmp_path: Path)
         attached.ask()
         attached.session.load(Setup(server=server.address, model="one"))
         attached.ask()
-    assert len(listed) == 2 and all(name in str(listed) for name in ("one", "two"))
+    assert {"one", "two"} <= set(listed)
     assert [each.setup.model for each in attached.events if isinstance(each, Loaded)] == ["two", "one"]
     assert len([each for each in attached.events if isinstance(each, Finished)]) == 2
 
@@ -158,4 +172,4 @@ def test_a_server_with_a_key_refuses_without_it(monkeypatch):
         with pytest.raises(SpectuiError, match="asks for a key"):
             Attached(server.address).ask()
         monkeypatch.setenv("SPECTUI_API_KEY", "sk-secret")
-        assert Attached(server.address).ask().statistics.emitted == 60
+        assert Attached(server.address).ask().statistics.emitted > 5

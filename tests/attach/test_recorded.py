@@ -1,0 +1,53 @@
+"""What llama-server streamed (`python -m tests.generators.streams`), read on machines without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from spectui.attach.chunks import Chunk, chunks
+from spectui.attach.origins import Origins
+from spectui.knobs import Knobs
+from spectui.speculation.statistics import Statistics
+from tests.attach.test_origins import check_rounds
+from tests.generators.streams import RECORDED
+
+FILES = sorted(RECORDED.glob("*.sse"))
+
+
+def read(stream: bytes, size: int) -> list[Chunk]:
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(stream), size):
+            yield stream[at : at + size]
+
+    async def whole() -> list[Chunk]:
+        return [chunk async for chunk in chunks(pieces(), "the server")]
+
+    return asyncio.run(whole())
+
+
+def test_there_are_streams_of_drafts_of_n_grams_and_without():
+    assert [file.stem for file in FILES] == ["draft-simple", "ngram-mod", "plain"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_origins_of_a_recorded_stream_add_up_to_what_the_server_counted(file):
+    stream, _, counted = file.read_text().partition(": counted ")
+    counts = json.loads(counted)
+    found = read(stream.encode(), 700)
+    assert found == read(stream.encode(), 11) == read(stream.encode(), 10**6)
+    origins = Origins(Knobs(), file.stem)
+    rounds = [round for chunk in found for round in origins.add(chunk.text, chunk.counters)] + [*origins.end()]
+    figures = Statistics.of(rounds)
+    check_rounds(rounds)
+    assert (figures.drafted, figures.accepted, figures.emitted) == (
+        counts["spec_decode_num_draft_tokens_total"], counts["spec_decode_num_accepted_tokens_total"],
+        counts["tokens_predicted_total"],
+    )  # fmt: skip
+    assert sum(bool(round.drafted) for round in rounds) == counts["spec_decode_num_drafts_total"]
+    assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.01)
+    assert bool(figures.accepted) == (file.stem != "plain")
+    assert [chunk.progress for chunk in found if chunk.progress] and found[-1].usage is not None
