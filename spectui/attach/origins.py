@@ -20,6 +20,10 @@ MOST_AT_ONCE = 4096
 """Tokens that one chunk may count: a chunk that counts more is cut there, so that a wrong number takes no memory."""
 
 
+FEWEST_PLAIN = 4
+"""Rounds without a draft that must be seen before their time is taken for that of a plain pass."""
+
+
 class _Piece(NamedTuple):
     text: str
     chosen: Chosen | None = None
@@ -40,27 +44,19 @@ class _Open:
 
 
 class PassTime:
-    """What a pass without drafts takes: a line through the rounds' seconds by their drafted tokens."""
+    """What a pass without drafts takes: the mean of the rounds that had none. Rounds with drafts alone do not tell it."""
 
     def __init__(self) -> None:
-        self._n = 0
-        self._x = self._y = self._xx = self._xy = 0.0
+        self._rounds, self._seconds = 0, 0.0
 
-    def add(self, drafted: int, seconds: float) -> None:
-        """One more round."""
-        self._n += 1
-        self._x, self._y = self._x + drafted, self._y + seconds
-        self._xx, self._xy = self._xx + drafted * drafted, self._xy + drafted * seconds
+    def add(self, seconds: float) -> None:
+        """One more round without a draft."""
+        self._rounds, self._seconds = self._rounds + 1, self._seconds + seconds
 
     @property
     def plain_s(self) -> float | None:
-        """Seconds; None until rounds of different sizes were seen, or where they tell nothing."""
-        spread = self._n * self._xx - self._x * self._x
-        if self._n < 4 or spread <= 0:
-            return None
-        slope = max(0.0, (self._n * self._xy - self._x * self._y) / spread)
-        found = (self._y - slope * self._x) / self._n
-        return found if found > 0 else None
+        """Seconds; None until some were seen."""
+        return self._seconds / self._rounds if self._rounds >= FEWEST_PLAIN else None
 
 
 class Origins:
@@ -188,8 +184,8 @@ class Origins:
             DraftToken(token, text, None, self._source, "accepted" if n < opened.accepted else "rejected")
             for n, (token, text) in enumerate(taken)
         )
-        if index and opened.seconds:  # the first one has no time of its own
-            self._times.add(opened.drafted, opened.seconds)
+        if index and opened.seconds and not opened.drafted:  # the first one has no time of its own
+            self._times.add(opened.seconds)
         self._index += 1
         self.position += len(tokens)
         if not self.counted:
