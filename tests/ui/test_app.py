@@ -128,13 +128,18 @@ async def test_a_new_chat_does_not_begin_with_a_prompt_that_waited_in_the_old_on
         assert len(engine.generates) == 1 and said(app) == ""
 
 
-async def test_regenerate_takes_the_reply_back_and_asks_the_same_again(window: Window, engine: FakeEngine) -> None:
+async def test_regenerate_asks_the_same_again_and_the_new_text_takes_the_place_of_the_old(
+    window: Window, engine: FakeEngine
+) -> None:
     async with window() as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         assert engine.generates[1] == engine.generates[0]
+        assert "return" in said(app)
+        engine.emit_round(plain="other")
+        await wait_until(pilot, lambda: "other" in said(app))
         assert "return" not in said(app)
 
 
