@@ -118,7 +118,7 @@ class Journal:
         system, target = storable(system), storable(target)
         self.at = message.id
         if self._pending is None:
-            row = ConversationRow(secrets.token_hex(4), _title(text), now, now, system, target, message.id)
+            row = ConversationRow(secrets.token_hex(8), _title(text), now, now, system, target, message.id)
             self._begin(PendingConversation(row, [message]))
         else:
             self._pending.row = self._pending.row._replace(system=system, target=target)

@@ -144,6 +144,7 @@ def test_a_new_chat_is_another_conversation(file: Path) -> None:
     exchange(journal, "two", some_rounds())
     journal.close()
     assert [each.title for each in library.summaries(file)] == ["two", "one"]
+    assert all(len(bytes.fromhex(each.id)) == 8 for each in library.summaries(file)), "two machines may share the file"
 
 
 def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
