@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from statistics import geometric_mean
 from typing import Any
 
 from spectui.engine.events import Loaded
-from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.settings import SWEPT, Setting
 from spectui.measure.bench.summary import Summary, remarks
 from spectui.measure.compare import Comparison
 from spectui.measure.costs import SIZES, Measurement, Passes, advise
@@ -40,8 +39,8 @@ def bench_view(summary: Summary) -> View:
 
 def _winner(setting: Setting) -> Winner:
     """A setting to be used. The temperature is a person's own, and so is p-min where it has no meaning."""
-    others = ("baseline", "temperature") if setting.policy == "fixed" else ("baseline", "temperature", "p_min")
-    knobs: dict[str, Any] = {key: value for key, value in asdict(setting).items() if key not in others}
+    others = ("temperature",) if setting.policy == "fixed" else ("temperature", "p_min")
+    knobs: dict[str, Any] = {key: getattr(setting, key) for key in SWEPT if key not in others}
     return Winner(setting.label, {"drafter": "off"} if setting.baseline else knobs)
 
 
