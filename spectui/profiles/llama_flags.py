@@ -18,8 +18,7 @@ SWITCHES = """
     --no-skip-chat-parsing --no-slots --no-spec-draft-backend-sampling --no-ui --no-ui-mcp-proxy --no-warmup
     --no-webui --no-webui-mcp-proxy -nocb --offline --op-offload --perf --prefill-assistant --props
     --reasoning-preserve --repack --rerank --reranking --reuse-port --skip-chat-parsing --slots --spec-default
-    --spec-draft-backend-sampling --spm-infill --ui --ui-mcp-proxy -v --verbose --warmup --webui
-    --webui-mcp-proxy
+    --spec-draft-backend-sampling --spm-infill --ui --ui-mcp-proxy -v --verbose --warmup --webui --webui-mcp-proxy
 """
 """Flags without a value."""
 

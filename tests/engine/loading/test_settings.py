@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from spectui.engine.loading import models
+from spectui.kernels.plugin import LLAMA_CPP
 from spectui.knobs import Setup
 from spectui.llama.devices.records import Device
 from spectui.llama.interrupt import Interrupt
@@ -46,7 +47,7 @@ def test_each_setting_reaches_its_model(
 
     def make(*_: object, **given: object) -> object:
         made.append(given)
-        return SimpleNamespace(output_on_gpu=False, n_vocab=64)
+        return SimpleNamespace(output_on_gpu=False, n_vocab=64, kernels=LLAMA_CPP)
 
     monkeypatch.setattr(models, "Model", make)
     monkeypatch.setattr(models, "Context", make)
