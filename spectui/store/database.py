@@ -6,6 +6,7 @@ owner may read it.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import sys
@@ -84,7 +85,10 @@ def connect(file: Path) -> sqlite3.Connection:
     `names_kept`. Raises one of FAULTS.
     """
     _check_library()
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(file.parent)) from error
     # Created here and not by SQLite, so that others can never read it; SQLite gives -wal and -shm the same mode. A file that is
     # there is not opened: closing it would end this process's locks on it, and another process would delete the log.
     with suppress(FileExistsError):

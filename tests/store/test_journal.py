@@ -103,9 +103,10 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     journal = Journal(file)
     journal.prompt("go", "", "target")
     journal.begin_reply(SETUP)
-    journal.flush()  # otherwise the first round could be written together with what is due at once
-    first, *others = some_rounds(30)
+    first, second, *others = some_rounds(30)
     journal.add_round(first)
+    journal.flush()  # the first text is written at once, with the prompt
+    journal.add_round(second)
     until(lambda: (Wake.timeouts[-1] or 0) > 3000)  # the thread waits for the next commit
     before = Wake.times
     for round in others:
@@ -113,7 +114,7 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     assert Wake.times == before > 0
     journal.close()
     reply = last(file).messages[-1].reply
-    assert reply is not None and [*reply.rounds] == [first, *others]
+    assert reply is not None and [*reply.rounds] == [first, second, *others]
 
 
 def test_only_the_owner_may_read(file: Path) -> None:

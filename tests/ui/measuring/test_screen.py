@@ -72,9 +72,10 @@ async def test_a_bench_fills_its_table_and_its_winner_is_used_and_saved(
         assert "model 4/0/0.75" in shown and "draft alone" in shown
         assert "● model draft-min 0 p-min 0.75" in shown and "┤" in shown
         kept = summarise(results.read(tmp_path / "runs.jsonl"))
-        best = next(row for row in kept.rows if row.best)
+        best = kept.chosen
+        assert best is not None
         await pilot.press("alt+u")
-        drafter = "off" if best.setting.baseline else best.setting.drafter
+        drafter = "off" if best.baseline else best.drafter
         assert engine.knobs.drafter == drafter and engine.knobs.temperature == Knobs().temperature
         await pilot.press("alt+s")
         await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
