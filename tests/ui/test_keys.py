@@ -123,6 +123,8 @@ async def test_what_the_window_says_names_mapped_keys(window: Window, engine: Fa
         await pilot.press("alt+l")
         await wait_until(pilot, lambda: "F11 stops the reply first" in one_line(app))
         await pilot.press("f11")
+        await wait_until(pilot, lambda: not app.screen.session.waiting)  # type: ignore[attr-defined]
+        await pilot.press("f11")
         await wait_until(pilot, lambda: app.screen.session.state == "ready")  # type: ignore[attr-defined]
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(engine.generates) == 2)

@@ -110,7 +110,7 @@ class ChatScreen(KeyActions, DirectScreen):
         self._figures_stale = False  # they do not show the latest events yet
         self._figures_due = 0.0
         self._seen = False
-        self._unsent = ""  # the prompt's text as it is on disk
+        self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
@@ -146,6 +146,7 @@ class ChatScreen(KeyActions, DirectScreen):
             self.prompt.remember(earlier, self.session.stored.save_prompt)
             if unsent := await asyncio.to_thread(self.session.stored.take_unsent):
                 self.prompt.give_back(unsent)
+        self._unsent = ""
         if self._conversation is not None:
             await self.conversations.show(self._conversation)
         self.conversations.show_crash()
@@ -285,7 +286,8 @@ class ChatScreen(KeyActions, DirectScreen):
         self.refresh_bindings()
 
     def _save_unsent(self) -> None:
-        if self.prompt.unsent != self._unsent:
+        # Before, it would take the place of the last chat's text, or come into the box as if it were that.
+        if self._unsent is not None and self.prompt.unsent != self._unsent:
             self._unsent = self.prompt.unsent
             self.session.stored.save_unsent(self._unsent)
 

@@ -106,5 +106,6 @@ async def test_the_devices_are_read_whole_and_clicked_where_they_stand(
         assert heading.endswith("use") and heading.split() == ["device", "target", "draft", "memory", "GB", "use"]
         assert host.endswith("–") and "3.6/24" in host
         await pilot.click(DevicePane, offset=(host.rindex("○"), 1))
+        await pilot.press("alt+d", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert (engine.loads[1].device, engine.loads[1].device_draft) == ("", "none")
