@@ -34,7 +34,6 @@ class KeyActions:
     action_without_draft = _by("controls", "load_without_draft")
     action_safe_way = _by("controls", "load_safely")
     action_stop = _by("replies", "stop")
-    action_interrupt = _by("replies", "stop")
     action_again = _by("replies", "regenerate")
     action_continue = _by("replies", "continue_last")
     action_drop = _by("replies", "drop_oldest")

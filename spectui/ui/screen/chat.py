@@ -318,7 +318,8 @@ class ChatScreen(KeyActions, DirectScreen):
         models = self.session.models
         match action:
             case "interrupt":
-                return self.session.replying and not (self.prompt.selected_text or self.get_selected_text())
+                possible = self.session.replying or bool(self.get_selected_text())
+                return possible and not (self.focused is self.prompt and self.prompt.selected_text)  # it copies that
             case "without_draft":
                 return models.without_draft
             case "load":
@@ -328,6 +329,13 @@ class ChatScreen(KeyActions, DirectScreen):
             case "safe_way":
                 return models.crash is not None and bool(models.setup.model)
         return True
+
+    def action_interrupt(self) -> None:
+        """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
+        if self.get_selected_text():
+            self.action_copy_text()
+        else:
+            self.replies.stop()
 
     def take_text(self, event: events.Key | events.Paste) -> bool:
         """Give the prompt the focus before a printable key or a paste comes, wherever the focus is; a number that is being
