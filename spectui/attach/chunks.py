@@ -1,6 +1,6 @@
 """What a server streams, read tolerantly: a field that is missing, or is of another kind than expected, is not known.
 
-docs/attach.md says which field of which server gives what.
+The table in docs/attach.md lists the fields, and what each one gives.
 """
 
 from __future__ import annotations

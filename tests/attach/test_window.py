@@ -26,7 +26,7 @@ SLOTS = as_json([{"id": 0, "n_ctx": 256, "speculative": True, "params": {"specul
 
 
 def long_reply(rounds: int = 30) -> Answer:
-    """Rounds of which every second one has a draft: 3 tokens, of which 2 are accepted, in three times the time."""
+    """Every second round has a draft of 3 tokens, 2 of them accepted, and takes three times as long."""
     rows, predicted, drafted, accepted, ms = [delta("w ", **timings(1))], 1, 0, 0, 0.0
     for number in range(rounds):
         plain = number % 2 == 0

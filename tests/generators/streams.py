@@ -35,6 +35,7 @@ def record(name: str, arguments: list[str]) -> None:
         with urllib.request.urlopen(f"{server.address}/metrics") as answer:
             counted = re.findall(r"^llamacpp:(\S+) (\S+)$", answer.read().decode(), re.MULTILINE)
     table = {name: float(value) for name, value in counted if name.startswith(("spec_decode", "tokens_predicted"))}
+    stream = stream.replace(model, Path(model).name)  # no path of this machine
     (RECORDED / f"{name or 'plain'}.sse").write_text(f"{stream}: counted {json.dumps(table)}\n")
 
 
