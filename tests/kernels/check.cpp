@@ -1,7 +1,8 @@
 // The kernels of one instruction set against a reference in double, for random weights, shapes and numbers of columns.
 //
 //   check SET [SEED]           every format: error of the products, and bit-equality of one column with several
-//   check SET bench THREADS    time of a product by format and number of columns (the caller measures alone)
+//   check SET bench THREADS [TYPE]   time of a product by format and number of columns (the caller measures alone); in the
+//                              environment K and ROWS for another matrix: one that fits the L2 cache shows the kernels' own speed
 #include "../../spectui/kernels/src/formats.h"
 #include "../../spectui/kernels/src/set.h"
 #include <algorithm>

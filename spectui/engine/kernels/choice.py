@@ -16,6 +16,7 @@ from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin
 from spectui.llama.cpu.kernels import features_of
+from spectui.llama.devices.context_memory import bytes_of_cells
 from spectui.llama.library import system_info
 from spectui.llama.selftest import Verdict
 
@@ -100,25 +101,19 @@ def _short(setup: Setup, role: str, path: str, repacked: int, freed: int) -> boo
     """Whether the repacked weights would leave too little memory. The mapped file counts as free."""
     import psutil
 
-    tokens = setup.ctx_size if role == "target" else setup.ctx_size_draft or setup.ctx_size
-    needed = repacked + _cells(path, tokens) + _BESIDE
-    return needed > int(psutil.virtual_memory().available) + freed
-
-
-def _cells(path: str, tokens: int) -> int:
-    """Bytes of cells in f16, as far as the file's keys tell."""
     values = values_of(path)
     architecture = architecture_of(values)
 
-    def value(key: str) -> int:
+    def number(key: str) -> int:
         found = values.get(f"{architecture}.{key}")
         return found if isinstance(found, int) else 0
 
-    heads = value("attention.head_count")
-    width = value("embedding_length") // heads if heads else 0
-    both = (value("attention.key_length") or width) + (value("attention.value_length") or width)
-    layers, of = value("block_count"), value("attention.head_count_kv") or heads
-    return 2 * layers * of * both * (tokens or value("context_length"))
+    if role == "target":
+        tokens, types = setup.ctx_size, (setup.cache_type_k, placement.value_type(setup))
+    else:
+        tokens, types = setup.ctx_size_draft or setup.ctx_size, (setup.cache_type_k_draft, setup.cache_type_v_draft)
+    cells = bytes_of_cells(number, *types) * (tokens or number("context_length"))
+    return bool(repacked + cells + _BESIDE > psutil.virtual_memory().available + freed)
 
 
 def _measured(

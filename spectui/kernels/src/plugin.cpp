@@ -100,23 +100,14 @@ constexpr size_t PAGE = 2u << 20;   // of the large kind: with small ones a pass
 
 void release(ggml_buffer * b) {
     Memory * memory = (Memory *) b->context;
-#if defined(_WIN32)
-    _aligned_free(memory->base);
-#else
     free(memory->base);
-#endif
     delete memory;
 }
 
 ggml_buffer * allocate(ggml_buffer_type * type, size_t size) {
     const size_t rounded = (size + PAGE)/PAGE*PAGE;
-#if defined(_WIN32)
-    void * p = _aligned_malloc(rounded, PAGE);
-#else
     void * p = nullptr;
-    if (posix_memalign(&p, PAGE, rounded)) p = nullptr;
-#endif
-    if (!p) return nullptr;
+    if (posix_memalign(&p, PAGE, rounded)) return nullptr;
 #if defined(__linux__)
     madvise(p, rounded, MADV_HUGEPAGE);
 #endif

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
@@ -30,10 +31,17 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     # Layers of hybrid models differ, and llama.cpp gives no metadata that are arrays with a number per layer.
     if not heads or llama.llama_model_is_hybrid(model.handle):
         return sum(_logged_cell_bytes(model, type_k, type_v))
-    kv_heads = _number(model, "attention.head_count_kv") or heads
-    width = _number(model, "embedding_length") / heads
-    key, value = (_number(model, f"attention.{each}_length") or width for each in ("key", "value"))
-    return _number(model, "block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
+    return bytes_of_cells(lambda key: _number(model, key), type_k, type_v)
+
+
+def bytes_of_cells(number: Callable[[str], float], type_k: str, type_v: str) -> float:
+    """The same from the file's numbers: `number` gives one of the architecture, 0 if the file has none, or one per layer."""
+    heads = number("attention.head_count")
+    if not heads:
+        return 0.0
+    kv_heads = number("attention.head_count_kv") or heads
+    key, value = (number(f"attention.{each}_length") or number("embedding_length") / heads for each in ("key", "value"))
+    return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
 
 
 def _number(model: Model, key: str) -> float:
