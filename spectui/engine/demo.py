@@ -14,7 +14,7 @@ from spectui.knobs import Knobs, Setup
 
 NOTICE = (
     "This is the demo pair, too small to gain: on a CPU try Qwen2.5-Coder-1.5B-Instruct Q8_0 "
-    "drafted by its 0.5B in Q4_0 (1.1x for a story, 1.5x for code, 3x for edits; more on CPUs with AMX)."
+    "drafted by its 0.5B in Q4_0 (1.1x for a story, 1.4x to 1.8x for code, 3.5x for edits)."
 )
 
 NO_MODEL = (
