@@ -16,8 +16,8 @@ from spectui.engine import cost_files
 from spectui.engine.cost_files import BEHIND, EQUAL_SIZES, MEASURED, DraftCosts, Key, TargetCosts
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
-from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import evaluate_rows
+from spectui.speculation.top_k import TopK
 
 BOUND_S = 3.0
 """Most seconds that measuring may take; a model that is slower is measured at fewer sizes."""
@@ -118,7 +118,7 @@ def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | N
     return min(seconds[1:]) / measured if len(seconds) > 1 else None
 
 
-def timed_pass(context: Context, tokens: Sequence[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | Candidates]:
+def timed_pass(context: Context, tokens: Sequence[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | TopK]:
     """Seconds of a pass as rounds make it, and its rows: whole ones, or the likeliest tokens where the device keeps those."""
     begun = perf_counter()
     found = evaluate_rows(context, tokens, rows, Knobs())
@@ -168,7 +168,7 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     for n in range(min(_SINGLES, target.n_ctx)):
         seconds, rows = timed_pass(target, tokens[n : n + 1], 1)
         seconds_of_one.append(seconds)
-        if not isinstance(rows, Candidates):
+        if not isinstance(rows, TopK):
             singles.append(rows[0].copy())
         if over() or perf_counter() - started > BOUND_S / 2:
             break
@@ -189,7 +189,7 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         for size in (n, 1, n) if target.asynchronous and n not in found.verify else (n,):
             target.truncate(0)
             seconds, rows = timed_pass(target, tokens[:size], size)
-        if n in EQUAL_SIZES and n not in alike and not isinstance(rows, Candidates):
+        if n in EQUAL_SIZES and n not in alike and not isinstance(rows, TopK):
             alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))

@@ -18,10 +18,10 @@ from spectui.llama.devices import context_memory, memory_use, rpc
 from spectui.llama.devices.records import MemoryUse, added
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import clear_errors, first_error, listening, llama
-from spectui.llama.likeliest import LikeliestSampler
 from spectui.llama.model import Model
-from spectui.speculation.candidates import Candidates
+from spectui.llama.top_k_sampler import TopKSampler
 from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.top_k import TopK
 
 # ggml calls `bool abort(void *data)` a few hundred times a pass. A Python function would take the GIL each time; strlen of a
 # string of one byte returns 0 or 1 and does not take it.
@@ -90,7 +90,7 @@ class Context:
         params.n_ubatch = min(ubatch, batch)
         params.n_seq_max = 1
         params.n_outputs_max = rows
-        self._sampler = LikeliestSampler(min(keeps, self.n_vocab)) if keeps else None
+        self._sampler = TopKSampler(min(keeps, self.n_vocab)) if keeps else None
         self._keeps = self._sampler is not None
         if self._sampler is not None:
             # llama.cpp reserves the memory for it now, so that it is counted.
@@ -153,13 +153,13 @@ class Context:
             self._stop_keeping()
         return self._submitted(tokens, rows, self._logits)()
 
-    def submit(self, tokens: Sequence[int], rows: int, k: int | None) -> Callable[[], NDArray[np.float32] | Candidates]:
+    def submit(self, tokens: Sequence[int], rows: int, k: int | None) -> Callable[[], NDArray[np.float32] | TopK]:
         """Append tokens, and return a function that waits for their logits: see `evaluator.Submit`.
 
         Whole rows of logits are not copied where the device finds the k likeliest tokens. Both raise what `evaluate` raises.
         """
         if k is not None and self._keep(k):
-            return self._submitted(tokens, rows, self._likeliest)
+            return self._submitted(tokens, rows, self._top_k)
         self._stop_keeping()
         return self._submitted(tokens, rows, self._logits)
 
@@ -169,7 +169,7 @@ class Context:
             return False
         if self._sampler is None or self._sampler.k != k:
             self._stop_keeping()
-            self._sampler = LikeliestSampler(k)
+            self._sampler = TopKSampler(k)
             if not llama.llama_set_sampler(self.handle, 0, self._sampler.chain) or not self._sampler.supported:
                 self._stop_keeping()
                 self._keeps = False
@@ -229,7 +229,7 @@ class Context:
             self._views[rows] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
         return self._views[rows]
 
-    def _likeliest(self, rows: int) -> Candidates:
+    def _top_k(self, rows: int) -> TopK:
         """What the device kept of the last pass, once it is computed."""
         # What is read arrives after the pass is computed, from an RPC server too. To ask the servers as `_wait` does would cost
         # a round trip for each pass, and wait for a draft that goes on on another server.

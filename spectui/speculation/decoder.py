@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import Choice, choose_rows, submit_rows
 from spectui.speculation.drafters.model import to_the_end
 from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.records import Candidate, Likeliest, Outcome, Reason, Round, StopReason
 from spectui.speculation.strategy import Strategy
+from spectui.speculation.top_k import TopK
 
 
 class Decoder:
@@ -201,7 +201,7 @@ class Decoder:
             sent = policy.keep(drafted)
         return drafted, sent, self.strategy.reason(knobs, policy)
 
-    def _verify(self, rows: NDArray[np.float32] | Candidates, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
+    def _verify(self, rows: NDArray[np.float32] | TopK, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spectui.speculation.candidates import Candidates
+from spectui.speculation.top_k import TopK
 
 Cancelled = Callable[[], bool]
 """Asked between passes: has a person stopped the reply?"""
@@ -49,9 +49,7 @@ class Evaluator(Protocol):
 class Submit(Protocol):
     """`Evaluator.submit`, of evaluators that have it."""
 
-    def __call__(
-        self, tokens: Sequence[int], rows: int, k: int | None
-    ) -> Callable[[], NDArray[np.float32] | Candidates]:
+    def __call__(self, tokens: Sequence[int], rows: int, k: int | None) -> Callable[[], NDArray[np.float32] | TopK]:
         """Append the tokens as `evaluate` does. A device of its own computes them while Python continues.
 
         The returned function waits for it, and returns the logits after each of the last `rows` tokens: the k likeliest of

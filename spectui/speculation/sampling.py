@@ -8,13 +8,13 @@ share it, and because it need not build an object for each of 150,000 tokens: a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Candidates, Row, likeliest
+from spectui.speculation.top_k import Row, TopK, top_k
 
 PENALTY_WINDOW = 64
 """Tokens that the penalties look back at (llama.cpp's default penalty_last_n)."""
@@ -28,7 +28,7 @@ def probability(row: Row, token: int) -> float:
     return 1.0 / float(np.exp(row - row[token]).sum())
 
 
-def confidence(found: Candidates, token: int) -> float:
+def confidence(found: TopK, token: int) -> float:
     """The token's share among the 10 likeliest of a single row at temperature 1, or 0. p-min is compared with it."""
     ids, best = found.ids[0, :CONFIDENCE_TOKENS].tolist(), found.logits[0, :CONFIDENCE_TOKENS].tolist()
     if token not in ids:
@@ -60,17 +60,28 @@ def penalised(row: Row, repeat: float, history: Sequence[int], presence: float =
     return row
 
 
-def penalised_candidates(found: Candidates, knobs: Knobs, history: Sequence[int]) -> Candidates:
-    """The candidates of a single row under the knobs' penalties, in their new order. Where those only lower logits, all but the
-    last 64 of them are those of the penalised row.
+def penalised_top_k(found: TopK, knobs: Knobs, history: Sequence[int]) -> TopK:
+    """The likeliest tokens of a single row under the knobs' penalties, in their new order.
+
+    Where those only lower logits, all but the last 64 are those of the penalised row. Penalties that raise logits, or no top-k,
+    need the whole row.
     """
+    if found.whole is not None and whole_vocabulary(knobs):
+        repeat, presence, frequency = penalties(knobs)
+        return top_k(penalised(found.whole[0], repeat, history, presence, frequency)[None], found.ids.shape[1])
     ids, logits = found.ids[0], found.logits[0].copy()
     recent = np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp)
     held = np.isin(ids, recent)
     counts = (ids[held, None] == recent).sum(axis=1)
     logits[held] = _lowered(logits[held], counts, *penalties(knobs))
     order = np.lexsort((ids, -logits))
-    return Candidates(ids[order][None], logits[order][None], found.log_total)
+    return found._replace(ids=ids[order][None], logits=logits[order][None], whole=None)
+
+
+def whole_vocabulary(knobs: Knobs) -> bool:
+    """Whether tokens that are none of the likeliest can be chosen: without top-k, or where a penalty raises logits."""
+    raised = knobs.repeat_penalty < 1.0 or knobs.presence_penalty < 0.0 or knobs.frequency_penalty < 0.0
+    return raised or (knobs.temperature > 0.0 and not knobs.top_k)
 
 
 def _lowered(logits: Row, counts: NDArray[np.intp], repeat: float, presence: float, frequency: float) -> Row:
@@ -81,19 +92,22 @@ def _lowered(logits: Row, counts: NDArray[np.intp], repeat: float, presence: flo
 
 
 def distribution(row: Row, knobs: Knobs) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The tokens that the chain leaves, likeliest first, and their log probabilities. (ids [m], log p [m])
+    """The tokens that the chain leaves, and their log probabilities. (ids [m], log p [m])
 
     `row` is already penalised; `knobs.temperature` is above 0.
     """
+    # With top-k the share is of what top-k left, without it of everything: each sampler sees what the last one left.
+    whole = None
     if knobs.top_k:
-        ids = likeliest(row, knobs.top_k)
+        ids = top_k(row[None], knobs.top_k).ids[0]
     elif knobs.top_p < 1.0:
-        ids = _nucleus(row, knobs.top_p)
+        whole = np.exp(row - row.max()).sum(dtype=np.float64)
+        ids = _nucleus(row, knobs.top_p * whole)
+    elif knobs.min_p > 0.0:
+        bound = np.float32(float(row.max()) + log(knobs.min_p))
+        ids = (row >= np.nextafter(bound, np.float32(-np.inf))).nonzero()[0]  # the chain compares in float64
     else:
         ids = np.arange(row.shape[0])
-    top = row[ids].max()
-    # With top-k the share is of what top-k left, without it of everything: each sampler sees what the last one left.
-    whole = None if knobs.top_k or knobs.top_p >= 1.0 else np.exp(row - top).sum(dtype=np.float64)
     scores = chain(row[None, ids], knobs, whole)[0]
     left = np.isfinite(scores)
     ids, scores = ids[left], scores[left]
@@ -118,13 +132,13 @@ def chain(logits: Row, knobs: Knobs, whole: float | None = None) -> NDArray[np.f
     return np.where(left, scores / knobs.temperature, -np.inf)
 
 
-def _nucleus(row: Row, top_p: float) -> NDArray[np.intp]:
-    """Enough of the likeliest tokens to hold the share top_p of the whole vocabulary, largest first."""
-    total = np.exp(row - row.max()).sum(dtype=np.float64)
+def _nucleus(row: Row, share: float) -> NDArray[np.intp]:
+    """Enough of the likeliest tokens for a sum of exp(logit - largest) of this much, largest first."""
     k = 256
+    ids: NDArray[np.intp]
     while True:
-        ids = likeliest(row, k)
-        held = np.exp(row[ids] - row[ids[0]]).sum(dtype=np.float64)
-        if held >= top_p * total or len(ids) < k:
+        found = top_k(row[None], k)
+        ids, logits = found.ids[0], found.logits[0]
+        if np.exp(logits - logits[0]).sum(dtype=np.float64) >= share or len(logits) < k:
             return ids
         k *= 8

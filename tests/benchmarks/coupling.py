@@ -18,9 +18,9 @@ import numpy as np
 from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.candidates import Row
 from spectui.speculation.choice import choose
 from spectui.speculation.sampling import distribution
+from spectui.speculation.top_k import Row
 from tests.benchmarks.prompts import PROMPTS
 
 

@@ -34,13 +34,13 @@ from spectui.engine.events import Message, RoundDone
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.speculation import decoder, strategy
-from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
 from spectui.speculation.policies.fixed import FixedPolicy
 from spectui.speculation.records import Round
+from spectui.speculation.top_k import TopK, top_k
 from tests.benchmarks.prompts import PROMPTS
 
 VOCABULARY = 151_936
@@ -126,14 +126,14 @@ class KeepingToy(Toy):
 
     asynchronous = True
 
-    def submit(self, tokens: Sequence[int], rows: int, k: int) -> Callable[[], Candidates]:
+    def submit(self, tokens: Sequence[int], rows: int, k: int) -> Callable[[], TopK]:
         out = self.evaluate(tokens, rows)
         self._watch.switch("model")
-        found = candidates(out, k)
+        found = top_k(out, k)
         ids, logits = found.ids[:, ::-1].astype(np.int32), found.logits[:, ::-1]
-        p = np.exp(logits - found.log_total[:, None]).astype(np.float32)
+        p = np.exp(logits - np.array([total() for total in found.sums])[:, None]).astype(np.float32)
         self._watch.switch(None)
-        return lambda: Candidates.ordered(ids, logits, p)
+        return lambda: TopK.kept(ids, logits, p)
 
 
 def text(position: int) -> int:

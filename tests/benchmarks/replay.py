@@ -26,9 +26,9 @@ from statistics import geometric_mean
 from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.measure.traces.format import Drafts, Encoder
-from spectui.speculation.candidates import candidates
 from spectui.speculation.evaluator import Evaluator, feed
 from spectui.speculation.sampling import CONFIDENCE_TOKENS, confidence
+from spectui.speculation.top_k import top_k
 from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.recordings import replies
@@ -91,7 +91,7 @@ def _chain(model: Evaluator, text: list[int]) -> list[tuple[int, float]]:
     while len(chain) < _LONGEST and likely > _HOPELESS:
         row = model.evaluate([pending], 1)[0]
         pending = int(row.argmax())
-        p = round(confidence(candidates(row[None], CONFIDENCE_TOKENS, totals=False), pending), 3)
+        p = round(confidence(top_k(row[None], CONFIDENCE_TOKENS), pending), 3)
         likely *= p
         chain.append((pending, p))
     return chain

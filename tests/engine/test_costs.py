@@ -18,8 +18,8 @@ from spectui.engine import costs as room
 from spectui.engine.cost_files import DraftCosts, TargetCosts, stored_targets
 from spectui.engine.costs import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
-from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.top_k import TopK, top_k
 from tests.toys import ToyModel
 
 
@@ -266,9 +266,9 @@ class Keeping(Target):
         self.now += 0.008 + 0.002 * rows
         return super().evaluate(tokens, rows)
 
-    def submit(self, tokens: Any, rows: int, k: int) -> Callable[[], Candidates]:
+    def submit(self, tokens: Any, rows: int, k: int) -> Callable[[], TopK]:
         self.now += 0.008
-        found = candidates(super().evaluate(tokens, rows), min(k, self.n_vocab))
+        found = top_k(super().evaluate(tokens, rows), min(k, self.n_vocab))
         return lambda: found
 
 
@@ -290,7 +290,7 @@ class Compiling(Keeping):
         super().__init__(49, monkeypatch)
         self._seconds = seconds
 
-    def submit(self, tokens: Any, rows: int, k: int) -> Callable[[], Candidates]:
+    def submit(self, tokens: Any, rows: int, k: int) -> Callable[[], TopK]:
         self.now += self._seconds * (len(tokens) not in self.passes)
         return super().submit(tokens, rows, k)
 

@@ -17,9 +17,9 @@ from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt
 from spectui.measure import costs
 from spectui.measure.costs import SIZES, Measurement, Passes, Role, advise, measure, steps
-from spectui.speculation.candidates import Candidates
 from spectui.speculation.choice import tokens_to_keep
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.top_k import TopK
 from tests.measure.models import tiny_setup
 from tests.toys import ToyModel
 
@@ -132,7 +132,7 @@ def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytes
     def spied_submit(self: Context, tokens: list[int], rows: int, k: int | None) -> Callable[[], object]:
         def computed() -> object:
             found = compute()
-            (sizes if isinstance(found, Candidates) else whole).append(rows)
+            (sizes if isinstance(found, TopK) else whole).append(rows)
             return found
 
         compute = submit(self, tokens, rows, k)

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import candidates, likeliest
-from spectui.speculation.choice import NumericsError, choose, gumbel
+from spectui.speculation.choice import NumericsError, choose
+from spectui.speculation.noise import gumbel
 from spectui.speculation.sampling import confidence, distribution, penalised, probability
+from spectui.speculation.top_k import top_k
 
 N = 20_000
 ROW = np.array([1.0, 0.2, -0.5, 2.0, 0.0, -1.0, 1.5, 0.7], np.float32)
@@ -58,11 +59,11 @@ def test_logits_that_are_no_numbers_are_refused(bad):
 
 
 @given(st.integers(1, 3000), st.integers(1, 400), st.integers(0, 10_000), st.booleans())
-def test_likeliest_is_a_stable_sort(n, k, seed, ties):
+def test_the_likeliest_tokens_are_a_stable_sort(n, k, seed, ties):
     row = np.random.default_rng(seed).normal(size=n).astype(np.float32)
     if ties:
         row = np.round(row, 1)
-    assert likeliest(row, k).tolist() == np.argsort(-row, kind="stable")[:k].tolist()
+    assert top_k(row[None], k).ids[0].tolist() == np.argsort(-row, kind="stable")[:k].tolist()
 
 
 @given(st.integers(0, 1000), st.floats(0.1, 0.99), st.sampled_from([0.0, 0.1]), st.sampled_from([0.5, 1.0, 2.0]))
@@ -90,6 +91,6 @@ def test_penalty_divides_and_multiplies_and_copies():
 def test_confidence_is_the_share_among_ten():
     row = np.arange(20, dtype=np.float32)
     share = np.exp(np.arange(10.0))
-    assert confidence(candidates(row[None], 10), 19) == pytest.approx(share[-1] / share.sum())
-    assert confidence(candidates(row[None], 10), 3) == 0.0
+    assert confidence(top_k(row[None], 10), 19) == pytest.approx(share[-1] / share.sum())
+    assert confidence(top_k(row[None], 10), 3) == 0.0
     assert probability(row, 19) == pytest.approx(np.exp(19.0) / np.exp(np.arange(20.0)).sum())

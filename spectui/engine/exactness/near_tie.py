@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from spectui.knobs import Knobs
-from spectui.speculation.choice import gumbel
+from spectui.speculation.noise import gumbel
 from spectui.speculation.records import Round, Token
 
 _LIKELY = 1e-3

@@ -13,10 +13,10 @@ from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.exactness.near_tie import is_near_tie, kernels_sentence, rounding
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
-from spectui.speculation.candidates import likeliest
 from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Evaluator, Interrupted, feed
 from spectui.speculation.records import Round, StopReason, Token
+from spectui.speculation.top_k import top_k
 
 STOPPED = "The comparison with plain decoding was stopped."
 
@@ -99,7 +99,7 @@ def _explanation(
     if chosen == [ours.id, theirs.id] or is_near_tie(ours, theirs, last.knobs, rounding):
         sentence = kernels_sentence(ours.p_target or 0.0, theirs.p_target or 0.0, last.knobs, session.strict)
         return f"{sentence[0].upper()}{sentence[1:]} (logits differ by up to {gap:.3f})."
-    likely = [f"likeliest {how}: {session.shown(likeliest(row, 3), row)}" for how, row in
+    likely = [f"likeliest {how}: {session.shown(top_k(row[None], 3).ids[0], row)}" for how, row in
               (("in the pass", together), ("alone", single))]  # fmt: skip
     return f"The kernels do not explain it (logits differ by up to {gap:.3f}; {'; '.join(likely)}): please report this."
 

@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import Protocol
 
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Candidates, Row
 from spectui.speculation.choice import choose_draft, evaluate_rows
 from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
+from spectui.speculation.top_k import Row, TopK
 
 
 class Drafter(Protocol):
@@ -86,12 +86,12 @@ class ModelDrafter:
         self.model.truncate(min(common_prefix(self.model.tokens, tokens), len(tokens) - 1))
         return self.model.evaluate(tokens[len(self.model.tokens) :], rows=1)[0, : self._n_vocab]
 
-    def _row_after(self, pending: Sequence[int], knobs: Knobs) -> Row | Candidates:
+    def _row_after(self, pending: Sequence[int], knobs: Knobs) -> Row | TopK:
         """The logits after these tokens, which the KV cache lacks: whole rows, or their likeliest tokens if that is enough."""
         if self._n_vocab < self.model.n_vocab:  # whole rows, because padding tokens could be among the likeliest
             return self.model.evaluate(pending, rows=1)[0, : self._n_vocab]
         rows = evaluate_rows(self.model, pending, 1, knobs)
-        return rows if isinstance(rows, Candidates) else rows[0]
+        return rows if isinstance(rows, TopK) else rows[0]
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         model = self.model

@@ -10,7 +10,7 @@ import pytest
 
 from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
 from spectui.knobs import Knobs
-from spectui.speculation.choice import gumbel
+from spectui.speculation.noise import gumbel
 from spectui.speculation.records import Likeliest, Round, Token
 
 GREEDY = Knobs(temperature=0.0)

@@ -13,7 +13,6 @@ from time import perf_counter
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Row
 from spectui.speculation.choice import choose_draft
 from spectui.speculation.drafters.cross_vocabulary.contexts import (
     RetokenisedContext,
@@ -23,6 +22,7 @@ from spectui.speculation.drafters.cross_vocabulary.contexts import (
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
 from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
 from spectui.speculation.records import Candidate
+from spectui.speculation.top_k import Row
 
 ENOUGH_SHARED = 0.9
 """From this share of the target's tokens on, the draft chooses among the shared tokens."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from spectui.errors import SpectuiError
-from spectui.speculation.candidates import Row
+from spectui.speculation.top_k import Row
 
 _SAMPLE = 'The cat\'s 3 hats, on sale:\n    return hats[0] + "x"\n'
 """A text that a usable tokenizer returns unchanged."""

@@ -1,4 +1,4 @@
-"""What is chosen from the candidates of several rows at once is what each row by itself would give."""
+"""What is chosen from the likeliest tokens of several rows at once is what each row by itself would give."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.candidates import Candidates, candidates
-from spectui.speculation.choice import NumericsError, choose, choose_draft, choose_rows, gumbel, needed
+from spectui.speculation.choice import NumericsError, choose, choose_draft, choose_rows, needed
+from spectui.speculation.noise import gumbel
 from spectui.speculation.sampling import distribution, penalised
+from spectui.speculation.top_k import TopK, top_k
 
 samplers = st.builds(
     Knobs,
@@ -29,6 +30,10 @@ samplers = st.builds(
 
 def random_rows(seed: int, n: int, vocabulary: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 2.5, (n, vocabulary)).astype(np.float32)
+
+
+def log_totals(found: TopK) -> np.ndarray:
+    return np.array([total() for total in found.sums])
 
 
 @given(samplers, st.integers(0, 1000), st.integers(1, 10), st.sampled_from([12, 700, 12_000]))
@@ -60,7 +65,7 @@ def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabu
         raised = knobs.repeat_penalty < 1.0 or min(knobs.presence_penalty, knobs.frequency_penalty) < 0.0
         assert raised or not knobs.top_k
         return
-    kept = candidates(rows, max(10, k) + more)
+    kept = top_k(rows, max(10, k) + more)._replace(whole=None)
     for index, (whole, choice) in enumerate(
         zip(choose_rows(rows, knobs, history), choose_rows(kept, knobs, history), strict=True)
     ):
@@ -76,13 +81,13 @@ def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabu
 def test_tokens_that_a_device_kept_are_put_in_order():
     rows = random_rows(6, 3, 400)
     rows[1, [3, 50, 7]] = 9.0  # equal ones are in the order of their ids
-    expected = candidates(rows, 20)
+    expected = top_k(rows, 20)
     shuffled = np.random.default_rng(1).permutation(20)
     ids, logits = expected.ids[:, shuffled].astype(np.int32), expected.logits[:, shuffled]
-    found = Candidates.ordered(ids, logits, np.exp(logits - expected.log_total[:, None]).astype(np.float32))
+    found = TopK.kept(ids, logits, np.exp(logits - log_totals(expected)[:, None]).astype(np.float32))
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.logits.tolist() == expected.logits.tolist()
-    assert found.log_total == pytest.approx(expected.log_total, abs=1e-6)
+    assert log_totals(found) == pytest.approx(log_totals(expected), abs=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
@@ -90,7 +95,7 @@ def test_a_penalty_on_all_of_the_likeliest_tokens_leaves_others_to_choose(temper
     knobs = replace(Knobs(), temperature=temperature, top_k=20, top_p=1.0, min_p=0.0, repeat_penalty=3.0)
     for row in random_rows(4, 8, 700):
         history = np.argsort(-row)[:64].tolist()
-        kept = candidates(row[None], needed(knobs) or 0)
+        kept = top_k(row[None], needed(knobs) or 0)._replace(whole=None)
         chosen = next(choose_rows(kept, knobs, history)).token
         assert chosen not in history
         assert chosen == next(choose_rows(row[None], knobs, history)).token == choose(row, knobs, 64, history)
@@ -100,10 +105,10 @@ def test_a_penalty_on_all_of_the_likeliest_tokens_leaves_others_to_choose(temper
 def test_in_a_large_vocabulary_the_probability_is_estimated_within_a_hundredth(spread):
     rows = random_rows(5, 8, 150_037) * np.float32(spread / 2.5)
     rows[::2, 140_000] = 12.0
-    found = candidates(rows, 40)
+    found = top_k(rows, 40)
     total = np.exp(rows.astype(np.float64)).sum(axis=1)
-    assert np.exp(found.log_total) == pytest.approx(total, rel=0.05)
-    p = np.exp(found.logits - found.log_total[:, None])
+    assert np.exp(log_totals(found)) == pytest.approx(total, rel=0.05)
+    p = np.exp(found.logits - log_totals(found)[:, None])
     assert p == pytest.approx(np.exp(found.logits) / total[:, None], abs=0.01)
     assert found.ids.tolist() == [np.argsort(-row, kind="stable")[:40].tolist() for row in rows]
 
@@ -129,8 +134,10 @@ def test_a_row_without_numbers_is_refused_only_when_it_is_reached(vocabulary, ba
         with pytest.raises(NumericsError):
             next(choices)
         # What a device keeps of such a row has probabilities that are no numbers.
-        kept = candidates(random_rows(1, 3, vocabulary), 10)
-        kept.log_total[1] = np.nan
+        few = top_k(random_rows(1, 3, vocabulary), 10)
+        p = np.exp(few.logits - log_totals(few)[:, None]).astype(np.float32)
+        p[1] = np.nan
+        kept = TopK.kept(few.ids.astype(np.int32), few.logits, p)
         choices = choose_rows(kept, replace(Knobs(), temperature=temperature, top_k=10), [])
         assert next(choices).token >= 0
         with pytest.raises(NumericsError):

@@ -21,8 +21,8 @@ from spectui.llama.devices.memory_use import logged
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import listening, llama
 from spectui.llama.model import Model
-from spectui.speculation.candidates import Candidates, candidates
 from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, tokens_to_keep
+from spectui.speculation.top_k import TopK, top_k
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import alone, setup
 
@@ -54,7 +54,7 @@ def test_the_memory_of_all_rows_is_counted(model: Model):
         counted = sum(use.compute for use in context.memory) - sum(use.compute for use in logged(log))
         of_one_kind = 9 * 4 * model.n_vocab
         if keeps:  # the buffer has four kinds of results; the candidates come last
-            assert isinstance(context.submit(PROMPT[:9], 9, keeps)(), Candidates)
+            assert isinstance(context.submit(PROMPT[:9], 9, keeps)(), TopK)
             last = llama.llama_get_sampled_candidates_ith(context.handle, 0)
             begun = ctypes.cast(llama.llama_get_logits(context.handle), ctypes.c_void_p).value or 0
             taken = ctypes.addressof(last.contents) + of_one_kind - begun
@@ -73,18 +73,19 @@ def test_the_tokens_logits_and_sums_are_those_of_whole_rows(context: Context):
     for k, n in ((104, 1), (104, 3), (104, 9), (20, 1), (20, 4), (1, 2), (104, 1)):
         tokens = PROMPT[:n]
         found = again(context).submit(tokens, n, k)()
-        assert isinstance(found, Candidates)
+        assert isinstance(found, TopK)
         rows = np.array(again(context).evaluate(tokens, n))
-        expected = candidates(rows, k)
+        expected = top_k(rows, k)
         assert found.ids.tolist() == expected.ids.tolist()
         assert found.logits.tolist() == expected.logits.tolist()
-        assert found.log_total == pytest.approx(np.log(np.exp(rows.astype(np.float64)).sum(axis=1)), abs=1e-5)
+        total = np.log(np.exp(rows.astype(np.float64)).sum(axis=1))
+        assert [each() for each in found.sums] == pytest.approx(total, abs=1e-5)
 
 
 def test_rows_behind_tokens_without_and_in_more_chunks_than_one(context: Context):
     found = again(context).submit(PROMPT * 2, 2, 104)()
-    assert isinstance(found, Candidates)
-    expected = candidates(again(context).evaluate(PROMPT * 2, 2), 104)
+    assert isinstance(found, TopK)
+    expected = top_k(again(context).evaluate(PROMPT * 2, 2), 104)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.logits.tolist() == expected.logits.tolist()
 
@@ -93,7 +94,7 @@ def test_servers_are_asked_only_where_nothing_is_read(context: Context, monkeypa
     """An RPC server's answer costs each round the time of a message, and a draft's server may be drafting ahead."""
     asked: list[int] = []
     monkeypatch.setattr(rpc, "synchronise", lambda: asked.append(1))
-    assert isinstance(again(context).submit(PROMPT[:3], 3, 104)(), Candidates)
+    assert isinstance(again(context).submit(PROMPT[:3], 3, 104)(), TopK)
     again(context).evaluate(PROMPT[:3], 3)
     assert not asked
     again(context).evaluate(PROMPT[:3], 0)
@@ -111,7 +112,7 @@ def test_the_choices_and_confidences_are_those_of_whole_rows(context: Context, t
         knobs = replace(Knobs(), temperature=temperature, repeat_penalty=penalty, seed=seed, min_p=0.0)
         tokens, whole, few = PROMPT[:9], list(PROMPT), list(PROMPT)
         rows = evaluate_rows(again(context), tokens, 9, knobs)
-        assert isinstance(rows, Candidates)
+        assert isinstance(rows, TopK)
         chosen = []
         for choice in choose_rows(rows, knobs, few):
             few.append(choice.token)
@@ -127,7 +128,7 @@ def test_the_choices_and_confidences_are_those_of_whole_rows(context: Context, t
 
 @pytest.mark.parametrize("knobs", [Knobs(temperature=0.8, top_k=0), Knobs(temperature=0.8, repeat_penalty=0.9)])
 def test_whole_rows_where_the_likeliest_tokens_do_not_tell_the_choice(context: Context, knobs: Knobs):
-    assert not isinstance(evaluate_rows(again(context), PROMPT[:2], 2, knobs), Candidates)
+    assert not isinstance(evaluate_rows(again(context), PROMPT[:2], 2, knobs), TopK)
 
 
 def test_nothing_is_kept_on_a_cpu(model: Model):
@@ -144,11 +145,11 @@ from spectui.engine.events import Message, RoundDone
 from spectui.engine.loading import models
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from spectui.llama.likeliest import LikeliestSampler
+from spectui.llama.top_k_sampler import TopKSampler
 
 kept = []
-read = LikeliestSampler.read
-LikeliestSampler.read = lambda self, context, first, rows, n: kept.append(rows) or read(self, context, first, rows, n)
+read = TopKSampler.read
+TopKSampler.read = lambda self, context, first, rows, n: kept.append(rows) or read(self, context, first, rows, n)
 found = {}
 for name, keeps in (("kept", models.tokens_to_keep_on), ("whole", lambda model: 0)):
     models.tokens_to_keep_on = keeps

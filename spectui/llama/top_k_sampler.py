@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.llama.library import llama, symbol
-from spectui.speculation.candidates import Candidates
+from spectui.speculation.top_k import TopK
 
 _tensor = ctypes.c_void_p
 _int64 = ctypes.c_int64
 
 
-class LikeliestSampler:
+class TopKSampler:
     """Keeps k tokens of each row of a context's passes. Python is called only when llama.cpp builds a graph anew."""
 
     def __init__(self, k: int) -> None:
@@ -52,7 +52,7 @@ class LikeliestSampler:
 
         # llama.cpp calls these as long as the sampler lives.
         self._interface = llama.llama_sampler_i(
-            name=llama.llama_sampler_i_name(lambda _: b"likeliest"),
+            name=llama.llama_sampler_i_name(lambda _: b"top-k"),
             apply=llama.llama_sampler_i_apply(lambda _, __: None),
             backend_init=llama.llama_sampler_i_backend_init(supports),
             backend_apply=llama.llama_sampler_i_backend_apply(build),
@@ -61,7 +61,7 @@ class LikeliestSampler:
         """llama_sampler *, to give to a context."""
         llama.llama_sampler_chain_add(self.chain, llama.llama_sampler_init(ctypes.byref(self._interface), None))
 
-    def read(self, context: Any, first: int, rows: int, n_vocab: int) -> Candidates | None:
+    def read(self, context: Any, first: int, rows: int, n_vocab: int) -> TopK | None:
         """What was kept of the last pass: of its tokens from `first` on, so many. None if it is not there."""
         if llama.llama_get_sampled_probs_count_ith(context, first + rows - 1) != self.k:
             return None
@@ -78,7 +78,7 @@ class LikeliestSampler:
             kinds = np.int32, np.float32, np.float32
             self._views = [_rows(at, kind, rows, self.k, n_vocab) for at, kind in zip(addresses, kinds, strict=True)]
         ids, logits, p = self._views
-        return Candidates.ordered(ids[:rows], logits[:rows], p[:rows])
+        return TopK.kept(ids[:rows], logits[:rows], p[:rows])
 
     def close(self) -> None:
         """Free it. No context may use it any more."""
