@@ -48,6 +48,7 @@ class FakeEngine:
 
     def __init__(self, knobs: Knobs | None = None, *, devices: tuple[Device, ...] = (CPU,), late: bool = False) -> None:
         self.knobs = knobs or Knobs()
+        self.looked_at = False
         self.events: deque[Event] = deque()
         self.devices = devices
         self.loads: list[Setup] = []

@@ -130,9 +130,10 @@ def read_chunk(data: Any) -> Chunk:
     """A chunk of any JSON."""
     if not isinstance(data, dict):
         return Chunk()
-    if data.get("error"):
-        return Chunk(error=words(data["error"]) or "an error without words", table=_table(data["error"]))
     choice = _first(data.get("choices"))
+    problem = data if data.get("object") == "error" else data.get("error")
+    if problem or choice.get("finish_reason") == "error":
+        return Chunk(error=words(problem) or "an error without words", table=_table(problem))
     delta = _table(choice.get("delta")) or _table(choice.get("message"))
     text, thought = delta.get("content"), delta.get("reasoning_content") or delta.get("reasoning")
     logprobs = _table(choice.get("logprobs"))
@@ -217,7 +218,9 @@ def _chosen(value: Any) -> Iterator[Chosen]:
         best = row.get("top_logprobs") or row.get("top_probs")
         if token is not None and p is not None:
             found = [_alternative(other) for other in (best if isinstance(best, list) else ())[:10]]
-            yield Chosen(token, p, tuple(other for other in found if other is not None))
+            alternatives = tuple(other for other in found if other is not None)
+            if alternatives:  # without any the probability is no measured one: it stands for a drafted token
+                yield Chosen(token, p, alternatives)
 
 
 def _alternative(value: Any) -> tuple[int, str, float] | None:

@@ -31,6 +31,11 @@ class ServerTrouble(SpectuiError):
         self.status = status
         self.table = table or {}
 
+    @property
+    def loading(self) -> bool:
+        """Whether llama-server says that it loads its model."""
+        return self.status == 503 and self.table.get("type") == "unavailable_error"
+
 
 class Connection:
     """Asks one server. Use it in one event loop."""
@@ -52,10 +57,17 @@ class Connection:
         """End it."""
         await self._client.aclose()
 
-    async def get(self, path: str, wait_s: float | None = ANSWER_S, parameters: Mapping[str, str] | None = None) -> Any:
+    async def get(self, path: str, wait_s: float | None = ANSWER_S) -> Any:
         """The JSON at this path. Raises ServerTrouble."""
-        async with self._asked("GET", path, wait_s, params=parameters or None) as pieces:
-            return _json(await _whole(pieces, self.address), self.address)
+        return _json(await self._read(path, wait_s), self.address)
+
+    async def text(self, path: str, wait_s: float) -> str:
+        """The text at this path. Raises ServerTrouble."""
+        return (await self._read(path, wait_s)).decode("utf-8", "replace")
+
+    async def _read(self, path: str, wait_s: float | None) -> bytes:
+        async with self._asked("GET", path, wait_s) as pieces:
+            return await _whole(pieces, self.address)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that answers this one. Raises ServerTrouble."""

@@ -39,7 +39,9 @@ class ServedModel(NamedTuple):
 
 class Facts(NamedTuple):
     """`llama_server`: it takes llama-server's fields, itself or behind llama-swap. `drafts`: whether it has anything that
-    drafts, None if it does not say; `drafters`: their names. `build`: its version. `slots`: replies that it writes at once."""
+    drafts, None if it does not say; `drafters`: their names. `build`: its version. `slots`: replies that it writes at once.
+    `slots_path`, `metrics`: the paths of what it tells of these, and of what it counts; "" if it has none. `before_spec`: it is
+    older than the flags that begin with --spec-draft."""
 
     model: ServedModel
     llama_server: bool
@@ -47,7 +49,9 @@ class Facts(NamedTuple):
     drafters: tuple[str, ...] = ()
     build: str = ""
     slots: int = 0
-    metrics: bool = False
+    slots_path: str = ""
+    metrics: str = ""
+    before_spec: bool = False
 
     @property
     def kind(self) -> str:
@@ -57,6 +61,11 @@ class Facts(NamedTuple):
             if self.model.owner and self.model.owner != "llamacpp"
             else ("llama-server" if self.llama_server else "a server")
         )
+
+    @property
+    def larger(self) -> str:
+        """The way to a larger context."""
+        return "restart the server with a larger -c" if self.llama_server else "start the server with a larger one"
 
     @property
     def source(self) -> str:
@@ -125,19 +134,19 @@ async def look(connection: Connection, wanted: str, loading: Callable[[str], Non
                 raise
         loading("the server's model")
         await asyncio.sleep(LOOK_S)
-    under, parameters = "", {}
+    under = query = ""
     if model.owner == LLAMA_SWAP:  # it loads a model when that is asked for anything
         under = f"/upstream/{quote(model.name)}"
         loading(model.name)
     elif model.status:
         model = await _switch(connection, model, loading)
-        parameters = {"model": model.name}
-    props = _table(await _optional(connection, f"{under}/props", parameters, patient=bool(under)))
+        query = f"?model={quote(model.name, safe='')}"
+    props = _table(await _optional(connection, f"{under}/props{query}", patient=bool(under)))
     llama_server = model.owner in _OURS or "default_generation_settings" in props
-    slots = await _optional(connection, f"{under}/slots", parameters) if llama_server else None
-    rows = [row for row in slots if isinstance(row, dict)] if isinstance(slots, list) else []
+    slots_path = f"{under}/slots{query}" if llama_server else ""
+    rows = await _slots(connection, slots_path)
     if under and props:  # what llama-swap's list does not say
-        inner = await _optional(connection, f"{under}/v1/models", {})
+        inner = await _optional(connection, f"{under}/v1/models")
         data = _table(inner).get("data")
         first = _model(data[0]) if isinstance(data, list) and data and isinstance(data[0], dict) else model
         model = first._replace(name=model.name, owner=model.owner, aliases=model.aliases)
@@ -151,17 +160,34 @@ async def look(connection: Connection, wanted: str, loading: Callable[[str], Non
         _drafters(settings, rows),
         _word(props.get("build_info")),
         whole_number(props.get("total_slots")) or len(rows),
-        props.get("endpoint_metrics") is True or not llama_server,
+        slots_path,
+        f"{under}/metrics{query}" if props.get("endpoint_metrics") is True or not llama_server else "",
+        any("speculative.n_max" in table for table in _parameters(settings, rows)),
     )
+
+
+async def _slots(connection: Connection, path: str) -> list[dict[str, Any]]:
+    slots = await _optional(connection, path) if path else None
+    return [row for row in slots if isinstance(row, dict)] if isinstance(slots, list) else []
+
+
+async def drafters_now(connection: Connection, facts: Facts) -> tuple[str, ...]:
+    """What drafts in the reply that is being written; () if the server does not tell."""
+    return _drafters({}, await _slots(connection, facts.slots_path))
 
 
 def _most(values: Iterable[Any]) -> int:
     return max((whole_number(value) or 0 for value in values), default=0)
 
 
+def _parameters(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What replies are written with, by llama-server's names: in each slot, and as it was started."""
+    return [*(_table(row.get("params")) for row in rows), _table(settings.get("params"))]
+
+
 def _drafters(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The kinds of speculation, by llama-server's names."""
-    for table in (*(_table(row.get("params")) for row in rows), _table(settings.get("params"))):
+    for table in _parameters(settings, rows):
         said = table.get("speculative.types", table.get("speculative.type"))
         names = said.split(",") if isinstance(said, str) else said if isinstance(said, list) else []
         if found := tuple(word for name in names if (word := _word(name).strip()) and word != "none"):
@@ -169,10 +195,10 @@ def _drafters(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     return ()
 
 
-async def _optional(connection: Connection, path: str, parameters: dict[str, str], patient: bool = False) -> Any:
+async def _optional(connection: Connection, path: str, patient: bool = False) -> Any:
     """What stands there; None where the server does not say it. `patient`: it may load a model first."""
     try:
-        return await connection.get(path, None if patient else ANSWER_S, parameters)
+        return await connection.get(path, None if patient else ANSWER_S)
     except ServerTrouble as error:
         if patient and error.status >= 500:
             raise

@@ -67,7 +67,8 @@ class Origins:
         self.position = 0
         self.counted: bool | None = None
         """Whether the server counts; None while that is not known."""
-        self._knobs, self._source, self._reason = knobs, source, reason
+        self._knobs, self._reason = knobs, reason
+        self.source = source
         self._times = times or PassTime()
         self._open: _Open | None = None
         self._index = 0
@@ -173,7 +174,7 @@ class Origins:
         tokens = tuple(
             Token(
                 piece.chosen.id if piece.chosen else UNKNOWN, piece.text, "accepted" if n < opened.accepted else own,
-                self._source if n < opened.accepted else None, index, position + n, None,
+                self.source if n < opened.accepted else None, index, position + n, None,
                 piece.chosen.p if piece.chosen else None,
             )
             for n, piece in enumerate(pieces)
@@ -181,7 +182,7 @@ class Origins:
         taken = [(token.id, token.text) for token in tokens[: opened.accepted]]
         taken += [(UNKNOWN, "")] * (opened.drafted - len(taken))
         drafted = tuple(
-            DraftToken(token, text, None, self._source, "accepted" if n < opened.accepted else "rejected")
+            DraftToken(token, text, None, self.source, "accepted" if n < opened.accepted else "rejected")
             for n, (token, text) in enumerate(taken)
         )
         if index and opened.seconds and not opened.drafted:  # the first one has no time of its own

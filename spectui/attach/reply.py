@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 
 from spectui.attach.chunks import Chunk, Counters, Usage, chunks
@@ -42,11 +42,14 @@ class Reply:
         emit: Callable[[Event], None],
         root: str,
         stall_s: float,
+        learn: Callable[[], Awaitable[Facts | None]],
     ) -> None:
+        """`learn`: asks what the server tells only while it writes; None if there is nothing new."""
         self.facts = facts
         self.reason: StopReason | None = None
         self._messages, self._knobs, self._emit, self._root = tuple(messages), knobs, emit, root
         self._stall_s = stall_s
+        self._learn: Callable[[], Awaitable[Facts | None]] | None = learn
         self._origins = Origins(knobs, facts.source, times, _silent(facts))
         self._text: list[str] = []
         self._statistics = Statistics()
@@ -67,6 +70,10 @@ class Reply:
         """Read the stream to its end. Raises SpectuiError; what was read is told before."""
         try:
             async for chunk in chunks(self._watched(pieces), self._root):
+                if self._learn is not None:
+                    learn, self._learn = self._learn, None
+                    self.facts = await learn() or self.facts
+                    self._origins.source = self.facts.source
                 self._take(chunk)
                 if chunk.error is not None:
                     raise self.worded(
@@ -156,7 +163,7 @@ class Reply:
         tokens, n_ctx = error.table.get("n_prompt_tokens"), error.table.get("n_ctx")
         if error.table.get("type") != _NO_ROOM or not isinstance(tokens, int) or not isinstance(n_ctx, int):
             return error
-        return no_room(self._messages, tokens, n_ctx, self._to_drop(tokens, n_ctx))
+        return no_room(self._messages, tokens, n_ctx, self._to_drop(tokens, n_ctx), self.facts.larger)
 
     def _to_drop(self, tokens: int, n_ctx: int) -> int:
         """How many messages to drop, with tokens counted by the text's length: the server's tokenizer is not here."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spectui.attach.facts import Facts
 from spectui.engine.events import Fixed, Message
 from spectui.knobs import Knobs, json_object, title
 from spectui.thinking import split
 
 CHAT = "/v1/chat/completions"
+
+LIKELIEST = 5
+"""How many of the likeliest tokens are asked for."""
 
 OPENAI = {
     "temperature": "temperature", "top_p": "top_p", "presence_penalty": "presence_penalty",
@@ -29,6 +33,9 @@ _AT_START = {
 }  # fmt: skip
 """What llama-server fixes at its start, with its flag; "" if it has none."""
 
+_BEFORE_SPEC = {"drafter": "-md", "draft_max": "--draft-max", "draft_min": "--draft-min", "p_min": "--draft-p-min"}
+"""The same of an older one."""
+
 _HERE = ("context_full",)  # what the chat does, whatever the server is
 
 
@@ -36,17 +43,22 @@ _LENGTHS = {"ngram-mod": "--spec-ngram-mod-n-max", "ngram-cache": ""}
 """The flag for the longest draft of a lookup. Other lookups have one of a common form."""
 
 
-def fixed(llama_server: bool, drafters: Sequence[str] = ()) -> tuple[Fixed, ...]:
-    """The knobs that such a server does not take. `drafters`: its kinds of speculation."""
-    taken = LLAMA_SERVER if llama_server else OPENAI
-    flags = _AT_START | {"draft_max": _length_flag(drafters)} if llama_server else {}
-    return tuple(_fixed(key, flags.get(key, "")) for key in Knobs.__dataclass_fields__ if key not in (*taken, *_HERE))
+def fixed(facts: Facts) -> tuple[Fixed, ...]:
+    """The knobs that such a server does not take, and its context."""
+    taken = LLAMA_SERVER if facts.llama_server else OPENAI
+    flags = _flags(facts) if facts.llama_server else {}
+    knobs = [_fixed(key, flags.get(key, "")) for key in Knobs.__dataclass_fields__ if key not in (*taken, *_HERE)]
+    return (*knobs, Fixed("ctx_size", f"The server has fixed its context at its start: for more room {facts.larger}."))
 
 
-def _length_flag(drafters: Sequence[str]) -> str:
-    if not drafters or any(name.startswith("draft") for name in drafters):
-        return _AT_START["draft_max"]
-    return _LENGTHS.get(drafters[0], f"--spec-{drafters[0]}-size-m")
+def _flags(facts: Facts) -> dict[str, str]:
+    """By knob, the flag to restart it with."""
+    if facts.before_spec:
+        return _AT_START | _BEFORE_SPEC
+    names = facts.drafters
+    if not names or any(name.startswith("draft") for name in names):
+        return _AT_START
+    return _AT_START | {"draft_max": _LENGTHS.get(names[0], f"--spec-{names[0]}-size-m")}
 
 
 def _fixed(key: str, flag: str) -> Fixed:
@@ -57,18 +69,21 @@ def _fixed(key: str, flag: str) -> Fixed:
 
 
 def body(
-    model: str, messages: Sequence[Message], knobs: Knobs, *, llama_server: bool, cold: bool = False
+    facts: Facts, messages: Sequence[Message], knobs: Knobs, *, cold: bool = False, looked_at: bool = False
 ) -> dict[str, Any]:
-    """The body of a request. `cold`: the server shall reuse no cells."""
+    """The body of a request. `cold`: the server shall reuse no cells. `looked_at`: it shall tell the likeliest tokens."""
+    llama_server = facts.llama_server
     asked: dict[str, Any] = {
-        "model": model,
+        "model": facts.model.name,
         "messages": [_row(message, llama_server) for message in messages],
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     if llama_server:
         asked |= {"timings_per_token": True, "return_progress": True, "cache_prompt": not cold}
-        asked |= _continued(messages)
+        asked |= {"logprobs": True, "top_logprobs": LIKELIEST} if looked_at else {}
+    if (llama_server or facts.model.owner == "vllm") and messages[-1].role == "assistant":
+        asked |= {"continue_final_message": True, "add_generation_prompt": False}
     for key, name in (LLAMA_SERVER if llama_server else OPENAI).items():
         value = getattr(knobs, key)
         if key == "chat_template_kwargs":
@@ -81,12 +96,6 @@ def body(
 def bare(asked: dict[str, Any]) -> dict[str, Any]:
     """The same without any setting, for a server that refuses one."""
     return {key: asked[key] for key in ("model", "messages", "stream")}
-
-
-def _continued(messages: Sequence[Message]) -> dict[str, Any]:
-    if messages[-1].role != "assistant":
-        return {}
-    return {"continue_final_message": True, "add_generation_prompt": False}
 
 
 def _row(message: Message, llama_server: bool) -> dict[str, str]:

@@ -11,16 +11,20 @@ from typing import Any, Protocol, TypeVar
 from spectui.attach import requests
 from spectui.attach.address import address, read_key
 from spectui.attach.connection import Connection, ServerTrouble
-from spectui.attach.facts import Facts, look
+from spectui.attach.facts import LOOK_S, Facts, drafters_now, look
+from spectui.attach.metrics import read_counts
 from spectui.attach.origins import PassTime
 from spectui.attach.reply import STALL_S, Reply
-from spectui.engine.events import Event, Finished, Loaded, Loading, Message, ModelInfo, Notice
+from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Loading, Message, ModelInfo, Notice
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.speculation.records import StopReason
 
-LOOK_S = 0.05
+STOP_S = 0.05
 """Seconds until a stop is seen."""
+
+METRICS_S = 2.0
+"""Seconds to wait for what a server has counted."""
 
 Result = TypeVar("Result")
 
@@ -37,36 +41,48 @@ class ServerSession:
     def __init__(self, on_event: Callable[[Event], None], stop: Flag, stall_s: float = STALL_S) -> None:
         """`stall_s`: seconds without a sign of the server after which that is said."""
         self.knobs = Knobs()
+        self.looked_at = False
         self._stall_s = stall_s
         self._emit = on_event
         self._stop = stop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
         self._facts: Facts | None = None
+        self._setup = Setup()
+        self._counts: Counts | None = None
         self._times = PassTime()
         self._cold = False
         self._bare = False  # the server refuses settings
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Find out what the server has. Waits while it loads. Raises SpectuiError."""
-        self._facts = None
+        self._facts, self._counts = None, None
         where = address(setup.server)
         connection = Connection(where, read_key(setup.server_key_file))
         wanted = setup.server_model if setup.model in (None, where.short) else setup.model
+        self._end_connection()
+        self._connection = connection
         try:
             facts = self._run(look(connection, wanted or "", lambda what: self._emit(Loading(what, 0.0))))
         except asyncio.CancelledError:
             raise SpectuiError("Waiting for the server was stopped.") from None
-        self._end_connection()
-        self._connection, self._facts, self._times, self._bare = connection, facts, PassTime(), False
-        name = facts.model.name or where.short
+        without = _without_effect(setup, (facts.model.n_ctx, self._setup.ctx_size))
+        self._facts, self._times, self._bare, self._setup = facts, PassTime(), False, setup
+        loaded = self._tell_loaded(facts)
+        if without:
+            self._emit(Notice(f"A server has settings of its own, so these have no effect: {', '.join(without)}."))
+        self._tell_counts()
+        return loaded
+
+    def _tell_loaded(self, facts: Facts) -> Loaded:
+        name = facts.model.name or address(self._setup.server).short
         drafts = bool(facts.drafts or facts.drafters)
         draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0, kernels="") if drafts else None
-        setup = replace(setup, model=name, draft=facts.source if drafts else None, ctx_size=facts.model.n_ctx)
-        loaded = Loaded(setup, _info(facts, name), draft, (), fixed=requests.fixed(facts.llama_server, facts.drafters))
+        self._setup = replace(
+            self._setup, model=name, draft=facts.source if drafts else None, ctx_size=facts.model.n_ctx
+        )
+        loaded = Loaded(self._setup, _info(facts, name), draft, (), fixed=requests.fixed(facts))
         self._emit(loaded)
-        if without := _without_effect(setup, facts.model.n_ctx):
-            self._emit(Notice(f"A server has settings of its own, so these have no effect: {', '.join(without)}."))
         return loaded
 
     def begin_cold(self, setup: Setup) -> None:
@@ -79,28 +95,65 @@ class ServerSession:
         if connection is None or facts is None:
             raise SpectuiError("No server answers: load its model again first.")
         knobs = self.knobs if self.knobs.seed >= 0 else replace(self.knobs, seed=secrets.randbits(31))
-        asked = requests.body(facts.model.name, messages, knobs, llama_server=facts.llama_server, cold=self._cold)
+        asked = requests.body(facts, messages, knobs, cold=self._cold, looked_at=self.looked_at)
         self._cold = False
-        reply = Reply(messages, knobs, facts, self._times, self._emit, connection.address.root, self._stall_s)
+        reply = Reply(
+            messages, knobs, facts, self._times, self._emit, connection.address.root, self._stall_s, self._learn
+        )
         try:
             self._run(self._ask(connection, reply, asked))
         except asyncio.CancelledError:
             reply.reason = StopReason.CANCELLED
         finished = reply.finish()
         self._emit(finished)
+        self._tell_counts()
         return finished
 
     async def _ask(self, connection: Connection, reply: Reply, asked: dict[str, Any]) -> None:
+        waited = False
+        while True:
+            try:
+                async with connection.stream(requests.CHAT, requests.bare(asked) if self._bare else asked) as pieces:
+                    await reply.read(pieces)
+                return
+            except ServerTrouble as error:
+                if reply.begun:
+                    raise reply.worded(error) from None
+                if error.loading:  # it was started again meanwhile
+                    if not waited:
+                        self._emit(Notice(f"{error} It is asked again until it is."))
+                    waited = True
+                    await asyncio.sleep(LOOK_S)
+                elif reply.facts.llama_server or self._bare or error.status not in (400, 422):
+                    raise reply.worded(error) from None
+                else:
+                    self._bare = True
+                    self._emit(Notice(f"{error} It is asked without settings from now on."))
+
+    async def _learn(self) -> Facts | None:
+        """What drafts, which llama-server names while it writes. None: that is known, or is not told."""
+        connection, facts = self._connection, self._facts
+        if connection is None or facts is None or facts.drafters or not facts.drafts:
+            return None
+        self._facts = facts._replace(drafters=await drafters_now(connection, facts))
+        if self._facts.drafters:
+            self._tell_loaded(self._facts)
+        return self._facts
+
+    def _tell_counts(self) -> None:
+        """Tell what the server has counted. One that does not tell it is not asked again."""
+        connection, facts = self._connection, self._facts
+        if connection is None or facts is None or not facts.metrics or self._stop.is_set():
+            return
         try:
-            async with connection.stream(requests.CHAT, requests.bare(asked) if self._bare else asked) as pieces:
-                await reply.read(pieces)
-        except ServerTrouble as error:
-            plain = reply.facts.llama_server or self._bare
-            if plain or error.status not in (400, 422) or reply.begun:
-                raise reply.worded(error) from None
-            self._bare = True
-            self._emit(Notice(f"{error} It is asked without settings from now on."))
-            await self._ask(connection, reply, asked)
+            now = read_counts(self._run(connection.text(facts.metrics, METRICS_S)))
+        except (ServerTrouble, asyncio.CancelledError):
+            now = None
+        if now is None:
+            self._facts = facts._replace(metrics="")
+            return
+        before, self._counts = self._counts, now
+        self._emit(Counted(now, now.since(before) if before is not None else None))
 
     def close(self) -> None:
         """Leave the server."""
@@ -127,15 +180,17 @@ class ServerSession:
         while not task.done():
             if self._stop.is_set():
                 task.cancel()
-            await asyncio.wait({task}, timeout=LOOK_S)
+            await asyncio.wait({task}, timeout=STOP_S)
         return task.result()
 
 
-def _without_effect(setup: Setup, n_ctx: int) -> list[str]:
-    """The settings that say how models are loaded here, as far as they are set."""
+def _without_effect(setup: Setup, told: tuple[int, int]) -> list[str]:
+    """The settings that say how models are loaded here, as far as they are set. `told`: contexts that a server has told."""
     given = {key: getattr(setup, key) for key, default, _ in specs(Setup) if getattr(setup, key) != default}
     taken = ("server", "server_model", "server_key_file", "model", "draft", "system")
-    return [title(key) for key, value in given.items() if key not in taken and (key, value) != ("ctx_size", n_ctx)]
+    return [
+        title(key) for key, value in given.items() if key not in taken and not (key == "ctx_size" and value in told)
+    ]
 
 
 def _info(facts: Facts, name: str) -> ModelInfo:

@@ -10,7 +10,6 @@ from os.path import abspath
 from typing import NamedTuple
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
-from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -77,6 +76,9 @@ class Comparison:
     @property
     def explanation(self) -> str:
         """Why the first two differing tokens differ, as half a sentence; "" if there is nothing to explain."""
+        # Brings numpy, which the chat on a server does without.
+        from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence
+
         found = self.difference
         if found is None or found.first is None or found.second is None or self.turned:
             return ""
@@ -111,6 +113,8 @@ class Comparison:
             for number, token in enumerate(round.tokens, self.plain.emitted):
                 if number >= len(self._ids) or self._ids[number] != token.id:
                     self.difference = Difference(number + 1, self._token(number), token)
+                    from spectui.engine.exactness.near_tie import rounding
+
                     self._rounding = rounding(self._first, chain(self.rounds, [round]), number)
                     return
 

@@ -68,7 +68,9 @@ class ChatMessage:
     def stop_note(self, *, to_drop: bool) -> str:
         """The line below a finished reply that says why it ended; "" where nothing needs to be said. `to_drop`: turns are
         before its own."""
-        return stop_note(self.stop, self.setup.ctx_size or None, to_drop=to_drop) if self.setup is not None else ""
+        if self.setup is None:
+            return ""
+        return stop_note(self.stop, self.setup.ctx_size or None, to_drop=to_drop, larger="")
 
 
 class MessageReader(Protocol):

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from spectui.chat.device_choice import SPLITS, Role, pick
+from spectui.chat.sentences import LARGER
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
 from spectui.engine.events import (
+    Counted,
     Device,
     Devices,
     Event,
@@ -57,6 +59,8 @@ class LoadedModels:
         """A person stopped the loading, so its failure is not an error."""
         self.fixed: dict[str, Fixed] = {}
         """The knobs that have no effect, by name."""
+        self.counted: Counted | None = None
+        """What a server has counted by itself."""
         self.requested = False
         """Models have been asked for."""
         self.unloaded = False
@@ -68,6 +72,12 @@ class LoadedModels:
     def n_ctx(self) -> int | None:
         """Tokens that the target's context holds; None if no target is loaded."""
         return (self.target.n_ctx or None) if self.target is not None else None
+
+    @property
+    def larger_context(self) -> str:
+        """The end of a line that says that the context is full: the way to a larger one."""
+        fixed = self.fixed.get("ctx_size")
+        return f". {fixed.sentence.rstrip('.')}" if fixed is not None else LARGER
 
     @property
     def memory(self) -> list[MemoryUse]:
@@ -88,6 +98,7 @@ class LoadedModels:
         if setup.model != self.setup.model:
             self.draft_problem = ""
         self.setup, self.state, self.unloaded = setup, "loading", False
+        self.counted = None
         self._loads += 1
         self.without_draft = self.stopped = False
         self._engine.load(setup)
@@ -159,6 +170,8 @@ class LoadedModels:
                 self.unloaded = self.state == "measuring"
             case Devices(devices=devices):
                 self.devices = devices
+            case Counted():
+                self.counted = event
             case Notice(message=demo.NOTICE):
                 told, self._told_demo = self._told_demo, True
                 return not told

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from spectui.engine.events import Fixed
+from spectui.chat.figures.format import count, percent, share
+from spectui.engine.events import Counted, Counts, Fixed
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
 from spectui.llama.devices.records import ModelInfo
 from spectui.speculation.records import StopReason
+from spectui.speculation.statistics import ratio
 from spectui.store.recovery.crash import safe_setup
 from spectui.text import printable
+
+POSITIONS = 8
+"""The first positions of a draft, whose acceptance is told in a line."""
 
 State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "measuring", "failed"]
 """What is going on in a chat."""
@@ -32,6 +38,7 @@ NOTHING_TO_COMPARE = "There is no finished reply to compare."
 SETUP_CHANGED = (
     "The last reply used another model, device or system prompt, or turns were dropped in it. {regenerate} answers again."
 )  # fmt: skip
+LARGER = ", {placement} with -c sets a larger one"
 ROOM_LEFT = "The context was not full at the last reply, so nothing is dropped."
 NOTHING_DROPPED = "No turns are dropped."
 BROUGHT_BACK = "All turns are a part of the next prompt again."
@@ -89,10 +96,11 @@ def load_advice(*, without_draft: bool, without_servers: bool) -> str:
     return f"{draft}{{load}} {again}, {{placement}} with other flags, {{models}} chooses other models."
 
 
-def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False) -> str:
+def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False, larger: str = LARGER) -> str:
     """The line below a reply that ended for this reason; "" if the model ended it, or if it failed.
 
-    `to_drop`: there are older turns, which a full context can do without.
+    `to_drop`: there are older turns, which a full context can do without. `larger`: the way to a larger one, which ends the
+    line.
     """
     match stop:
         case None:
@@ -105,15 +113,27 @@ def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False) -> 
             return "the limit of -n/--predict is reached"
         case StopReason.CONTEXT.value:
             drop = "{drop} drops the oldest turns and goes on, " if to_drop else ""
-            return (
-                f"{context_full(n_ctx)}: {drop}{{new-chat}} starts a new chat, {{placement}} with -c sets a larger one"
-            )
+            return f"{context_full(n_ctx)}: {drop}{{new-chat}} starts a new chat{larger}"
     return ""
 
 
-def drop_advice(to_drop: int) -> str:
-    """What to do about a prompt without room. `Failed` explains `to_drop`; it is 0 if the prompt failed for another reason."""
-    return "{drop} drops the oldest turns and asks again." if to_drop else ""
+def counted_lines(counted: Counted | None) -> Iterator[str]:
+    """What a server has counted by itself, whoever asked it; nothing before its first draft."""
+    if counted is None or not counted.since_start.drafted:
+        return
+    yield f"since its start {_counts(counted.since_start)}"
+    if (latest := counted.latest) is not None and latest.drafted:
+        shares = " ".join(share(ratio(accepted, latest.drafts)) for accepted in latest.by_position[:POSITIONS])
+        yield f"since the reply before {_counts(latest)}" + (f", by position {shares}" if shares else "")
+
+
+def _counts(counts: Counts) -> str:
+    return f"{count(counts.drafted)} drafted, {count(counts.accepted)} accepted ({percent(counts.accepted / counts.drafted)})"
+
+
+def failed_advice(to_drop: int) -> str:
+    """What to do about a reply that failed. `Failed` explains `to_drop`; it is 0 if it did for another reason than the room."""
+    return "{drop} drops the oldest turns and asks again." if to_drop else "{regenerate} asks again."
 
 
 def dropped_note(turns: int) -> str:

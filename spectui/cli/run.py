@@ -122,7 +122,9 @@ def command(
         raise
     if finished.reason.value == "context":
         full = context_full(loaded.target.n_ctx)
-        click.echo(f"spectui: The reply ends here, because {full}: -c/--ctx-size sets a larger one.", err=True)
+        fixed = next((each for each in loaded.fixed if each.knob == "ctx_size"), None)
+        larger = fixed.sentence if fixed is not None else "-c/--ctx-size sets a larger one."
+        click.echo(f"spectui: The reply ends here, because {full}: {larger}", err=True)
     if as_json:
         click.echo(
             json.dumps(report(loaded, printer.rounds, finished, opened=printer.opened_thinking), allow_nan=False)

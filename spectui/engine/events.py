@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import Device as Device
 from spectui.llama.devices.records import ModelInfo as ModelInfo
-from spectui.speculation.policies.cost_model import CostSnapshot
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
+
+if TYPE_CHECKING:  # it brings numpy, which the chat on a server can do without
+    from spectui.speculation.policies.cost_model import CostSnapshot
 
 
 class Loading(NamedTuple):
@@ -136,6 +138,32 @@ class ThreadsInUse(NamedTuple):
     most: int
 
 
+class Counts(NamedTuple):
+    """Drafts, their tokens, how many of those were accepted, and the same by position in the draft."""
+
+    drafts: int
+    drafted: int
+    accepted: int
+    by_position: tuple[int, ...] = ()
+
+    def since(self, before: Counts) -> Counts:
+        """What was counted since then. Counters that have gone back began anew meanwhile."""
+        if self.drafts < before.drafts or self.drafted < before.drafted or self.accepted < before.accepted:
+            return self
+        earlier = (*before.by_position, *[0] * len(self.by_position))
+        return Counts(
+            self.drafts - before.drafts, self.drafted - before.drafted, self.accepted - before.accepted,
+            tuple(max(0, now - then) for now, then in zip(self.by_position, earlier, strict=False)),
+        )  # fmt: skip
+
+
+class Counted(NamedTuple):
+    """What a server has counted by itself, whoever asked it: since its start, and since it was last looked at."""
+
+    since_start: Counts
+    latest: Counts | None = None
+
+
 class Measuring(NamedTuple):
     """Progress of a measurement in another process. `done`: 0..1. `found`: everything measured so far."""
 
@@ -164,5 +192,6 @@ Event = (
     | Finished
     | Failed
     | Measuring
+    | Counted
     | Notice
 )

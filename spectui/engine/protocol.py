@@ -28,6 +28,9 @@ class Engine(Protocol):
 
     events: deque[Event]
 
+    looked_at: bool
+    """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
+
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
 
@@ -50,6 +53,9 @@ class Session(Protocol):
 
     knobs: Knobs
     """Another thread may set them."""
+
+    looked_at: bool
+    """As in `Engine`, for the next reply."""
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Load the models. Raises SpectuiError. `before`: as in `engine.session.Session.load`."""

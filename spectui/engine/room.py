@@ -17,13 +17,18 @@ class NoRoomError(SpectuiError):
         self.to_drop = to_drop
 
 
-def no_room(messages: Sequence[Message], tokens: int, n_ctx: int, to_drop: int = 0) -> NoRoomError:
-    """The error about a prompt of these messages and so many tokens. A last message of the user is what was asked."""
+LARGER = "set a larger context with -c/--ctx-size"
+
+
+def no_room(
+    messages: Sequence[Message], tokens: int, n_ctx: int, to_drop: int = 0, larger: str = LARGER
+) -> NoRoomError:
+    """The error about a prompt of these messages and so many tokens. A last message of the user is what was asked. `larger`:
+    the way to more room."""
     alone = sum(message.role == "user" for message in messages) == 1
     what = "The prompt has" if alone else "The conversation with this prompt has"
     return NoRoomError(
-        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten the prompt, or set a larger context with "
-        "-c/--ctx-size.",
+        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten the prompt, or {larger}.",
         to_drop,
     )
 

@@ -94,6 +94,7 @@ class Worker:
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         """Called with each event too, in the worker's thread; it should return in microseconds."""
+        self.looked_at = False
         self._teller = Teller()
         self._interrupt = Interrupt()
         self._commands: SimpleQueue[
@@ -234,6 +235,7 @@ class Worker:
 
     def _generate(self, session: protocol.Session, messages: Sequence[Message]) -> None:
         self._enter("decoding")
+        session.looked_at = self.looked_at
         session.generate(messages)
 
     def _reply_failed(self, error: Exception) -> Event:

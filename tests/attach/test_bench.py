@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from subprocess import CompletedProcess
 
 import pytest
 
-from tests.attach.scripted_server import ScriptedServer, serving
+from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving
 from tests.attach.test_session import GOOD
 from tests.cli.programs import one_sentence, spectui
 
 
-def benched(server: ScriptedServer, *arguments: str) -> object:
+def benched(server: ScriptedServer, *arguments: str) -> CompletedProcess[bytes]:
     return spectui("bench", "--server", server.url, "--prompts", "python,table", "--runs", "1", *arguments)
 
 
@@ -33,3 +34,13 @@ def test_what_a_server_fixes_cannot_be_varied(flag):
     value = {"--policy": "fixed,auto"}.get(flag, "0,1")
     said = one_sentence(spectui("bench", "--server", "localhost:1", flag, value), 2)
     assert "A server fixes" in said and flag in said
+
+
+def test_what_a_server_does_not_tell_of_the_prompt_is_no_number():
+    chat = events(delta("one"), delta(" two"), delta(finish="stop"))
+    listed = as_json({"data": [{"id": "m"}]})
+    with serving(chat, v1__models=listed, props=Answer(404)) as server:
+        done = benched(server, "--json")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert {(run["prompt_tokens"], run["prompt_s"]) for run in runs} == {(None, None)}

@@ -13,6 +13,7 @@ from spectui.errors import UsageError
 from tests.attach.scripted_server import serving
 from tests.attach.test_session import GOOD
 from tests.cli.programs import one_sentence, spectui
+from tests.helpers.terminal import Terminal
 
 CHECK = (
     "import sys; from spectui.cli import root\n"
@@ -121,3 +122,20 @@ def test_the_chat_line_by_line_is_saved_with_its_origins(tmp_path):
     assert "10 tokens at 12.5 a second" in done.stdout.decode() or "5 tokens at 12.5 a second" in done.stdout.decode()
     listed = spectui("history", "export", "--format", "json", "-o", "-", env=environ)
     assert b'"accepted"' in listed.stdout or listed.returncode
+
+
+def test_the_window_on_a_server_loads_neither_llama_cpp_nor_numpy(tmp_path):
+    file = tmp_path / "modules"
+    with (
+        serving(GOOD) as server,
+        Terminal(
+            str(file), "chat", "--no-history", "--server", server.url, module="tests.helpers.loaded_modules"
+        ) as terminal,
+    ):
+        terminal.wait("the model", lambda: "tiny" in terminal.text)
+        terminal.type("hello\r")
+        terminal.wait("the reply", lambda: "Abcd" in terminal.text)
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+    loaded = set(file.read_text().split())
+    assert not {"numpy", "llama_cpp", "gguf", "spectui.engine.pair", "spectui.speculation.decoder"} & loaded

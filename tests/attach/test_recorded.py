@@ -51,3 +51,21 @@ def test_the_origins_of_a_recorded_stream_add_up_to_what_the_server_counted(file
     assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.01)
     assert bool(figures.accepted) == (file.stem != "plain")
     assert [chunk.progress for chunk in found if chunk.progress] and found[-1].usage is not None
+
+
+DOCUMENTED = sorted((RECORDED.parent / "documented").glob("*.sse"))
+
+
+@pytest.mark.parametrize("file", DOCUMENTED, ids=lambda file: file.stem)
+def test_the_streams_of_other_servers_are_read(file):
+    """Written after the documentation or the source of each, which were not run here."""
+    found = read(file.read_bytes(), 100)
+    assert "".join(chunk.thought for chunk in found) == "They greet me."
+    assert "".join(chunk.text for chunk in found) == "Good day, how are you?"
+    assert [chunk.finish for chunk in found if chunk.finish] == ["stop"]
+    assert [chunk.usage[:2] for chunk in found if chunk.usage] == [(12, 12)]
+    assert not [chunk for chunk in found if chunk.counters or chunk.chosen or chunk.error is not None]
+
+
+def test_there_is_a_stream_of_each_server_that_docs_name():
+    assert [file.stem for file in DOCUMENTED] == ["lm-studio", "mlx_lm", "ollama", "openrouter", "vllm"]

@@ -18,7 +18,7 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.widgets.slider import Slider
 from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
 from tests.ui.pilot_helpers import THEMES, ask, notified, wait_until
-from tests.ui.screen_text import screen_text
+from tests.ui.screen_text import one_line, screen_text
 
 Scenario = Callable[[SpectuiApp, Pilot[None], ScriptedServer], Awaitable[None]]
 
@@ -129,4 +129,50 @@ def test_a_stream_that_breaks_keeps_the_text_and_the_same_prompt_can_be_asked_ag
         assert "half a" not in screen_text(app)
 
     with serving([broken, long_reply(4)]) as server:
+        in_window(scenario, server)
+
+
+def test_the_machine_page_shows_what_the_server_counts_and_a_failed_reply_can_be_asked_again():
+    def page(drafts: int) -> Answer:
+        names = {"drafts": drafts, "draft_tokens": 4 * drafts, "accepted_tokens": 3 * drafts}
+        return Answer(200, ("".join(f"vllm:spec_decode_num_{name}_total {n}\n" for name, n in names.items()).encode(),))
+
+    chat = events(delta("half"), done=False)
+    listed = as_json({"data": [{"id": "tiny", "owned_by": "vllm"}]})
+
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        await ask(pilot, "hello")
+        await wait_until(pilot, lambda: "is kept. Ctrl+R asks again." in one_line(app))
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.stop == "eos")
+        await pilot.press("alt+5")
+        shown = ("since its start 160 drafted, 120", "since the reply before 120", "drafted, 90 accepted (75 %)")
+        await wait_until(pilot, lambda: all(each in screen_text(app) for each in shown))
+
+    good = events(delta("one"), delta(" two"), delta(finish="stop"))
+    with serving([chat, good], v1__models=listed, props=Answer(404), metrics=[page(10), page(40)]) as server:
+        in_window(scenario, server)
+
+
+def test_probabilities_are_asked_for_while_the_ghosts_or_the_inspector_are_on():
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        def asked() -> list[bool]:
+            return ["logprobs" in body for body in server.bodies()]
+
+        async def reply(number: int) -> None:
+            await ask(pilot, "hello")
+            await wait_until(pilot, lambda: len(asked()) == number and app.screen.session.state == "ready")
+
+        await reply(1)
+        app.screen.reading.toggle_ghosts()
+        await reply(2)
+        app.screen.reading.toggle_ghosts()
+        await reply(3)
+        app.screen.reading.toggle_inspection()
+        await wait_until(pilot, lambda: app.screen.session.engine.looked_at)
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(asked()) == 4)
+        assert asked() == [False, True, False, True]
+
+    with serving(long_reply(4)) as server:
         in_window(scenario, server)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spectui.chat.figures.format import UNKNOWN
 from spectui.knobs import Knobs
-from spectui.speculation.expectations import needed_acceptance
 from spectui.speculation.records import Reason
 
 SERVER = {
@@ -54,6 +53,8 @@ def cause(reason: Reason, knobs: Knobs) -> str:
 
 
 def _unlikely(reason: Reason) -> str:
+    from spectui.speculation.expectations import needed_acceptance  # brings numpy, which a server's chat does without
+
     if len(reason.passes) < 2 or len(reason.drafting) != len(reason.passes):  # read from a file
         return "the draft is not expected to pay"
     dear = f"the draft costs {reason.drafting[-1] / (len(reason.drafting) - 1):.2f} of a target pass"

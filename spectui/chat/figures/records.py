@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spectui.chat.figures.speed_history import SpeedHistory
-from spectui.engine.events import Prompt
+from spectui.engine.events import Counted, Prompt
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics, ratio
 
@@ -31,7 +31,8 @@ class Figures:
     `rounds` are the latest ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins`
     and `sources` count the reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft
     model is loaded; `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply;
-    `draft_problem`: why there is none. `draft_max_flag`: a server's flag for draft-max, where it is fixed.
+    `draft_problem`: why there is none. `draft_max_flag`: a server's flag for draft-max, where it is fixed; `counted`: what a
+    server has counted by itself.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -53,6 +54,7 @@ class Figures:
     draft_failed: bool = False
     draft_problem: str = ""
     draft_max_flag: str = ""
+    counted: Counted | None = None
 
     @property
     def prompt_speed(self) -> float | None:

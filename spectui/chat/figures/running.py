@@ -143,5 +143,5 @@ class RunningFigures:
             n_ctx=models.n_ctx, has_draft=models.draft is not None,
             translated=models.draft is not None and models.draft.translated,
             draft_failed=last.draft_failed, draft_problem=models.draft_problem,
-            draft_max_flag=models.fixed["draft_max"].flag if "draft_max" in models.fixed else "",
+            draft_max_flag=models.fixed["draft_max"].flag if "draft_max" in models.fixed else "", counted=models.counted,
         )  # fmt: skip

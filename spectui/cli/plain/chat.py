@@ -21,8 +21,8 @@ from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import (
     UNANSWERED,
     crash_advice,
-    drop_advice,
     dropped_note,
+    failed_advice,
     load_advice,
     short_name,
     stop_note,
@@ -230,13 +230,14 @@ class PlainChat:
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 self.notice(f"{message} {with_commands(advice)}")
             case Finished(reason=reason, to_drop=to_drop):
-                if note := stop_note(reason.value, self.session.models.n_ctx, to_drop=to_drop > 0):
+                models = self.session.models
+                if note := stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context):
                     self.notice(with_commands(note))
             case Dropped(turns=turns):
                 self.notice(with_commands(dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
                 self._failed = True
-                self.notice(f"{message} {with_commands(drop_advice(to_drop))}".rstrip())
+                self.notice(f"{message} {with_commands(failed_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 self.notice(message)
 

@@ -27,6 +27,7 @@ class ChatEngine:
         # This worker stays for good: libgomp slows down once two threads of a process have computed.
         self._worker = Worker(knobs, watch)
         self._worker.events = self.events
+        self.looked_at = False
         self._teller = Teller()
         self.process: EngineProcess | None = None
         """The process that the engine runs in; None for this one."""

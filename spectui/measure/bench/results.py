@@ -28,9 +28,9 @@ class Run:
     """One reply of one setting to one prompt: a line of the file. Times in seconds.
 
     `target`, `draft`, `seed`, `predict`, the sizes, `settings` and `machine`: see `Conditions`. `text`, `prompt_text`: digests
-    of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too. `stolen`: the share of the cores, in
-    0..1, that a shared host gave to others meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what
-    multiplied the pair's weights, in a sentence.
+    of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too. A server may not tell that and
+    `prompt_tokens`. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`: the busiest
+    other process, "" on a quiet machine. `kernels`: what multiplied the pair's weights, in a sentence.
     """
 
     target: str
@@ -41,8 +41,8 @@ class Run:
     repetition: int
     seed: int
     predict: int
-    prompt_tokens: int
-    prompt_s: float
+    prompt_tokens: int | None
+    prompt_s: float | None
     time_to_first_token_s: float | None
     stop_reason: str
     text: str
@@ -70,7 +70,10 @@ class Run:
 
     @property
     def speed(self) -> float:
-        """Tokens per second of the whole reply, with the time in which the prompt was read, by the draft model too."""
+        """Tokens per second of the whole reply, with the time in which the prompt was read, by the draft model too; 0
+        if that is not known."""
+        if self.prompt_s is None:
+            return 0.0
         return ratio(self.statistics.emitted, self.prompt_s + self.statistics.decode_s) or 0.0
 
     def line(self) -> str:

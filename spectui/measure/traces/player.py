@@ -43,6 +43,7 @@ class TracePlayer:
         """The knobs of the last played round."""
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
+        self.looked_at = False
         self.speed = speed
         self.paused = False
         self.asked: Asked | None = None

@@ -15,7 +15,7 @@ from textual.content import Content
 
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
-from spectui.chat.sentences import drop_advice, dropped_mark, dropped_note, load_advice, stop_note
+from spectui.chat.sentences import dropped_mark, dropped_note, failed_advice, load_advice, stop_note
 from spectui.chat.session import ChatSession
 from spectui.engine import demo
 from spectui.engine.events import (
@@ -232,13 +232,14 @@ class ChatScreen(KeyActions, DirectScreen):
                 say(printable(f"{message} {with_keys(self.app, advice)}"))
                 self.replies.return_waiting()
             case Finished(reason=reason, to_drop=to_drop):
-                note = stop_note(reason.value, session.models.n_ctx, to_drop=to_drop > 0)
+                models = session.models
+                note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
                 self.replies.finish(with_keys(self.app, note))
             case Dropped(turns=turns):
                 transcript.add_notice(with_keys(self.app, dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
                 self.replies.finish()
-                transcript.add_error(f"{printable(message)} {with_keys(self.app, drop_advice(to_drop))}".rstrip())
+                transcript.add_error(f"{printable(message)} {with_keys(self.app, failed_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 transcript.add_notice(printable(message))
             case ThreadsInUse():

@@ -36,6 +36,7 @@ class Reading:
     def toggle_ghosts(self) -> None:
         """Show rejected drafts, or not."""
         self._screen.transcript.show_ghosts = not self._screen.transcript.show_ghosts
+        self._look()
 
     def toggle_thinking(self) -> None:
         """Unfold or fold the thinking of all replies."""
@@ -66,8 +67,13 @@ class Reading:
         """Show details of the token under the cursor; None: hide them."""
         self._screen.query_one(Inspector).show(token, round)
         self._screen.panel.rounds.show_round(round)
+        self._look()
         if token is None:
             self._screen.prompt.focus()
+
+    def _look(self) -> None:
+        transcript = self._screen.transcript
+        self._screen.session.engine.looked_at = transcript.show_ghosts or transcript.inspected is not None
 
     def mark_round(self, round: Round | None) -> None:
         """Mark the round that was chosen on the panel."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import count, duration
+from spectui.chat.sentences import counted_lines
 from spectui.cli.plain.slash.command import Command
 from spectui.cli.plain.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError
@@ -23,6 +24,8 @@ def _stats(chat: PlainChat, rest: str) -> None:
         chat.output(f"This chat: {summary_line(figures.chat)}.")
     for line in payoff_lines(figures):
         chat.output(line)
+    for line in counted_lines(figures.counted):
+        chat.output(f"The server has counted {line}.")
 
 
 def _compare(chat: PlainChat, rest: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from spectui.chat.device_choice import used_memory
 from spectui.chat.figures.format import UNKNOWN, count, percent
+from spectui.chat.sentences import counted_lines
 from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Telemetry
@@ -119,6 +120,8 @@ devices: **{devices}**, arrows and Space move a model to another one.
             if remarks:
                 lines += wrapped("", f"kernels: {model.kernels_in_words}", width, "label") if model.kernels else []
                 lines += wrapped("", model.remark, width, "label")
+        for number, line in enumerate(counted_lines(self.figures.counted)):
+            lines += wrapped("" if number else "server", line, width, "label")
         return lines
 
     def _joules(self) -> float | None:

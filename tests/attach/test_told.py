@@ -1,0 +1,218 @@
+"""What a server tells beside the text: what it has counted, what drafts, the likeliest tokens, that it still loads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.attach.metrics import read_counts
+from spectui.attach.session import ServerSession
+from spectui.chat.sentences import counted_lines
+from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Message, Notice, RoundDone
+from spectui.engine.room import NoRoomError
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+from spectui.speculation.records import StopReason
+from tests.attach.scripted_server import LISTED, PROPS, Answer, as_json, delta, events, serving, timings
+from tests.attach.test_session import ASKED, GOOD, LOADING, Opened
+
+VLLM = """\
+# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 22.0
+vllm:spec_decode_num_drafts_total{engine="1",model_name="m"} 3.0
+vllm:spec_decode_num_drafts_created{engine="0",model_name="m"} 1.756736798733569e+09
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 66.0
+vllm:spec_decode_num_draft_tokens_total{engine="1",model_name="m"} 9.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 40.0
+vllm:spec_decode_num_accepted_tokens_total{engine="1",model_name="m"} NaN
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 20.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="2"} 8.0
+"""
+
+
+def llama(drafts: int, drafted: int, accepted: int) -> Answer:
+    """llama-server's page of counters."""
+    names = ("drafts", drafts), ("draft_tokens", drafted), ("accepted_tokens", accepted)
+    lines = [f"llamacpp:spec_decode_num_{name}_total {value}\n" for name, value in names]
+    lines.append(f'llamacpp:spec_decode_num_accepted_tokens_per_pos_total{{position="0"}} {drafts}\n')
+    return Answer(200, ("".join(["llamacpp:n_decode_total 7\n", *lines]).encode(),))
+
+
+def told(opened: Opened, kind: type[Event]) -> list[Event]:
+    return [each for each in opened.events if isinstance(each, kind)]
+
+
+def test_the_counters_of_vllm_are_added_up_over_its_engines():
+    assert read_counts(VLLM) == Counts(25, 75, 40, (20, 0, 8))
+    assert read_counts("vllm:num_requests_running 0\n") is None
+    assert read_counts("<html>no such page</html>") is None
+
+
+@given(st.text(alphabet='spec_decode_num_draftsokenacptlpo:{}"= \n0123456789.eE+', max_size=300) | st.text())
+def test_no_text_makes_reading_the_counters_raise(text):
+    read_counts(text)
+    read_counts(f"vllm:spec_decode_num_drafts{text}")
+
+
+def test_what_a_server_counts_is_told_after_the_start_and_after_each_reply():
+    paths = {"props": as_json(PROPS | {"endpoint_metrics": True}),
+             "metrics": [llama(10, 40, 30), llama(14, 60, 42), llama(1, 4, 0)]}  # fmt: skip
+    with serving(GOOD, **paths) as server:
+        opened = Opened(server)
+        opened.ask()
+        opened.ask()  # the server was started again meanwhile
+    assert told(opened, Counted) == [
+        Counted(Counts(10, 40, 30, (10,))),
+        Counted(Counts(14, 60, 42, (14,)), Counts(4, 20, 12, (4,))),
+        Counted(Counts(1, 4, 0, (1,)), Counts(1, 4, 0, (1,))),
+    ]
+    assert list(counted_lines(Counted(Counts(14, 60, 42, (14,)), Counts(4, 20, 12, (4, 3))))) == [
+        "since its start 60 drafted, 42 accepted (70 %)",
+        "since the reply before 20 drafted, 12 accepted (60 %), by position 1.0 .75",
+    ]
+    assert list(counted_lines(Counted(Counts(0, 0, 0)))) == list(counted_lines(None)) == []
+
+
+@pytest.mark.parametrize("answer", [Answer(404), Answer(200, (b"<html>",)), as_json({"error": "Unexpected endpoint"})])
+def test_a_server_without_counters_is_not_asked_for_them_again(answer):
+    with serving(GOOD, v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404), metrics=answer) as server:
+        opened = Opened(server)
+        opened.ask()
+    assert not told(opened, Counted)
+    assert [path for path, _, _ in server.requests].count("/metrics") == 1
+
+
+def test_counters_that_are_off_are_not_asked_for():
+    with serving(GOOD) as server:
+        Opened(server).ask()
+    assert "/metrics" not in [path for path, _, _ in server.requests]
+
+
+def row(token: int, text: str, p: float, *best: tuple[int, str, float]) -> dict[str, object]:
+    rows = [{"id": each, "token": word, "logprob": p} for each, word, p in best]
+    return {"id": token, "token": text, "logprob": p, "top_logprobs": rows}
+
+
+def likely(text: str, *rows: dict[str, object], **more: object) -> dict[str, object]:
+    return {"choices": [{"delta": {"content": text}, "logprobs": {"content": list(rows)}}], **more}
+
+
+def test_the_likeliest_tokens_are_asked_for_while_they_are_looked_at_and_shown():
+    chat = events(
+        likely("A", row(5, "A", -0.5, (5, "A", -0.5), (6, "\x1bB", -1.0)), **timings(1)),
+        delta("b", **timings(2, 2, 1)),
+        likely("c", row(9, "c", 0.0), **timings(3, 2, 1)),  # without others its probability is none
+        delta(finish="stop"),
+    )
+    with serving([GOOD, chat]) as server:
+        opened = Opened(server)
+        opened.ask()
+        opened.session.looked_at = True
+        opened.ask()
+    first, second = server.bodies()
+    assert "logprobs" not in first and (second["logprobs"], second["top_logprobs"]) == (True, 5)
+    plain, drafted = (each.round for each in told(opened, RoundDone)[-2:])
+    assert plain.likeliest is not None
+    assert [(token, text, round(p, 3)) for token, text, p in plain.likeliest.at(0)] == [
+        (5, "A", 0.607),
+        (6, "B", 0.368),
+    ]
+    assert round(plain.tokens[0].p_target, 3) == 0.607 and plain.tokens[0].id == 5
+    assert drafted.likeliest is None and [token.p_target for token in drafted.tokens] == [None, None]
+
+
+def test_what_drafts_is_learned_while_the_first_reply_is_written():
+    before = as_json([{"id": 0, "n_ctx": 256, "speculative": True}])
+    now = as_json([{"id": 0, "n_ctx": 256, "speculative": True, "params": {"speculative.types": "ngram-mod"}}])
+    with serving(GOOD, slots=[before, now]) as server:
+        opened = Opened(server)
+        assert (opened.loaded.setup.draft, {each.flag for each in opened.loaded.fixed if each.knob == "draft_max"}) == (
+            "server", {"--spec-draft-n-max"},
+        )  # fmt: skip
+        opened.ask()
+        opened.ask()
+    assert [path for path, _, _ in server.requests].count("/slots") == 2
+    again = told(opened, Loaded)[-1]
+    assert len(told(opened, Loaded)) == 2 and again.setup.draft == "ngram-mod"
+    assert {each.flag for each in again.fixed if each.knob == "draft_max"} == {"--spec-ngram-mod-n-max"}
+    sources = {token.source for each in told(opened, RoundDone) for token in each.round.tokens}
+    assert sources == {None, "ngram-mod"}
+
+
+def test_an_older_llama_server_is_told_its_own_flags():
+    settings = {"n_ctx": 256, "params": {"speculative.n_max": 16, "speculative.n_min": 0}}
+    with serving(GOOD, props=as_json(PROPS | {"default_generation_settings": settings})) as server:
+        flags = {each.knob: each.flag for each in Opened(server).loaded.fixed}
+    assert (flags["draft_max"], flags["draft_min"], flags["p_min"]) == ("--draft-max", "--draft-min", "--draft-p-min")
+
+
+def test_a_reply_waits_for_a_server_that_was_started_again():
+    with serving([LOADING, LOADING, GOOD]) as server:
+        opened = Opened(server)
+        assert opened.ask().text == "Abcd"
+    assert [each.message for each in told(opened, Notice)] == [
+        f"{server.url} is not ready: Loading model. It is asked again until it is."
+    ]
+
+
+def test_waiting_for_it_can_be_left():
+    with serving(LOADING) as server:
+        opened = Opened(server)
+
+        def listen(event: Event) -> None:
+            opened.events.append(event)
+            if isinstance(event, Notice):
+                opened.stop.set()
+
+        opened.session = ServerSession(listen, opened.stop)
+        opened.session.load(Setup(server=server.url))
+        assert opened.ask().reason is StopReason.CANCELLED
+
+
+def test_another_error_503_is_not_waited_for():
+    refusal = as_json({"error": {"message": "no provider"}}, 503)
+    with serving([refusal, GOOD]) as server, pytest.raises(SpectuiError, match="is not ready: no provider"):
+        Opened(server).ask()
+
+
+def test_a_context_that_a_server_told_is_no_setting_of_ours():
+    other = {"data": [LISTED["data"][0] | {"id": "two", "meta": {"n_ctx": 512}}]}  # type: ignore[dict-item]
+    wider = as_json(PROPS | {"default_generation_settings": {"n_ctx": 512}})
+    with serving(GOOD, v1__models=[as_json(LISTED), as_json(other)], props=[as_json(PROPS), wider]) as server:
+        opened = Opened(server)
+        again = opened.session.load(replace(opened.loaded.setup, model="two"))
+        assert (again.target.n_ctx, told(opened, Notice)) == (512, [])
+        opened.session.load(Setup(server=server.url, ctx_size=77))
+    assert [each.message for each in told(opened, Notice)] == [
+        "A server has settings of its own, so these have no effect: ctx-size."
+    ]
+
+
+def test_a_full_context_says_how_the_server_gets_a_larger_one():
+    error = {"type": "exceed_context_size_error", "message": "long", "n_prompt_tokens": 300, "n_ctx": 256}
+    with serving(as_json({"error": error}, 400)) as server:
+        opened = Opened(server)
+        with pytest.raises(NoRoomError, match=r"shorten the prompt, or restart the server with a larger -c\.$"):
+            opened.ask()
+    sentences = {each.knob: each.sentence for each in opened.loaded.fixed}
+    assert sentences["ctx_size"].endswith("at its start: for more room restart the server with a larger -c.")
+
+
+def test_vllm_is_told_to_go_on_with_a_reply():
+    listed = as_json({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]})
+    with serving(events(delta("x"), delta(finish="stop")), v1__models=listed, props=Answer(404)) as server:
+        finished = Opened(server).ask(*ASKED, Message("assistant", "Once"))
+    assert isinstance(finished, Finished) and server.bodies()[0]["continue_final_message"] is True
+
+
+def test_the_error_that_older_versions_of_vllm_send_ends_a_reply():
+    chat = events(delta("a"), {"object": "error", "message": "out of pages", "code": 500})
+    with serving(chat, v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)) as server:
+        opened = Opened(server)
+        with pytest.raises(SpectuiError, match=r"broke off: out of pages\.$"):
+            opened.ask()
+    assert opened.text() == "a"
