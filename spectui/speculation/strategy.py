@@ -10,6 +10,7 @@ from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import Drafter, DraftModel
 from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
+from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.automatic import AutoPolicy
 from spectui.speculation.policies.cost_model import CostModel
@@ -91,7 +92,7 @@ class Strategy:
     def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
         """The target begins to compute what was sent behind these tokens: let the draft model draft ahead, if it can."""
         if self._drafts and isinstance(self._model, AheadDrafter):
-            self._model.go_on([*tokens, *sent], knobs, knobs.draft_max + 1, self._is_end)
+            self._model.go_on(DraftedText(tokens, sent), knobs, knobs.draft_max + 1, self._is_end)
 
     def end_reply(self) -> None:
         """Return when nothing is drafted ahead any more: the draft's context is free, to be measured or closed."""

@@ -17,7 +17,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from spectui.engine.events import Event
+from spectui.engine.events import Event, RoundDone
+from spectui.engine.isolation.sent import Sender
 from spectui.engine.worker import Worker
 
 
@@ -46,10 +47,10 @@ class _Sending(deque[Event]):
 
     def __init__(self, send: Callable[[object], None]) -> None:
         super().__init__()
-        self._send = send
+        self._send, self._rounds = send, Sender()
 
     def append(self, event: Event) -> None:
-        self._send(event)
+        self._send(self._rounds.pack(event) if isinstance(event, RoundDone) else event)
 
 
 def main() -> None:

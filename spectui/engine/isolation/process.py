@@ -16,8 +16,9 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import IO, Any, TypeVar
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, RoundDone, Unloaded
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
+from spectui.engine.isolation.sent import Receiver, SentRound
 from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import Teller, Worker, leave_terminal_to_main_thread, settle
 from spectui.errors import SpectuiError
@@ -202,17 +203,14 @@ class EngineProcess:
         if self._closed:
             process.kill()
         threading.Thread(target=self._write, args=(process.stdin,), name="spectui-commands", daemon=True).start()
-        words, last = "", self._knobs
+        words, rounds = "", Receiver(self._knobs)
         with process.stdout, suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
                 message = pickle.load(process.stdout)
                 if isinstance(message, LastWords):
                     words = message.text
-                elif isinstance(message, RoundDone):
-                    # One Knobs object for all rounds between two changes, as it was at the other end.
-                    last = message.round.knobs if message.round.knobs != last else last
-                    object.__setattr__(message.round, "knobs", last)
-                    self._emit(message)
+                elif isinstance(message, SentRound):
+                    self._emit(rounds.unpack(message))
                 else:
                     self._take(message)
         code = process.wait()

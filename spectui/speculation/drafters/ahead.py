@@ -15,7 +15,8 @@ from time import perf_counter
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import DraftModel, to_the_end
-from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix
+from spectui.speculation.drafters.text import DraftedText
+from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted
 from spectui.speculation.records import Candidate
 
 
@@ -23,7 +24,7 @@ from spectui.speculation.records import Candidate
 class Job:
     """Draft at most `most` tokens behind `base`, or fewer once `enough` is set. `done`: the thread has ended it."""
 
-    base: list[int]
+    base: DraftedText
     knobs: Knobs
     most: int
     is_end: Ends
@@ -74,7 +75,7 @@ class AheadDrafter:
         if self.job is not None:
             self.job.enough.set()
         self._next = None
-        self.job = Job(list(tokens), knobs, most, is_end)
+        self.job = Job(DraftedText(tokens), knobs, most, is_end)
         if is_end(tokens[-1]):
             self.job.enough.set()
         self._jobs.put(self.job)
@@ -92,8 +93,8 @@ class AheadDrafter:
         if not found or knobs != job.knobs:
             return None
         # After a rejected draft the text is shorter than the text before the guess.
-        guess = job.base + [each.id for each in found[: max(length, 0)]]
-        right = length > 0 and guess == list(tokens)
+        guess = DraftedText(job.base, (each.id for each in found[: max(length, 0)]))
+        right = length > 0 and guess.common(tokens) == len(tokens)
         if right:
             self._next = length
         return right
@@ -117,7 +118,7 @@ class AheadDrafter:
     def lag(self, tokens: Sequence[int]) -> int:
         job = self.job
         if job is not None and not job.done.is_set():  # the thread reads what it drafts behind
-            return len(tokens) - common_prefix(job.base, tokens)
+            return len(tokens) - job.base.common(tokens)
         return self._drafter.lag(tokens)
 
     def full(self, tokens: Sequence[int]) -> bool:
@@ -133,9 +134,9 @@ class AheadDrafter:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        return self._candidates(list(tokens), knobs)
+        return self._candidates(DraftedText(tokens), knobs)
 
-    def _candidates(self, history: list[int], knobs: Knobs) -> Iterator[Candidate]:
+    def _candidates(self, history: DraftedText, knobs: Knobs) -> Iterator[Candidate]:
         while self._next is not None and (candidate := self._found(self._next)) is not None:
             self._next += 1
             history.append(candidate.id)

@@ -8,6 +8,7 @@ from itertools import islice
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import DraftModel, to_the_end
 from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
+from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.value import DraftValue
 from spectui.speculation.records import Candidate
@@ -45,7 +46,7 @@ class MixedDrafter:
             elif self._model is None:
                 return
             else:
-                modelled = modelled or self._model.propose([*tokens, *(earlier.id for earlier in drafted)], knobs)
+                modelled = modelled or self._model.propose(DraftedText(tokens, (each.id for each in drafted)), knobs)
                 found = next(modelled, None)
                 if found is None:
                     return

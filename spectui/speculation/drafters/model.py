@@ -8,7 +8,8 @@ from typing import Protocol
 
 from spectui.knobs import Knobs
 from spectui.speculation.choice import choose_draft, evaluate_rows
-from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, common_prefix, feed
+from spectui.speculation.drafters.text import CommonPrefix, DraftedText
+from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.top_k import Row, TopK
 
@@ -65,9 +66,10 @@ class ModelDrafter:
         self.model = model
         self._clock = clock
         self._n_vocab = min(n_vocab, model.n_vocab)
+        self._prefix = CommonPrefix()
 
     def lag(self, tokens: Sequence[int]) -> int:
-        return self._known(tokens) - common_prefix(self.model.tokens, tokens)
+        return self._known(tokens) - self._read(tokens)
 
     def full(self, tokens: Sequence[int]) -> bool:
         return len(tokens) > self.model.n_ctx
@@ -76,14 +78,19 @@ class ModelDrafter:
         if len(tokens) <= self.model.n_ctx:
             feed(self.model, tokens[: min(self._known(tokens), len(tokens) - 1)], cancelled)
 
+    def _read(self, tokens: Sequence[int]) -> int:
+        """Number of these tokens that its KV cache begins with."""
+        return self._prefix.of(self.model.tokens, tokens)
+
     def _known(self, tokens: Sequence[int]) -> int:
         """Number of tokens before the first one that the draft lacks: llama.cpp refuses a pass over that."""
-        read = common_prefix(self.model.tokens, tokens)
-        return next((at for at in range(read, len(tokens)) if tokens[at] >= self.model.n_vocab), len(tokens))
+        return next(
+            (at for at in range(self._read(tokens), len(tokens)) if tokens[at] >= self.model.n_vocab), len(tokens)
+        )
 
     def logits_after(self, tokens: Sequence[int]) -> Row:
         """The draft's logits after these tokens, by the target's ids: float32 [n_vocab], valid until the next evaluation."""
-        self.model.truncate(min(common_prefix(self.model.tokens, tokens), len(tokens) - 1))
+        self.model.truncate(min(self._read(tokens), len(tokens) - 1))
         return self.model.evaluate(tokens[len(self.model.tokens) :], rows=1)[0, : self._n_vocab]
 
     def _row_after(self, pending: Sequence[int], knobs: Knobs) -> Row | TopK:
@@ -95,11 +102,11 @@ class ModelDrafter:
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         model = self.model
-        history = list(tokens)
+        history = DraftedText(tokens)
         if self._known(history) < len(history):
             return
         # The last token is evaluated again even if the KV cache has it: its logits are needed.
-        model.truncate(min(common_prefix(model.tokens, history), len(history) - 1))
+        model.truncate(min(self._read(history), len(history) - 1))
         pending = history[len(model.tokens) :]
         while len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()

@@ -14,6 +14,7 @@ from copy import copy
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.copy_cursor import CopyCursor
+from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, common_prefix
 from spectui.speculation.policies.acceptance import match_prior
 from spectui.speculation.records import Candidate
@@ -164,7 +165,7 @@ class Cursor:
     """
 
     def __init__(self, text: Sequence[int], here: Match, past: Match | None, reader: CopyCursor) -> None:
-        self._text = list(text)
+        self._text = DraftedText(text)
         self._here = here
         self._past = past
         self._reader = reader

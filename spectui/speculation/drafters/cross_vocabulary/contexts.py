@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spectui.errors import SpectuiError
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, whole_characters
-from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.drafters.text import CommonPrefix
 from spectui.speculation.sampling import PENALTY_WINDOW
 
 LOOK_BACK = 10
@@ -24,15 +24,19 @@ class TokenMappedContext:
         self._ends: list[int] = []
         """Per target token: number of draft tokens for the text up to it."""
         self._tokens: list[int] = list(vocabularies.draft.bos)
+        self._prefix = CommonPrefix()
+        self.kept = 0
+        """So many of the draft's tokens are as they were before the last call of `follow`."""
 
     def follow(self, tokens: Sequence[int]) -> list[int]:
-        """The draft's tokens for these. O(new tokens), after one comparison. The list changes with the next call."""
+        """The draft's tokens for these. O(new tokens) within a reply. The list changes with the next call."""
         vocabularies, bos = self._map, self._map.draft.bos
-        known = common_prefix(self._source, tokens)
+        known = self._prefix.of(self._source, tokens)
         while known and self._source[known - 1] not in vocabularies.to_draft:
             known -= 1  # the draft lacks this token, and may merge its bytes with those of the next
         del self._source[known:], self._ends[known:]
         del self._tokens[self._ends[-1] if self._ends else len(bos) :]
+        self.kept = len(self._tokens)
         run = b""
         for token in tokens[known:]:
             self._source.append(token)
@@ -66,19 +70,23 @@ class RetokenisedContext:
         """Bytes of text up to and including each draft token."""
         self._since = [0] * len(self._tokens)
         """For a control token of the draft: number of target tokens up to and including it; else 0."""
+        self._prefix = CommonPrefix()
+        self.kept = 0
+        """As in `TokenMappedContext`."""
 
     def follow(self, tokens: Sequence[int]) -> list[int]:
-        """The draft's tokens for these. O(new tokens), after one comparison. The list changes with the next call."""
+        """The draft's tokens for these. O(new tokens) within a reply. The list changes with the next call."""
         vocabularies = self._map
-        known = common_prefix(self._source, tokens)
+        known = self._prefix.of(self._source, tokens)
         if known == len(self._source) == len(tokens):
+            self.kept = len(self._tokens)
             return self._tokens
         length = self._lengths[known]
         del self._source[known:], self._lengths[known + 1 :], self._text[length:]
         kept, first = len(self._tokens), len(vocabularies.draft.bos)
         while kept > first and (self._ends[kept - 1] > length or self._since[kept - 1] > known):
             kept -= 1
-        kept = self._resumed(kept)
+        self.kept = kept = self._resumed(kept)
         del self._tokens[kept:], self._ends[kept:], self._since[kept:]
         for token in tokens[known:]:
             self._source.append(token)

@@ -20,7 +20,8 @@ from spectui.speculation.drafters.cross_vocabulary.contexts import (
     TokenMappedContext,
 )
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
-from spectui.speculation.evaluator import Cancelled, Evaluator, common_prefix, feed
+from spectui.speculation.drafters.text import CommonPrefix, DraftedText
+from spectui.speculation.evaluator import Cancelled, Evaluator, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.top_k import Row
 
@@ -47,27 +48,33 @@ class _TranslatingDrafter:
         self.model = model
         self._map = vocabularies
         self._context = context
+        self._prefix = CommonPrefix()
 
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the draft's tokens for this text that its context lacks."""
-        context = self._context.follow(tokens)
-        return len(context) - common_prefix(self.model.tokens, context)
+        context, read = self._follow(tokens)
+        return len(context) - read
 
     def full(self, tokens: Sequence[int]) -> bool:
         """Whether its context has no room for this text."""
-        return len(self._context.follow(tokens)) > self.model.n_ctx
+        return len(self._follow(tokens)[0]) > self.model.n_ctx
 
     def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         """A reply to this prompt begins."""
-        context = self._context.follow(tokens)
+        context, _ = self._follow(tokens)
         if len(context) <= self.model.n_ctx:
             feed(self.model, context[:-1], cancelled)
 
+    def _follow(self, tokens: Sequence[int]) -> tuple[list[int], int]:
+        """The draft's tokens for these, and how many of them its KV cache begins with."""
+        context = self._context.follow(tokens)
+        return context, self._prefix.of(self.model.tokens, context, self._context.kept)
+
     def _pending(self, tokens: Sequence[int]) -> list[int]:
         """Truncate the draft's context to the common prefix; the draft's tokens that it lacks. Empty if there is no text."""
-        model, context = self.model, self._context.follow(tokens)
+        model, (context, read) = self.model, self._follow(tokens)
         # The last token is evaluated again even if the context has it: its logits are needed.
-        model.truncate(max(0, min(common_prefix(model.tokens, context), len(context) - 1)))
+        model.truncate(max(0, min(read, len(context) - 1)))
         return context[len(model.tokens) :]
 
     def _room(self, pending: Sequence[int]) -> bool:
@@ -87,7 +94,7 @@ class IntersectionDrafter(_TranslatingDrafter):
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         """Candidates in the target's tokens for the positions after `tokens`, each from one evaluation."""
         started = perf_counter()
-        history = list(tokens)
+        history = DraftedText(tokens)
         pending = self._pending(tokens)
         while self._room(pending):
             row = self._map.shared(self.model.evaluate(pending, rows=1)[0])
