@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,6 +62,18 @@ def pytest_sessionfinish() -> None:
     """Collect what is left once, and not five times as pytest does at the end, to see what raises when it is deleted."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say in the last line what was skipped, and why: the reasons say how to have it."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or hasattr(config, "workerinput"):
+        return
+    skipped = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminal.stats.get("skipped", []))
+    if skipped:
+        reasons = "; ".join(f"{count}, because {reason}" for reason, count in skipped.most_common())
+        terminal.write_line(f"Skipped: {reasons}.")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from spectui.gguf_files.check import tied_bytes
 from spectui.gguf_files.judgement import judge, read_file
 from tests.generators.pin import in_source, installed
 from tests.gguf_files.test_judgement import WORDS, file_of, problem, split
-
-SOURCE = Path(os.environ.get("SPECTUI_LLAMA_SOURCE", "~/.cache/spectui-peers/src/vendor/llama.cpp")).expanduser()
+from tests.helpers.peers import NOT_THERE, SOURCE
 
 
 def test_they_are_those_of_the_pinned_version() -> None:
@@ -24,9 +22,7 @@ def test_they_are_those_of_the_pinned_version() -> None:
     assert installed() == {name: getattr(pin, name) for name in ("LLAMA_CPP_PYTHON", "LLAMA", "GGML")}
 
 
-@pytest.mark.skipif(
-    not (SOURCE / "src").is_dir(), reason="llama.cpp's source is not here (SPECTUI_LLAMA_SOURCE names it)"
-)
+@pytest.mark.skipif(not (SOURCE / "src").is_dir(), reason=NOT_THERE)
 def test_they_are_those_of_the_source() -> None:
     found = in_source(SOURCE)
     assert found == {name: getattr(pin, name) for name in found}

@@ -15,9 +15,11 @@ from urllib.error import URLError
 
 import pytest
 
-PROGRAM = Path.home() / ".cache" / "spectui-peers" / "bin" / "llama-server"
+from tests.helpers.peers import BIN, NOT_THERE
 
-needs_llama_server = pytest.mark.skipif(not PROGRAM.exists(), reason=f"llama-server is not built ({PROGRAM})")
+PROGRAM = BIN / "llama-server"
+
+needs_llama_server = pytest.mark.skipif(not PROGRAM.exists(), reason=NOT_THERE)
 
 _PATIENCE_S = 120.0
 

@@ -9,16 +9,16 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from spectui.llama.devices.rpc import problems
+from tests.helpers.peers import BIN, NOT_THERE
 
-LIBRARIES = Path(os.environ.get("SPECTUI_RPC_LIB") or Path.home() / ".cache" / "spectui-peers" / "bin")
+LIBRARIES = BIN
 PROGRAM = LIBRARIES / "ggml-rpc-server"
 
-needs_server = pytest.mark.skipif(not PROGRAM.exists(), reason=f"llama.cpp's RPC server is not built ({PROGRAM})")
+needs_server = pytest.mark.skipif(not PROGRAM.exists(), reason=NOT_THERE)
 
 
 def free_address() -> str:

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from spectui.kernels.build import SOURCES
+from tests.helpers.peers import NOT_THERE, SOURCE
 from tests.kernels.ggml import CPU, Kind, call
 
 pytestmark = pytest.mark.skipif(which("c++") is None, reason="there is no C++ compiler")
 
-GGML = Path.home() / ".cache" / "spectui-peers" / "src" / "vendor" / "llama.cpp" / "ggml"
+GGML = SOURCE / "ggml"
 INSTALLED = Path(sysconfig.get_path("platlib")) / "include" / "ggml.h"
 
 
@@ -87,7 +88,7 @@ def theirs(struct: str, member: str, flat: set[str]) -> str:
     return (THROUGH.get(struct, "") if name not in flat else "") + name
 
 
-@pytest.mark.skipif(not (GGML / "src" / "ggml-backend-impl.h").exists(), reason="llama.cpp's source is not there")
+@pytest.mark.skipif(not (GGML / "src" / "ggml-backend-impl.h").exists(), reason=NOT_THERE)
 def test_the_declarations_are_ggml_s(tmp_path: Path):
     if INSTALLED.exists() and INSTALLED.read_text() != (GGML / "include" / "ggml.h").read_text():
         pytest.skip("llama.cpp's source is not of the version that is installed")

@@ -19,8 +19,8 @@ from spectui.knobs import Knobs, Setup
 from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, LOOKUP_LENGTH, SPECULATION_FLAGS, exported
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS, WRITTEN
-from tests.cli.config.test_llama_flags import PEERS
 from tests.generators.llama_flags import help_texts, parse
+from tests.helpers.peers import BIN, NOT_THERE
 
 PAIR = {"model": "/m/big.gguf", "draft": "/m/small.gguf"}
 
@@ -101,9 +101,9 @@ def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
 
 
 def test_llama_server_has_every_flag_that_is_written() -> None:
-    if not (PEERS / "llama-server").exists():
-        pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
-    theirs = {flag: option.arity for text in help_texts(PEERS)[:1] for option in parse(text) for flag in option.flags}
+    if not (BIN / "llama-server").exists():
+        pytest.skip(NOT_THERE)
+    theirs = {flag: option.arity for text in help_texts(BIN)[:1] for option in parse(text) for flag in option.flags}
     ours = {
         *FLAGS.values(),
         *DRAFT_FLAGS.values(),

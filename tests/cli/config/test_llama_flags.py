@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +14,7 @@ from spectui.cli import root
 from spectui.config import settings
 from spectui.profiles import llama_flags
 from tests.generators.llama_flags import PROGRAMS, TABLE, Option, help_texts, parse, source
+from tests.helpers.peers import BIN, NOT_THERE
 
 LLAMA_SWAP = (
     "--host 127.0.0.1 --port 9503 --flash-attn --metrics --slots --model X -ngl 99 --ctx-size 19000 --model-draft Y "
@@ -22,7 +22,6 @@ LLAMA_SWAP = (
 )
 """The line of llama-swap's guide to speculative decoding, with short paths."""
 
-PEERS = Path(os.environ.get("SPECTUI_PEERS", "~/.cache/spectui-peers")).expanduser() / "bin"
 
 HELP = """\
 ----- common params -----
@@ -150,8 +149,8 @@ def test_the_table_is_of_the_installed_llama_cpp_python() -> None:
 
 
 def test_the_table_is_what_the_programs_say() -> None:
-    if not all((PEERS / name).exists() for name in PROGRAMS):
-        pytest.skip(f"llama.cpp's programs are not in {PEERS} (SPECTUI_PEERS names another directory)")
-    assert TABLE.read_text(encoding="utf-8") == source(help_texts(PEERS)), (
-        f"run: python -m tests.generators.llama_flags {PEERS}"
+    if not all((BIN / name).exists() for name in PROGRAMS):
+        pytest.skip(NOT_THERE)
+    assert TABLE.read_text(encoding="utf-8") == source(help_texts(BIN)), (
+        f"run: python -m tests.generators.llama_flags {BIN}"
     )

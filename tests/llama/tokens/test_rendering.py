@@ -11,9 +11,10 @@ from spectui.errors import SpectuiError
 from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import FOLDED, ChatTemplate
 from spectui.llama.tokens.rendering import Renderer
+from tests.helpers.peers import NOT_THERE, SOURCE
 from tests.llama.ggufs import write_model
 
-SOURCE = Path.home() / ".cache" / "spectui-peers" / "src" / "vendor" / "llama.cpp" / "models" / "templates"
+TEMPLATES = SOURCE / "models" / "templates"
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 SYSTEM = ("system", "Answer in French.")
 TALK = [("user", "What is 2+2?"), ("assistant", "Quatre."), ("user", "And 3+3?")]
@@ -126,14 +127,14 @@ def test_names_are_text_in_parts_and_in_a_folded_prompt(tmp_path: Path, text: st
         model.close()
 
 
-needs_source = pytest.mark.skipif(not SOURCE.is_dir(), reason=f"llama.cpp's source is not there ({SOURCE})")
+needs_source = pytest.mark.skipif(not TEMPLATES.is_dir(), reason=NOT_THERE)
 
 FAIL = {"fireworks-ai-llama-3-firefunction-v2": "'functions' is undefined"}
 """They need what a chat does not have: this one is for calling functions, whose list and the date are added to texts."""
 
 
 @needs_source
-@pytest.mark.parametrize("path", sorted(SOURCE.glob("*.jinja")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(TEMPLATES.glob("*.jinja")), ids=lambda path: path.stem)
 def test_the_templates_of_llama_cpps_source(path: Path) -> None:
     """Two turns each, with and without a system prompt."""
     renderer = Renderer(path.read_text(), NAMES)
