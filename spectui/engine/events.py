@@ -164,14 +164,6 @@ class Counted(NamedTuple):
     latest: Counts | None = None
 
 
-class Measuring(NamedTuple):
-    """Progress of a measurement in another process. `done`: 0..1. `found`: everything measured so far."""
-
-    done: float
-    what: str
-    found: object
-
-
 class Notice(NamedTuple):
     """A line to show. `draft_failed`: the reply continues without the draft model."""
 
@@ -191,7 +183,6 @@ Event = (
     | ThreadsInUse
     | Finished
     | Failed
-    | Measuring
     | Counted
     | Notice
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,8 @@ _AS_GOOD = 0.98
 """A length is good if, at some acceptance, it reaches this share of the best length's speed."""
 
 Role = Literal["target", "draft"]
+End = Literal["", "over", "stopped"]
+"""Why a repetition ended: all sizes were measured, the time was over, or somebody stopped it."""
 Progress = Callable[[float, str], None]
 """Called with the finished share of the work, 0..1, and the name of the present measurement."""
 
@@ -132,54 +134,107 @@ class Measurement:
 
 
 def measure(
-    session: Session,
+    call: Callable[..., Any],
     contexts: Sequence[int] = CONTEXTS,
     repetitions: int = REPETITIONS,
     seconds: float = float("inf"),
     progress: Progress = lambda done, what: None,
     found: Measurement | None = None,
+    stopped: Callable[[], object] = lambda: False,
 ) -> Measurement:
-    """Measure the loaded pair for at most so many seconds. `session.stop` ends it; what was measured until then is returned.
+    """Measure the loaded pair for at most so many seconds; what was measured until it is stopped is returned.
 
+    `call`: calls a function with the session and more arguments in the engine's thread, such as `EngineModels.call`.
     Contexts that do not fit are left out, and noted. Behind a long text the target has the attention that a chat with such a
-    text has.
-    `found` is filled and returned.
+    text has. `found` is filled and returned. `stopped`: somebody has stopped it. Raises SpectuiError.
     """
     found = Measurement() if found is None else found
-    draft = session.draft_context
-    roles: list[Role] = ["target"] if draft is None else ["target", "draft"]
-    plan = [(role, context) for context in sorted(set(contexts)) for role in roles]
+    rooms: dict[Role, int] = call(_rooms)
+    plan = [(role, context) for context in sorted(set(contexts)) for role in rooms]
     begun = perf_counter()
     try:
         for at, (role, length) in enumerate(plan):
-            context, tokens = _prepared(session, length)
-            if role == "draft":
-                assert draft is not None
-                context = draft
-            if length + SIZES[-1] > context.n_ctx:
-                found.left_out.append(LeftOut(role, length, context.n_ctx))
+            if length + SIZES[-1] > rooms[role]:
+                found.left_out.append(LeftOut(role, length, rooms[role]))
                 continue
             cell = Passes(role, length)
             found.cells.append(cell)
-            left = begun + seconds - perf_counter()
             share = _SHARES[role] / sum(_SHARES[later] for later, _ in plan[at:])
+            until = perf_counter() + (begun + seconds - perf_counter()) * share
             what = f"the {role} behind {length} tokens" if length else f"the {role}, empty context"
-
-            def report(done: float, at: int = at, what: str = what) -> None:
-                progress((at + done) / len(plan), what)
-
-            report(0.0)
-            own = [token % context.n_vocab for token in tokens]
-            complete = measure_cell(context, own, cell, repetitions, perf_counter() + left * share, report)
-            found.stopped |= not complete
-    except Interrupted:
-        found.stopped = True
+            for repetition in range(repetitions):
+                progress((at + repetition / repetitions) / len(plan), what)
+                if stopped():
+                    found.stopped = True
+                    return found
+                took, end = call(_repetition, role, length, repetition, until - perf_counter())
+                for n, each in took.items():
+                    cell.seconds.setdefault(n, []).append(each)
+                found.stopped |= bool(end)
+                if end == "stopped":
+                    return found
+                if end:
+                    break
+        call(_empty)
     finally:
         found.drop_empty()
-        for used in (session.target_context, draft):
-            if used is not None:
-                used.truncate(0)
     return found
+
+
+def _rooms(session: Session) -> dict[Role, int]:
+    """Tokens that each model's context holds."""
+    target, draft = session.target_context, session.draft_context
+    assert target is not None
+    return {"target": target.n_ctx, **({"draft": draft.n_ctx} if draft is not None else {})}
+
+
+def _empty(session: Session) -> None:
+    """Leave no tokens in the contexts."""
+    for used in (session.target_context, session.draft_context):
+        if used is not None:
+            used.truncate(0)
+
+
+def _repetition(
+    session: Session, model: Role, length: int, repetition: int, seconds: float
+) -> tuple[dict[int, float], End]:
+    """One pass of each size of a loaded model: see `time_sizes`."""
+    context, tokens = _prepared(session, length)
+    if model == "draft":
+        assert session.draft_context is not None
+        context = session.draft_context
+    return time_sizes(context, [token % context.n_vocab for token in tokens], model, length, repetition, seconds)
+
+
+def time_sizes(
+    context: Context, tokens: Sequence[int], model: Role, length: int, repetition: int, seconds: float = float("inf")
+) -> tuple[dict[int, float], End]:
+    """One pass of each size behind the first `length` tokens: its seconds by size, and why it ended early.
+
+    The sizes are in another order each time, so that a slow moment meets other ones. The very first pass is always made.
+    """
+    until = perf_counter() + seconds
+    order = list(SIZES)
+    random.Random(f"{length} {repetition}").shuffle(order)
+    order.sort(key=lambda n: n != 1)  # first the size that all others are compared with
+    found: dict[int, float] = {}
+    try:
+        if repetition == 0:
+            _restore(context, tokens, length)
+            timed_pass(context, tokens[length : length + 2], 1)  # the first pass sets things up
+        for n in order:
+            if perf_counter() > until and (found or repetition):
+                return found, "over"
+            # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change. In
+            # its first pass of a size a GPU's driver compiles or loads kernels.
+            before = (1,) if n == 1 else (n, 1) if context.asynchronous and repetition == 0 else ()
+            for size in (*before, n):
+                _restore(context, tokens, length)
+                took, _ = timed_pass(context, tokens[length : length + size], size if model == "target" else 1)
+            found[n] = took
+    except Interrupted:
+        return found, "stopped"
+    return found, ""
 
 
 def _prepared(session: Session, length: int) -> tuple[Context, list[int]]:
@@ -190,39 +245,6 @@ def _prepared(session: Session, length: int) -> tuple[Context, list[int]]:
         if len(tokens) >= length + SIZES[-1] or len(tokens) > context.n_ctx:
             return context, tokens
         text += "\n" + text
-
-
-def measure_cell(
-    context: Context,
-    tokens: Sequence[int],
-    cell: Passes,
-    repetitions: int,
-    until: float,
-    report: Callable[[float], None],
-) -> bool:
-    """Fill the cell; False if the time did not suffice. The sizes are in another order each time, so that a slow moment meets
-    other ones. Raises Interrupted."""
-    shuffled = random.Random(cell.context)
-    order = list(SIZES)
-    _restore(context, tokens, cell.context)
-    timed_pass(context, tokens[cell.context : cell.context + 2], 1)  # the first pass sets things up
-    for repetition in range(repetitions):
-        shuffled.shuffle(order)
-        order.sort(key=lambda n: n != 1)  # first the size that all others are compared with
-        for number, n in enumerate(order):
-            if perf_counter() > until and cell.seconds:
-                return False
-            # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change. In
-            # its first pass of a size a GPU's driver compiles or loads kernels.
-            new = context.asynchronous and n not in cell.seconds
-            before = (1,) if n == 1 else (n, 1) if new else ()
-            for size in (*before, n):
-                _restore(context, tokens, cell.context)
-                rows = size if cell.model == "target" else 1
-                took, _ = timed_pass(context, tokens[cell.context : cell.context + size], rows)
-            cell.seconds.setdefault(n, []).append(took)
-            report((repetition + (number + 1) / len(order)) / repetitions)
-    return True
 
 
 def _restore(context: Context, tokens: Sequence[int], length: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -28,14 +28,6 @@ _SKIPPED = 32
 Row = NDArray[np.float32]
 
 
-class TargetRows(NamedTuple):
-    """The target's logits at `positions` of `tokens`: `rows[i]` are those after the first `positions[i]` tokens."""
-
-    tokens: list[int]
-    positions: range
-    rows: Row
-
-
 class Divergence(NamedTuple):
     """`kl`: mean of D_KL(target || draft) in nats, at temperature 1. `agreement`: share of positions at which both find the
     same token likeliest, 0..1."""
@@ -45,8 +37,39 @@ class Divergence(NamedTuple):
     positions: int
 
 
-def target_rows(session: Session, positions: int = POSITIONS) -> TargetRows:
-    """Evaluate the text with the loaded target. Raises Interrupted, and NoRoomError in a context of a few tokens."""
+def drafter_of(session: Session) -> DraftModel | None:
+    """The loaded draft model's drafter, which another one may hold that drafts ahead."""
+    drafter = session.strategy.model
+    return drafter.inner if isinstance(drafter, AheadDrafter) else drafter
+
+
+def divergence(session: Session, positions: int = POSITIONS, seconds: float = float("inf")) -> Divergence | None:
+    """Compare the loaded pair; None if the draft has no logits by the target's tokens (it drafts by text, or lacks some of
+    these) or there was no time.
+
+    A pair with two vocabularies is compared over the shared tokens, both distributions scaled to a sum of 1 there.
+    Raises Interrupted, and NoRoomError in a context of a few tokens.
+    """
+    until = perf_counter() + seconds
+    drafter = drafter_of(session)
+    if not isinstance(drafter, ModelDrafter | IntersectionDrafter):
+        return None
+    tokens, first, rows = _target_rows(session, positions)
+    if isinstance(drafter, ModelDrafter) and max(tokens) >= drafter.model.n_vocab:
+        return None
+    total, agreed, n = 0.0, 0, 0
+    for position, row in enumerate(rows, first):
+        if perf_counter() > until:
+            break
+        draft = drafter.logits_after(tokens[:position])
+        total += kl(row, draft)
+        agreed += int(np.argmax(row) == np.argmax(draft))
+        n += 1
+    return Divergence(total / n, agreed / n, n) if n else None
+
+
+def _target_rows(session: Session, positions: int) -> tuple[list[int], int, Row]:
+    """The text's tokens, and the target's logits behind the first `first` of them, behind one more, and so on."""
     context, tokens = session.context_and_prompt([Message("user", PAGE)])
     first = min(_SKIPPED, max(1, len(tokens) // 4))
     last = min(first + positions, len(tokens), context.n_ctx)
@@ -62,36 +85,7 @@ def target_rows(session: Session, positions: int = POSITIONS) -> TargetRows:
         part = tokens[begin : min(begin + context.rows, last - 1)]
         found.append(context.evaluate(part, len(part)).copy())
     context.truncate(0)
-    return TargetRows(tokens, range(first, last), np.concatenate(found))
-
-
-def drafter_of(session: Session) -> DraftModel | None:
-    """The loaded draft model's drafter, which another one may hold that drafts ahead."""
-    drafter = session.strategy.model
-    return drafter.inner if isinstance(drafter, AheadDrafter) else drafter
-
-
-def divergence(session: Session, target: TargetRows, over: Callable[[], bool] = lambda: False) -> Divergence | None:
-    """Compare the loaded draft; None if it has no logits by the target's tokens (it drafts by text, or lacks some of these)
-    or there was no time.
-
-    A pair with two vocabularies is compared over the shared tokens, both distributions scaled to a sum of 1 there.
-    `over`: is the time over? Raises Interrupted.
-    """
-    drafter = drafter_of(session)
-    if not isinstance(drafter, ModelDrafter | IntersectionDrafter):
-        return None
-    if isinstance(drafter, ModelDrafter) and max(target.tokens) >= drafter.model.n_vocab:
-        return None
-    total, agreed, n = 0.0, 0, 0
-    for row, position in zip(target.rows, target.positions, strict=True):
-        if over():
-            break
-        draft = drafter.logits_after(target.tokens[:position])
-        total += kl(row, draft)
-        agreed += int(np.argmax(row) == np.argmax(draft))
-        n += 1
-    return Divergence(total / n, agreed / n, n) if n else None
+    return tokens, first, np.concatenate(found)
 
 
 def kl(target: Row, draft: Row) -> float:

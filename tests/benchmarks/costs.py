@@ -79,7 +79,7 @@ def main() -> None:
     ours: dict[int, list[float]] = {}
     theirs: dict[int, list[float]] = {}
     for _ in range(args.series):
-        (cell,) = measure(session, [args.context], args.repetitions).cells
+        (cell,) = measure(lambda function, *rest: function(session, *rest), [args.context], args.repetitions).cells
         bench = batched_bench(args.peers, args.model, args.context, args.threads, args.flash_attn, args.repetitions)
         for n in SIZES:
             ours.setdefault(n, []).extend(cell.seconds[n])

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from spectui.measure.report.compare import pays
 from spectui.measure.tune.search import AUTO, PLAIN
-from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, share, tuned
+from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, pays, share, tuned
 
 TRIALS = 100
 SPEEDS = (1.0, 1.05, 1.1, 1.2)
@@ -62,7 +61,7 @@ def _compared(prompts: int, runs: int, speed: float) -> float:
 
 
 def _kind(random: Random, auto: float, fixed: float) -> str:
-    chosen = tuned(random, auto, fixed, 0.04).chosen
+    chosen = tuned(random, auto, fixed, 0.04)
     return {PLAIN: "no draft", AUTO: "auto", None: "nothing"}.get(chosen, "a fixed setting")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
-from math import log
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,13 +19,19 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
-from spectui.measure.compare import SUFFIX, Answer, Comparison, Replies, Row, compare, expected_speed_ups
-from spectui.measure.divergence import kl, target_rows
+from spectui.measure.bench.conditions import conditions
+from spectui.measure.bench.prompt_files import built_in
+from spectui.measure.bench.results import Run
+from spectui.measure.bench.runner import EngineModels, measure
+from spectui.measure.bench.settings import NO_DRAFT, Setting
+from spectui.measure.bench.summary import Summary, summarise, winner
+from spectui.measure.compare import ACCEPTANCE, Comparison, Draft, expected_speed_ups
+from spectui.measure.divergence import divergence, kl
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.statistics import Statistics
 from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
+from tests.measure.bench.runs import a_run
 from tests.measure.models import tiny_setup
 
 GREEDY = Knobs(temperature=0.0, seed=0)
@@ -66,9 +74,58 @@ def test_tokens_that_the_draft_lacks_are_left_out_of_the_divergence() -> None:
 
 
 def test_a_context_too_small_for_the_text_is_a_sentence(session: Session) -> None:
-    session.load(replace(smollm2.alone(), ctx_size=16))  # llama.cpp would end the process
+    session.load(replace(smollm2.whole(), ctx_size=16))  # llama.cpp would end the process
     with pytest.raises(SpectuiError, match=r"^The context holds 16 tokens, too few to compare drafts in: "):
-        target_rows(session)
+        divergence(session)
+
+
+class Here:
+    """A worker that does what it is asked at once, in this thread."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.events = session, deque[Any]()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(self.session, *arguments))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+class Compared(NamedTuple):
+    """A comparison that has ended. `drafts`: suffix lookup first."""
+
+    found: Comparison
+    runs: list[Run]
+
+    @property
+    def drafts(self) -> list[Draft]:
+        return self.found.drafts
+
+    @property
+    def summary(self) -> Summary:
+        return summarise(self.runs)
+
+
+def compare(
+    session: Session, setup: Setup, drafts: Sequence[str], kinds: Sequence[str] = ("story",), tokens: int = 8,
+    knobs: Knobs = GREEDY, runs: int = 3, seconds: float = float("inf"), positions: int = 8,
+    tell: Callable[[Run], object] = lambda run: None,
+) -> Compared:  # fmt: skip
+    worker: Any = Here(session)
+    alone = replace(setup, draft=None)
+    knobs = replace(knobs, predict=tokens)
+    found = Comparison(
+        [Draft(name) for name in (NO_DRAFT, *drafts)], knobs, built_in(kinds, ""), runs, seconds, positions
+    )
+    made = []
+    models = EngineModels(worker, alone)
+    for run in measure(models, found.plan(models), knobs, conditions(alone, knobs)):
+        made.append(run)
+        tell(run)
+    return Compared(found, made)
 
 
 def test_the_expected_speed_up_is_that_of_the_best_length() -> None:
@@ -83,10 +140,9 @@ def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(se
     setup = smollm2.whole()
     assert setup.model is not None and setup.draft is not None
     setup = replace(setup, requantise_draft="off", no_profile="off")
-    found = compare(session, setup, [setup.model, setup.draft], GREEDY, ["python"], tokens=16, runs=2, positions=12)
-    assert [row.name for row in found.rows] == [SUFFIX, Path(setup.model).name, Path(setup.draft).name]
-    suffix, same, lighter = found.rows
-    assert all(row.complete and row.problem is None for row in found.rows)
+    done = compare(session, setup, [setup.model, setup.draft], ["python"], tokens=16, runs=2, positions=12)
+    suffix, same, lighter = done.drafts
+    assert done.found.complete and not any(draft.problem for draft in done.drafts)
     assert same.divergence is not None and lighter.divergence is not None
     assert same.divergence.positions == lighter.divergence.positions == 12
     assert same.divergence.kl < 0.01 < lighter.divergence.kl
@@ -95,19 +151,16 @@ def test_the_target_as_its_own_draft_agrees_and_another_quantisation_diverges(se
     assert same.drafting.acceptance is not None and lighter.drafting.acceptance is not None
     assert lighter.drafting.acceptance < same.drafting.acceptance
     assert same.draft_s and lighter.draft_s and same.expected and lighter.expected
-    assert suffix.draft_s is suffix.expected is suffix.divergence is None and found.gain(suffix)
-    for row in found.rows:
-        replies = row.replies["python"]
-        assert len(replies.plain) == len(replies.measured) == 2
-        texts = {answer.tokens for answer in (*replies.plain, *replies.measured)}
-        assert len(texts) == 1 and len(texts.pop()) == 16, "the text is plain decoding's"
-        assert not any(answer.statistics.drafted for answer in replies.plain)
-        assert (replies.drafted is None) == (row is suffix)
-        pairs = zip(replies.measured, replies.plain, strict=True)
-        assert replies.pairs() == pytest.approx([log(drafted.speed / plain.speed) for drafted, plain in pairs])
+    assert suffix.draft_s is suffix.expected is suffix.divergence is None
+    rows = {row.setting.label: row for row in done.summary.rows}
+    assert list(rows) == ["target alone", NO_DRAFT, Path(setup.model).name, Path(setup.draft).name]
+    assert all(row.gain is not None and row.gain.pairs == 2 for row in rows.values() if not row.setting.baseline)
+    assert len(rows["target alone"].runs) == 6 and not rows["target alone"].statistics.drafted
+    assert len({run.text for run in done.runs}) == 1, "the text is plain decoding's"
+    assert [run.setting.draft for run in done.runs if run.stage] == [setup.model, setup.draft]
 
 
-def test_a_draft_that_fails_is_a_row_with_its_sentence_and_the_target_is_loaded_once(
+def test_a_draft_that_fails_has_its_sentence_and_the_target_is_loaded_once(
     models: Path, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = tiny_setup(models)
@@ -116,14 +169,14 @@ def test_a_draft_that_fails_is_a_row_with_its_sentence_and_the_target_is_loaded_
     monkeypatch.setattr(
         session, "_emit", lambda event: loads.append(event.what) if isinstance(event, Loading) else None
     )
-    cut = models / "cut.gguf"
+    cut, other = models / "cut.gguf", models / "other.gguf"
     cut.write_bytes(Path(setup.draft).read_bytes()[:3000])
-    drafts = [str(models / "none.gguf"), setup.draft, str(cut), setup.draft]
-    found = compare(session, setup, drafts, GREEDY, ["story"], tokens=8, positions=8)
-    problems = [row.problem for row in found.rows]
+    other.write_bytes(Path(setup.draft).read_bytes())
+    done = compare(session, setup, [str(models / "none.gguf"), setup.draft, str(cut), str(other)])
+    problems = [draft.problem for draft in done.drafts]
     assert problems[0] is problems[2] is problems[4] is None
     assert "There is no draft model" in (problems[1] or "") and "damaged or cut short" in (problems[3] or "")
-    assert found.rows[2].complete and found.rows[4].complete
+    assert [row.setting.label for row in done.summary.rows][1:] == [NO_DRAFT, "draft.gguf", "other.gguf"]
     assert sum(a == "target" and b != "target" for a, b in zip(loads, [*loads[1:], ""], strict=True)) == 1
 
 
@@ -143,9 +196,12 @@ def test_each_row_is_measured_with_its_own_drafter(
         return generate(messages)
 
     monkeypatch.setattr(session, "generate", listening)
-    found = compare(session, setup, [setup.draft], replace(GREEDY, drafter=drafter), ["story"], tokens=8, positions=8)
-    assert all(row.complete for row in found.rows) and len(cold) == len(used), "each reply begins from cold"
-    assert used[:1] == ["suffix"] and set(used) == {"off", "suffix", "model", "model" if drafter == "model" else "auto"}
+    done = compare(session, setup, [setup.draft], knobs=replace(GREEDY, drafter=drafter))
+    assert done.found.complete and done.found.share == 1.0
+    assert len(cold) == len(used), "each reply begins from cold"
+    drafters = {run.setting.label: run.setting.drafter for run in done.runs if not run.stage}
+    own = "model" if drafter == "model" else "auto"
+    assert drafters == {"target alone": "off", NO_DRAFT: "suffix", "draft.gguf": own}
 
 
 def test_costs_that_a_busy_machine_did_not_keep_are_measured_with_each_draft(
@@ -154,9 +210,9 @@ def test_costs_that_a_busy_machine_did_not_keep_are_measured_with_each_draft(
     monkeypatch.setattr(costs, "_is_noisy", lambda seconds: True)
     setup = tiny_setup(models, no_profile="off")
     assert setup.draft is not None
-    found = compare(session, setup, [setup.draft], GREEDY, ["story"], tokens=8, positions=8)
-    assert all(row.costs is not None and row.costs.verify.known for row in found.rows)
-    assert found.rows[1].expected is not None
+    done = compare(session, setup, [setup.draft])
+    assert all(draft.costs is not None and draft.costs.verify.known for draft in done.drafts)
+    assert done.drafts[1].expected is not None
 
 
 def test_other_vocabularies_are_mapped_or_drafted_by_text(models: Path, session: Session) -> None:
@@ -169,73 +225,70 @@ def test_other_vocabularies_are_mapped_or_drafted_by_text(models: Path, session:
     target = replace(
         setup, model=str(write_model(models / "wide.gguf", tokens=[*words, *(f"x{n}" for n in range(200))]))
     )
-    found = compare(session, setup, [str(mapped)], GREEDY, ["story"], tokens=8, positions=8)
-    assert found.rows[1].vocabulary == "mapped" and found.rows[1].divergence is not None
-    found = compare(session, target, [str(by_text)], GREEDY, ["story"], tokens=8, positions=8)
-    assert found.rows[1].vocabulary == "by text" and found.rows[1].divergence is None
+    draft = compare(session, setup, [str(mapped)]).drafts[1]
+    assert draft.vocabulary == "mapped" and draft.divergence is not None
+    draft = compare(session, target, [str(by_text)]).drafts[1]
+    assert draft.vocabulary == "by text" and draft.divergence is None
 
 
 def test_what_was_measured_is_kept_when_it_is_stopped(models: Path, session: Session, interrupt: Interrupt) -> None:
     setup = tiny_setup(models)
     assert setup.draft is not None
+    made: list[Run] = []
 
-    def progress(done: float, what: str) -> None:
-        if what.startswith("draft.gguf: python, acceptance"):
+    def tell(run: Run) -> None:
+        made.append(run)
+        if run.stage == ACCEPTANCE and run.prompt == "python":
             interrupt.set()
 
-    found = compare(
-        session, setup, [setup.draft, setup.draft], GREEDY, ["story", "python"], 8, progress=progress, positions=8
-    )
-    assert found.stopped
-    assert [[len(each.measured) for each in row.replies.values()] for row in found.rows] == [[3, 3], [1, 1], []]
-    assert found.rows[0].complete and not found.rows[1].complete
-    assert found.gain(found.rows[1]) is not None
-    assert found.rows[1].divergence is not None, "it comes after the first prompt"
+    compare(session, setup, [setup.draft], ["story", "python"], tell=tell)
+    summary = summarise(made)
+    assert [len(row.runs) for row in summary.rows] == [6 + 2, 6, 2]
+    assert summary.rows[2].gain is not None, "it has replies to each prompt"
 
 
 def test_the_time_is_bounded_and_shared(models: Path, session: Session) -> None:
     setup = tiny_setup(models)
     assert setup.draft is not None
-    found = compare(session, setup, [setup.draft], GREEDY, ["story"], 8, seconds=0.0, positions=8)
-    assert not found.stopped
-    assert [row.replies for row in found.rows] == [{}, {}]
+    done = compare(session, setup, [setup.draft], seconds=0.0)
+    assert not done.runs and not done.found.complete
 
 
 def test_a_target_that_cannot_be_loaded_ends_it(models: Path, session: Session) -> None:
     setup = replace(tiny_setup(models), model=str(models / "none.gguf"))
     with pytest.raises(pair_module.ModelFileError, match="There is no target model"):
-        compare(session, setup, ["a.gguf"], GREEDY)
+        compare(session, setup, ["a.gguf"])
 
 
-def answered(speed: float, prompt_s: float = 0.0) -> Answer:
-    """64 tokens at this speed."""
-    return Answer(tuple(range(64)), Statistics(emitted=64, decode_s=64 / speed), prompt_s)
+def speeds(*speed_ups: float, noise: float = 0.01) -> Summary:
+    """Drafts with these speed-ups on four repetitions of one prompt, each with repetitions of its own."""
+    runs = []
+    for number, speed_up in enumerate(speed_ups):
+        for repetition in range(4):
+            own = Setting(draft=f"/m/draft {number}"), 10 * speed_up * (1 + noise * (-1) ** repetition)
+            for setting, speed in ((Setting("off", "fixed", baseline="target", draft=own[0].draft), 10.0), own):
+                runs.append(a_run(setting, speed, 4 * number + repetition, "story"))
+    return summarise(runs)
 
 
-def compared(*speed_ups: float, noise: float = 0.01) -> Comparison:
-    """Rows with these speed-ups on four repetitions of one prompt."""
-    rows = [
-        Row(f"draft {n}", "path", replies={"story": Replies([answered(10) for _ in range(4)], [
-            answered(10 * speed_up * (1 + noise * (-1) ** run)) for run in range(4)])})
-        for n, speed_up in enumerate(speed_ups)
+def test_drafts_are_compared_by_what_they_gain_beside_plain_decoding() -> None:
+    rows = {row.setting.label: row for row in speeds(1.2, 1.5, 1.5).rows}
+    assert [(row.best, row.tie) for row in rows.values()] == [
+        (False, False), (False, False), (True, False), (False, True),
     ]  # fmt: skip
-    return Comparison(kinds=("story",), rows=rows)
+    assert rows["draft 1"].gain.faster and rows["draft 0"].behind.slower
+    assert len(rows["target alone"].runs) == 12, "one row, beside each draft"
 
 
-def test_the_ranking_is_by_speed_up_and_ties_are_what_cannot_be_told_from_the_best() -> None:
-    found = compared(1.2, 1.5, 1.5)
-    assert [row.name for row in found.ranked()] == ["draft 1", "draft 2", "draft 0"]
-    assert [found.ties(row) for row in found.ranked()] == [False, True, False]
-    assert found.gain(found.rows[1]).faster and found.behind(found.rows[0], found.rows[1]).slower
-
-
-def test_what_a_draft_costs_before_the_first_token_counts() -> None:
-    """It decodes faster by a fifth, and reads the prompt for five seconds."""
-    found = compared(1.2)
-    for answer in found.rows[0].replies["story"].measured:
-        assert answer.speed == answer.statistics.tokens_per_s
-    found.rows[0].replies["story"].measured = [answered(12, 5.0) for _ in range(4)]
-    assert found.gain(found.rows[0]).slower and found.gain(found.rows[0], decoding=True).faster
+@pytest.mark.parametrize(
+    ("speed_ups", "draft"), [((1.2, 1.5, 1.1), "/m/draft 1"), ((1.0, 0.9), None), ((1.02, 1.01), None)]
+)
+def test_the_best_draft_wins_if_it_is_known_to_be_faster_than_none(
+    speed_ups: tuple[float, ...], draft: str | None
+) -> None:
+    noise = 0.01 if draft else 0.1
+    found = winner(speeds(*speed_ups, noise=noise))
+    assert (found.draft if found is not None else None) == draft
 
 
 @pytest.mark.xdist_group("demo pair")
@@ -246,7 +299,7 @@ def test_a_draft_that_drafts_ahead_has_its_vocabulary_and_its_divergence(
     setup = tiny_setup(models)
     words = [*WORDS, *byte_names()]
     mapped = write_model(models / "mapped.gguf", tokens=[*words[:10], words[11], words[10], *words[12:]])
-    found = compare(session, setup, [str(mapped), str(setup.draft)], GREEDY, ["story"], tokens=8, runs=1, positions=8)
+    done = compare(session, setup, [str(mapped), str(setup.draft)], runs=1)
     assert isinstance(session.strategy.model, AheadDrafter)
-    assert [row.vocabulary for row in found.rows[1:]] == ["mapped", "same"]
-    assert all(row.divergence is not None for row in found.rows[1:])
+    assert [draft.vocabulary for draft in done.drafts[1:]] == ["mapped", "same"]
+    assert all(draft.divergence is not None for draft in done.drafts[1:])

@@ -37,6 +37,11 @@ def session(tmp_path_factory: pytest.TempPathFactory, interrupt: Interrupt) -> I
     session.close()
 
 
+def calling(session: Session) -> Callable[..., Any]:
+    """Calls functions with the session, in this thread."""
+    return lambda function, *arguments: function(session, *arguments)
+
+
 def stairs(*risers: int, tread: float = 0.01, riser: float = 0.5) -> dict[int, float]:
     """A cost that rises by `tread` with each token, and by `riser` more at each of these sizes."""
     return {n: 1 + tread * (n - 1) + riser * sum(n >= step for step in risers) for n in SIZES}
@@ -105,7 +110,7 @@ def test_every_size_is_measured_at_every_context(session: Session, monkeypatch: 
         return submit(self, tokens, rows, k)
 
     monkeypatch.setattr(Context, "submit", spied)
-    found = measure(session, [128, 0, 10_000], repetitions=2)
+    found = measure(calling(session), [128, 0, 10_000], repetitions=2)
     assert [(cell.model, cell.context) for cell in found.cells] == [
         ("target", 0), ("draft", 0), ("target", 128), ("draft", 128),
     ]  # fmt: skip
@@ -146,7 +151,7 @@ def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytes
     session.load(tiny_setup(tmp_path))
     monkeypatch.setattr(Context, "evaluate", spied)
     monkeypatch.setattr(Context, "submit", spied_submit)
-    measure(session, [64], repetitions=1)
+    measure(calling(session), [64], repetitions=1)
     session.close()
     assert set(sizes) == set(SIZES) and not any(whole)
 
@@ -168,10 +173,9 @@ class Compiling(ToyModel):
 
 @pytest.mark.parametrize("role", ["target", "draft"])
 def test_compiling_kernels_is_no_cost_of_a_pass(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Passes(role, 4)
     toy: Any = Compiling(monkeypatch)
-    assert costs.measure_cell(toy, list(range(1, 12)) * 4, cell, 1, float("inf"), lambda _: None)
-    assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
+    found, end = costs.time_sizes(toy, list(range(1, 12)) * 4, role, 4, 0)
+    assert not end and found == pytest.approx(dict.fromkeys(SIZES, 0.008))
 
 
 class SettingUp(ToyModel):
@@ -188,10 +192,9 @@ class SettingUp(ToyModel):
 
 
 def test_what_the_first_pass_sets_up_is_no_cost_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Passes("target", 0)
     toy: Any = SettingUp(monkeypatch)
-    assert costs.measure_cell(toy, list(range(1, 12)) * 4, cell, 1, float("inf"), lambda _: None)
-    assert cell.medians == pytest.approx(dict.fromkeys(SIZES, 0.008))
+    found, end = costs.time_sizes(toy, list(range(1, 12)) * 4, "target", 0, 0)
+    assert not end and found == pytest.approx(dict.fromkeys(SIZES, 0.008))
 
 
 def test_what_was_measured_is_kept_when_it_is_stopped(session: Session, interrupt: Interrupt) -> None:
@@ -199,7 +202,7 @@ def test_what_was_measured_is_kept_when_it_is_stopped(session: Session, interrup
         if what.startswith("the draft"):
             interrupt.set()
 
-    found = measure(session, [0], repetitions=3, progress=progress)
+    found = measure(calling(session), [0], repetitions=3, progress=progress)
     interrupt.clear()
     assert found.stopped
     target = found.of("target")
@@ -208,7 +211,7 @@ def test_what_was_measured_is_kept_when_it_is_stopped(session: Session, interrup
 
 
 def test_the_time_is_bounded(session: Session) -> None:
-    found = measure(session, [0, 64], repetitions=1000, seconds=0.0)
+    found = measure(calling(session), [0, 64], repetitions=1000, seconds=0.0)
     assert found.stopped
     assert [set(cell.seconds) for cell in found.cells] == [{1}] * 4
 

@@ -12,8 +12,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import summarise
-from spectui.measure.report.views import bench_view
+from spectui.measure.bench.summary import summarise, winner
+from spectui.measure.live.process import View
+from spectui.measure.report.tables import text
 from spectui.ui.app import SpectuiApp
 from spectui.ui.measuring.result import ResultPane
 from spectui.ui.measuring.screen import MeasureScreen
@@ -31,15 +32,13 @@ SPEEDS = {
     Setting("model", "fixed", 8, 0, 0.4): 24.1, Setting("model", "fixed", 8, 0, 0.75): 26.2,
     Setting("model", "fixed", 16, 0, 0.4): 17.5, Setting("model", "fixed", 16, 0, 0.75): 25.0,
 }  # fmt: skip
-BENCH = bench_view(
-    summarise(
-        [
-            a_run(setting, speed * (1 + number / 50), number, prompt)
-            for setting, speed in SPEEDS.items()
-            for number in range(2)
-            for prompt in ("python", "story")
-        ]
-    )
+BENCH = summarise(
+    [
+        a_run(setting, speed * (1 + number / 50), number, prompt)
+        for setting, speed in SPEEDS.items()
+        for number in range(2)
+        for prompt in ("python", "story")
+    ]
 )
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -84,8 +83,8 @@ async def comparing(pilot: Pilot[None], engine: FakeEngine) -> None:
     await answer(pilot, engine)
     await pilot.press("f5")
     await wait_until(pilot, lambda: len(engine.generates) == 2)
-    for text in ("def", " sub"):
-        engine.emit_round(plain=text, seconds=0.1)
+    for plain in ("def", " sub"):
+        engine.emit_round(plain=plain, seconds=0.1)
     engine.finish()
 
 
@@ -103,9 +102,9 @@ async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
     page = pilot.app.screen
     assert isinstance(page, MeasureScreen)
     page.query_one(Input).cursor_blink = False
-    page.measurements.views["bench"] = BENCH
-    page.show_result()
     pane = page.query_one(ResultPane)
+    page.measurements.views["bench"] = View(tuple(text(BENCH, pane.size.width)), winner(BENCH))
+    page.show_result()
     await wait_until(pilot, lambda: pane.lines and pane.size.height == len(pane.lines))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +11,16 @@ import click
 
 from spectui.cli.measure.common import UNEVEN_SPEEDS, chosen_prompts, prepare_stdout, repeatable, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
 from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import UsageError
 from spectui.knobs import title
 from spectui.measure.bench.settings import SWEPT
 
 if TYPE_CHECKING:
+    from spectui.cli.measure.runs import Made
     from spectui.config import Configuration
     from spectui.engine.isolation.process import EngineProcess
     from spectui.engine.worker import Worker
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import Cell
     from spectui.measure.bench.settings import Setting
-    from spectui.measure.bench.summary import Summary
     from spectui.measure.progress import ProgressLine
 
 ASK_S = 300.0
@@ -50,18 +49,12 @@ _PREDICT, _SEED = 80, 1
 )
 @click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="runs of each cell (default 3)")
 @click.option("--no-baselines", is_flag=True, help="leave out the target alone and the draft alone")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="write the runs to this file (default: a new one in the state directory)",
-)
+@results_option
 @click.option("--resume", is_flag=True, help="go on with the runs in --results, or with the newest file of runs")
 @click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
 @click.option("--yes", is_flag=True, help="do not ask before a long bench")
 @click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
 @click.option("--json", "form", flag_value="json", help="print one JSON object: every run, and what the table says")
-@click.option("--markdown", "form", flag_value="markdown", help="print the table as Markdown")
 @live_option
 @setting_options(lists=SWEPT)
 @hub_options
@@ -92,12 +85,12 @@ def command(
     from spectui.measure.bench import results as stored
     from spectui.measure.bench.conditions import check_same, conditions
     from spectui.measure.bench.runner import plan
-    from spectui.measure.bench.summary import summarise
 
     prepare_stdout()
-    file = _file(results, resume or show)
+    old = resume or show
+    file = (results or stored.newest_file("bench")) if old else results_file("bench", results)
     if show:
-        _print(summarise(stored.read(file)), form)
+        _print(stored.read(file), form)
         return
     lists = {key: values.pop(key) for key in SWEPT}
     settings = configuration(profile, config_path, values)
@@ -112,32 +105,13 @@ def command(
     cells = plan(alone, chosen, prompts, runs)
     done = stored.read(file) if resume else []
     check_same(file, done, conditions(setup, knobs), prompts)
-    line = progress_line(live)
-    stopped, problem, found = _measure(setup, knobs, cells, done, file, yes, line)
-    if not live:
-        _print(summarise(found), form)
+    made = _measure(setup, knobs, cells, done, file, yes, progress_line(live))
+    _print(made.runs, form)
     click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
-    if problem is not None:
-        raise problem
-    if stopped:
+    if made.problem is not None:
+        raise made.problem
+    if made.stopped:
         ctx.exit(INTERRUPTED)
-
-
-def _file(results: Path | None, old: bool) -> Path:
-    """The file of the runs. Raises UsageError where an old one is wanted and missing, or a new one exists."""
-    from spectui import paths
-
-    directory = paths.state_directory() / "bench"
-    if results is None and old:
-        newest = max(directory.glob("*.jsonl"), default=None)
-        if newest is None:
-            raise UsageError("No bench was saved yet: run spectui bench first, or name a file with --results.")
-        return newest
-    if results is None:
-        return directory / f"{datetime.now():%Y%m%d-%H%M%S-%f}.jsonl"
-    if not old and results.exists():
-        raise UsageError(f"{results} exists: --resume goes on with it, --show prints it, or name another file.")
-    return results
 
 
 def _pair(settings: Configuration, hub_target: str | None, hub_draft: str | None) -> Any:
@@ -203,15 +177,10 @@ def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: 
 
 def _measure(
     setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool, line: ProgressLine
-) -> tuple[bool, SpectuiError | None, list[Run]]:
-    """Make the runs that are not done. Returns whether Ctrl+C ended it, the error that did, and all runs."""
-    from spectui.chat.sentences import kernels_used
-    from spectui.cli.run import stopping
+) -> Made:
+    """Make the runs that are not done."""
     from spectui.measure.bench import runner
     from spectui.measure.bench.conditions import conditions
-    from spectui.measure.bench.results import ResultsFile
-    from spectui.measure.bench.summary import summarise
-    from spectui.measure.report.views import bench_view
 
     worker: Worker | EngineProcess
     if setup.server:
@@ -220,43 +189,25 @@ def _measure(
         from spectui.engine.isolation.process import engine_for
 
         worker = engine_for(setup, knobs)
-    found, problem = list(done), None
-    stopped: list[int] = []
-    try:
-        out = ResultsFile(file, done)
-        with stopping(worker.stop) as stopped:
-            models = runner.EngineModels(worker, setup, lambda event: None)
-            todo = runner.left(cells, done)
-            loaded = models.load(setup)
-            tell_if_busy(UNEVEN_SPEEDS)
-            kernels = kernels_used(loaded.target, loaded.draft)
-            if other := next((run.kernels for run in done if run.kernels != kernels), None):
-                raise UsageError(
-                    f"The runs in {file} were made with other kernels ({other}): repeat that, or leave out --resume."
-                )
-            made: list[Run] = []
-            for run in runner.measure(models, todo, knobs, conditions(setup, knobs)):
-                run = replace(run, kernels=kernels)
-                made.append(run)
-                found.append(run)
-                out.append(run)
-                if len(made) == 1:
-                    line.end()
-                    _ask(runner.expected_s(run, todo[1:], loaded.costs), len(todo), yes)
-                line(len(made) / len(todo), f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s")
-                line.show(lambda: bench_view(summarise(found)))
-                if stopped:
-                    break
-    except click.Abort:
-        stopped = stopped or [1]
-    except UsageError:
-        raise
-    except SpectuiError as error:
-        problem = None if stopped else error  # Ctrl+C stopped the loading, and the error only says that
-    finally:
-        worker.close()
-        line.end()
-    return bool(stopped), problem, found
+    models = runner.EngineModels(worker, setup)
+    todo = runner.left(cells, done)
+
+    def plan() -> runner.Plan:
+        models.load(setup)
+        tell_if_busy(UNEVEN_SPEEDS)
+        if other := next((run.kernels for run in done if run.kernels != models.kernels), None):
+            raise UsageError(
+                f"The runs in {file} were made with other kernels ({other}): repeat that, or leave out --resume."
+            )
+        return runner.fixed(todo)
+
+    def tell(made: list[Run]) -> None:
+        if len(made) == 1:
+            line.end()
+            _ask(made[0].wall_s * (len(todo) - 1), len(todo), yes)
+        line(len(made) / len(todo), told(made))
+
+    return make_runs(worker, models, plan, knobs, conditions(setup, knobs), file, line, tell, done)
 
 
 def _ask(left_s: float, runs: int, yes: bool) -> None:
@@ -271,15 +222,15 @@ def _ask(left_s: float, runs: int, yes: bool) -> None:
     click.confirm("Go on?", abort=True, err=True)
 
 
-def _print(summary: Summary, form: str | None) -> None:
+def _print(runs: Sequence[Run], form: str | None) -> None:
+    from spectui.measure.bench.summary import summarise
     from spectui.measure.report import tables
 
-    forms = {"csv": tables.as_csv, "json": tables.as_json, "markdown": tables.markdown}
-    if form is not None:
-        click.echo(forms[form](summary).rstrip("\n"))
+    summary = summarise(runs)
+    if form == "json":
+        click.echo(tables.as_json(summary, runs))
+    elif form == "csv":
+        click.echo(tables.as_csv(summary).rstrip("\n"))
     else:
-        from rich.console import Console
-
-        from spectui.measure.report.terminal import show
-
-        show(summary, Console())
+        for line in tables.text(summary, columns()):
+            click.echo(line)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
+from spectui.cli.measure.common import (
+    SLOWER_PASSES,
+    chosen_prompts,
+    json_option,
+    prepare_stdout,
+    repeatable,
+    tell_if_busy,
+)  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+
+if TYPE_CHECKING:
+    from spectui.measure.bench.results import Run
+
+_PROMPTS = "python,table,toaster,story"
 
 
 @click.command("compare", cls=Command)
 @click.argument("drafts", nargs=-1, required=True, metavar="DRAFT...")
-@click.option("--prompts", "kinds", metavar="NAME,...", help="built-in prompts (default python,table,toaster,story)")
+@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {_PROMPTS})")
 @click.option("--tokens", default=64, type=click.IntRange(8, 4096), metavar="N", help="length of a reply (default 64)")
 @click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="replies to each prompt (default 3)")
 @click.option(
@@ -27,6 +39,7 @@ from spectui.cli.options import INTERRUPTED, Command, configuration, setting_opt
     metavar="M",
     help="most time to take (default 10)",
 )
+@results_option
 @json_option
 @live_option
 @setting_options("models", "devices", "speculation")
@@ -36,10 +49,11 @@ def command(
     ctx: click.Context,
     /,
     drafts: tuple[str, ...],
-    kinds: str | None,
+    names: str | None,
     tokens: int,
     runs: int,
     minutes: float,
+    results: Path | None,
     as_json: bool,
     live: bool,
     profile: str | None,
@@ -53,51 +67,49 @@ def command(
     The target is loaded once and the drafts one after the other; each answers the same prompts, beside plain decoding. Ctrl+C
     ends it and prints what there is.
     """
-    from spectui.cli.measure.until_failure import measure_until_failure
-    from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
-    from spectui.measure.compare import KINDS, Comparison, chosen_kinds, compare
+    from spectui.measure.bench.conditions import conditions
+    from spectui.measure.bench.runner import EngineModels
+    from spectui.measure.bench.settings import NO_DRAFT
+    from spectui.measure.bench.summary import summarise
+    from spectui.measure.compare import Comparison, Draft
     from spectui.measure.report import compare as report
-    from spectui.measure.report.views import compare_view
+    from spectui.measure.report import tables
 
     settings = configuration(profile, config_path, values)
-    chosen = KINDS if kinds is None else chosen_kinds(kinds)
+    prompts = chosen_prompts(names, None, settings.setup.system, _PROMPTS)
     prepare_stdout()
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
     named = [str(Path(draft).expanduser()) for draft in drafts]
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
         named.append(setup.draft)  # one of a profile is no part of this command
-    knobs = settings.knobs if settings.knobs.seed >= 0 else replace(settings.knobs, seed=0)
+    knobs = replace(repeatable(settings.knobs, 0, tokens), predict=tokens)
+    alone = replace(setup, draft=None, remember="off")
+    file = results_file("compare", results)
+    found = Comparison([Draft(name) for name in (NO_DRAFT, *named)], knobs, prompts, runs, 60 * minutes)
     line = progress_line(live, 60 * minutes)
+    tell_if_busy(SLOWER_PASSES)
     worker = engine_for(setup)
-    try:
-        other = tell_if_busy(SLOWER_PASSES)
-        with stopping(worker.stop) as stopped:
-            asked = (setup, named, knobs, chosen, tokens, runs, 60 * minutes)
+    models = EngineModels(worker, alone)
 
-            def watch(found: Comparison) -> None:
-                line.show(lambda: compare_view(found))
+    def tell(made: list[Run]) -> None:
+        line(found.share, told(made))
 
-            found, problem = measure_until_failure(worker, compare, asked, Comparison(), line, watch=watch)
-    finally:
-        worker.close()
-        line.end()
-    if problem is not None:
-        if not any(row.replies for row in found.rows):
-            raise problem
-        found.stopped = True
-    if live:
-        line.show(lambda: compare_view(found))
-        line.end()
-    elif as_json:
-        click.echo(json.dumps(report.json_object(found, setup, other)))
+    shared = conditions(alone, knobs)
+    made = make_runs(worker, models, lambda: found.plan(models), knobs, shared, file, line, tell)
+    if made.problem is not None and not made.runs:
+        raise made.problem
+    found.complete &= made.problem is None and not made.stopped
+    summary = summarise(made.runs)
+    if as_json:
+        click.echo(tables.as_json(summary, made.runs, report.json_parts(found)))
     else:
-        for text in report.text_lines(found):
+        for text in (*report.text(found), "", *tables.text(summary, columns())):
             click.echo(text)
-    if problem is not None and not stopped:
-        raise problem
-    if stopped:
+    if made.problem is not None:
+        raise made.problem
+    if made.stopped:
         ctx.exit(INTERRUPTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,6 @@ def command(
     Passes over 1 to 32 tokens are measured at several context lengths, for both models; the sizes at which the cost steps are
     marked. Ctrl+C ends the measurement and prints what there is.
     """
-    from spectui.cli.measure.until_failure import measure_until_failure
     from spectui.cli.run import Printer, outcome, stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
@@ -62,7 +62,6 @@ def command(
     from spectui.measure.costs import Measurement, measure
     from spectui.measure.quiet import Stolen
     from spectui.measure.report import costs as report
-    from spectui.measure.report.views import costs_view
 
     lengths = context_lengths(contexts)
     settings = configuration(profile, config_path, values)
@@ -70,35 +69,30 @@ def command(
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
     worker = engine_for(setup)
+    found, problem = Measurement(), None
     try:
         with stopping(worker.stop) as stopped:
             loaded = outcome(worker, worker.call(Session.load, setup), printer)
             other, stolen = tell_if_busy(SLOWER_PASSES), Stolen()
             if stopped:
                 ctx.exit(INTERRUPTED)
-            asked = (lengths, repetitions, 60 * minutes)
 
-            def watch(found: Measurement) -> None:
-                line.show(lambda: costs_view(loaded, found))
+            def call(function: Callable[..., Any], *arguments: Any) -> Any:
+                return outcome(worker, worker.call(function, *arguments), printer)
 
-            found, problem = measure_until_failure(worker, measure, asked, Measurement(), line, printer, watch)
-    except SpectuiError:
-        if stopped:
-            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
-        raise
+            measure(call, lengths, repetitions, 60 * minutes, line, found, lambda: bool(stopped))
+    except SpectuiError as error:
+        problem = error
     finally:
         worker.close()
         printer.end()
         line.end()
-    if problem is not None:
-        found.drop_empty()
-        if not found.cells:
-            raise problem
-        found.stopped = True
-    if live:
-        line.show(lambda: costs_view(loaded, found))
-        line.end()
-    elif as_json:
+    if problem is not None and not found.cells:
+        if stopped:
+            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
+        raise problem
+    found.stopped |= problem is not None
+    if as_json:
         click.echo(json.dumps(report.json_object(loaded, found, other, stolen.share)))
     else:
         for text in report.text_lines(loaded, found):

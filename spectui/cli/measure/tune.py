@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,16 +19,19 @@ from spectui.cli.measure.common import (
     tell_if_busy,
 )  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
-from spectui.errors import SpectuiError
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
     from spectui.engine.events import Loaded
     from spectui.knobs import Setup
-    from spectui.measure.live.view import Winner
+    from spectui.measure.bench.results import Run
+    from spectui.measure.bench.runner import Plan
+    from spectui.measure.bench.summary import Winner
     from spectui.measure.tune.advice import Weights
+    from spectui.profiles.file import ProfileFile
 
 _PROMPTS = "python,toaster,story"
 _PREDICT, _SEED = 96, 1
@@ -46,6 +48,7 @@ _OF_THE_MEASUREMENT = ("seed", "predict")
 )
 @click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
 @click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
+@results_option
 @json_option
 @live_option
 @setting_options()
@@ -59,6 +62,7 @@ def command(
     prompt_file: Path | None,
     save: str | None,
     replacing: bool,
+    results: Path | None,
     as_json: bool,
     live: bool,
     profile: str | None,
@@ -72,20 +76,17 @@ def command(
     Ctrl+C ends the search and prints what is known until then.
     """
     from spectui import paths
-    from spectui.chat.sentences import kernels_used
-    from spectui.cli.run import stopping
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
+    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.runner import EngineModels
-    from spectui.measure.quiet import Others
-    from spectui.measure.report.tune import json_object
-    from spectui.measure.report.views import tune_view
+    from spectui.measure.bench.summary import summarise, winner
+    from spectui.measure.report import tables
     from spectui.measure.tune.advice import flags, sentences
-    from spectui.measure.tune.search import Reply, Search, candidates
+    from spectui.measure.tune.search import Search, candidates
     from spectui.profiles.file import ProfileFile
     from spectui.speculation.policies.cost_model import CostModel
-    from spectui.speculation.records import StopReason
 
     settings = configuration(profile, config_path, values)
     prepare_stdout()
@@ -96,76 +97,59 @@ def command(
     prompts = chosen_prompts(names, prompt_file, settings.setup.system, _PROMPTS)
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")
-    messages = {prompt.name: prompt.messages for prompt in prompts}
     base = repeatable(settings.knobs, _SEED, _PREDICT)
+    kept = results_file("tune", results)
+    search = Search(prompts, base.predict, 60 * minutes, perf_counter, base.temperature)
     worker = engine_for(setup, base)
-    line = progress_line(live, 60 * minutes)
-    stopped: list[int] = []
-    try:
-        with stopping(worker.stop) as stopped:
-            models = EngineModels(worker, setup, lambda event: None)
-            loaded = models.load(setup)
-            other = tell_if_busy(UNEVEN_SPEEDS)
-            others = Others()
+    line, models = progress_line(live, 60 * minutes), EngineModels(worker, setup)
+    loaded: list[Loaded] = []
 
-            def measure(setting: Any, prompt: str, tokens: int, number: int) -> Reply | None:
-                knobs = replace(setting, temperature=base.temperature).on(base)
-                knobs = replace(knobs, predict=tokens, seed=base.seed + number)
-                finished = models.answer(setting, knobs, messages[prompt])
-                if finished.reason is StopReason.CANCELLED:
-                    return None
-                return Reply(finished.statistics.emitted, finished.prompt_s or 0.0, finished.statistics.decode_s)
+    def plan() -> Plan:
+        loaded.append(models.load(setup))
+        tell_if_busy(UNEVEN_SPEEDS)
+        return search.plan(candidates(setup.draft is not None))
 
-            def tell(done: float, what: str) -> None:
-                line(done, what)
-                line.show(lambda: tune_view(search.trials))
+    def tell(runs: list[Run]) -> None:
+        line(min(1.0, search.used), told(runs))
 
-            search = Search(
-                measure, list(messages), base.predict, 60 * minutes, perf_counter, tell, lambda: bool(stopped)
-            )
-            found = search.run(candidates(setup.draft is not None))
-            other = str(others) or other
-    except SpectuiError:
-        if stopped:
-            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
-        raise
-    finally:
-        worker.close()
-        line.end()
-    costs = CostModel.of(loaded.costs) if loaded.costs is not None else None
-    advice = [*sentences(found, costs, weights(loaded)), kernels_used(loaded.target, loaded.draft)]
-    if other:
-        advice.append(f"The machine was busy meanwhile ({other}), so speeds are too low, and uneven.")
-    view = tune_view(found.trials, found, advice)
-    if live:
-        line.show(lambda: view)
-        line.end()
-    elif as_json:
-        report = json_object(found, view.winner, loaded, replace(base, predict=search.predict), prompts, other, advice)
-        click.echo(json.dumps(report, allow_nan=False))
+    made = make_runs(worker, models, plan, base, conditions(setup, base), kept, line, tell)
+    if not loaded:
+        if made.problem is not None:
+            raise made.problem
+        ctx.exit(INTERRUPTED)
+    costs = CostModel.of(loaded[0].costs) if loaded[0].costs is not None else None
+    summary = summarise(made.runs)
+    advice = list(sentences(search, summary.chosen, costs, weights(loaded[0])))
+    best = winner(summary) if search.finished else None
+    if as_json:
+        known = {"complete": search.finished, "best": search.best and asdict(search.best),
+                 "winner": best and best.knobs, "tried": search.tried, "sentences": advice}  # fmt: skip
+        click.echo(tables.as_json(summary, made.runs, known))
     else:
-        for sentence in advice:
-            click.echo(sentence)
+        for each in (*tables.text(summary, columns()), *advice):
+            click.echo(each)
     if save is not None:
-        early = bool(stopped or search.problem) and not found.finished
-        if early or view.winner is None:
-            click.echo(
-                f"spectui: Profile {save} was not saved: it ended before the best setting was repeated.", err=True
-            )
-        else:
-            wanted = profile_settings(settings, setup, view.winner)
-            ProfileFile(file).write({save: wanted}, replace=replacing)
-            click.echo(f"spectui: Profile {save} in {file}: {view.winner.label}.", err=True)
-            if view.winner.knobs.get("policy") == "auto" and found.best is not None:
+        _save(ProfileFile(file), save, replacing, None if best is None else profile_settings(settings, setup, best))
+        if best is not None:
+            click.echo(f"spectui: Profile {save} in {file}: {best.label}.", err=True)
+            if best.knobs.get("policy") == "auto" and search.best is not None:
                 click.echo(
                     "spectui: For programs that have no automatic length there is the best fixed setting: spectui config "
-                    f"export {shlex.quote(save)} --to llama-server {flags(found.best)}",
+                    f"export {shlex.quote(save)} --to llama-server {flags(search.best)}",
                     err=True,
                 )
-    if search.problem is not None and not stopped:
-        raise search.problem
-    if stopped:
+    if made.problem is not None:
+        raise made.problem
+    if made.stopped:
         ctx.exit(INTERRUPTED)
+
+
+def _save(file: ProfileFile, name: str, replacing: bool, wanted: dict[str, Any] | None) -> None:
+    """Write the profile, unless the search ended too early to know one."""
+    if wanted is None:
+        click.echo(f"spectui: Profile {name} was not saved: it ended before the best setting was repeated.", err=True)
+    else:
+        file.write({name: wanted}, replace=replacing)
 
 
 def weights(loaded: Loaded) -> Weights:

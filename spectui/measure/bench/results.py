@@ -7,16 +7,21 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from spectui import paths
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.settings import Setting
-from spectui.speculation.statistics import Statistics, ratio
+from spectui.speculation.statistics import Statistics
 
 SCHEMA = "spectui.bench/1"
+
+FINALS = "finals"
+"""The stage of the replies that a plan which adapts is judged by."""
 
 
 class ResultsError(SpectuiError):
@@ -28,9 +33,12 @@ class Run:
     """One reply of one setting to one prompt: a line of the file. Times in seconds.
 
     `target`, `draft`, `seed`, `predict`, the sizes, `settings` and `machine`: see `Conditions`. `text`, `prompt_text`: digests
-    of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too. A server may not tell that and
-    `prompt_tokens`. `stolen`: the share of the cores, in 0..1, that a shared host gave to others meanwhile. `busy`: the busiest
-    other process, "" on a quiet machine. `kernels`: what multiplied the pair's weights, in a sentence.
+    of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too; a server may not tell
+    that and `prompt_tokens`. `stolen`: the share of the cores, in
+    0..1, that a shared host gave to others meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what
+    multiplied the pair's weights, in a sentence. `stage`: of a plan that adapts, what the run was for;
+    in "finals", the only ones that are judged there, the seed is that many `repetition`s higher. `length`: tokens of the
+    reply that a person wants, if it is another than this one's; 0: as long as this one.
     """
 
     target: str
@@ -56,6 +64,8 @@ class Run:
     settings: Mapping[str, Any] | None = None
     kernels: str = ""
     machine: Mapping[str, str] | None = None
+    stage: str = ""
+    length: int = 0
     schema: str = field(default=SCHEMA)
 
     @property
@@ -70,11 +80,11 @@ class Run:
 
     @property
     def speed(self) -> float:
-        """Tokens per second of the whole reply, with the time in which the prompt was read, by the draft model too; 0
-        if that is not known."""
-        if self.prompt_s is None:
+        """Tokens per second of a whole reply, with the time in which the prompt was read, by the draft model too; 0 if that
+        is not known."""
+        if self.prompt_s is None or not self.decoding:
             return 0.0
-        return ratio(self.statistics.emitted, self.prompt_s + self.statistics.decode_s) or 0.0
+        return 1 / (self.prompt_s / (self.length or self.statistics.emitted) + 1 / self.decoding)
 
     def line(self) -> str:
         """As JSON, in one line."""
@@ -145,3 +155,20 @@ class ResultsFile:
         """Take back a part of a line."""
         with suppress(OSError):
             os.truncate(self.path, self._end)
+
+
+def new_file(command: str) -> Path:
+    """Where this command writes its runs unless a person names a file."""
+    return _directory(command) / f"{datetime.now():%Y%m%d-%H%M%S-%f}.jsonl"
+
+
+def newest_file(command: str) -> Path:
+    """The file of its last runs. Raises UsageError if there is none."""
+    found = max(_directory(command).glob("*.jsonl"), default=None)
+    if found is None:
+        raise UsageError("No bench was saved yet: run spectui bench first, or name a file with --results.")
+    return found
+
+
+def _directory(command: str) -> Path:
+    return paths.state_directory() / command

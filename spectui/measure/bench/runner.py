@@ -1,26 +1,27 @@
-"""Runs a bench: each reply from cold, the repetitions interleaved, the draft alone at the end."""
+"""Makes the runs of a plan: each reply from cold. A plan is a list of cells, or adapts to the runs that it gets."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Message
+from spectui.chat.sentences import kernels_used
+from spectui.engine.events import Finished, Loaded, LoadFailed, Message
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.prompt_files import Prompt
-from spectui.measure.bench.results import Run
-from spectui.measure.bench.settings import Setting
-from spectui.measure.compare import expected_speed_ups
+from spectui.measure.bench.results import FINALS, Run
+from spectui.measure.bench.settings import NO_DRAFT, Setting
 from spectui.measure.quiet import Others, Stolen
-from spectui.speculation.policies.cost_model import CostModel, CostSnapshot
+from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.records import StopReason
 
 if TYPE_CHECKING:
@@ -36,17 +37,19 @@ _DRAIN_S = 0.05
 _WARM_UP = 8
 """Tokens of the reply after loading that does not count."""
 
-_DRAFTED, _ACCEPTANCE = 4, 0.6
-"""What is expected of fixed drafts before any was measured: their length, if draft-max allows, since p-min ends them, and the
-chance that a token is accepted."""
-
 
 class Cell(NamedTuple):
-    """One run to be made."""
+    """One run to be made. `predict`: most tokens of its reply, 0: as the knobs say. `stage`: see `Run`."""
 
     setting: Setting
     prompt: Prompt
     repetition: int
+    predict: int = 0
+    stage: str = ""
+
+
+Plan = Generator[Cell, Run, None]
+"""Cells, each of which may depend on the runs of those before."""
 
 
 class Models(Protocol):
@@ -57,26 +60,33 @@ class Models(Protocol):
 
 
 class EngineModels:
-    """A pair behind the engine's thread. It loads the draft in the target's place when its baseline is asked for."""
+    """A pair behind the engine's thread. It loads what a setting needs: another draft, or the draft in the target's place."""
 
-    def __init__(self, worker: Worker | EngineProcess, setup: Setup, on_event: Callable[[Event], None]) -> None:
+    def __init__(self, worker: Worker | EngineProcess, setup: Setup) -> None:
         self._worker = worker
         self._setup = setup
-        self._on_event = on_event
         self._loaded: Setup | None = None
+        self.kernels = ""
+        """What multiplies the weights of the models that were loaded first, in a sentence."""
         self._draft: str | None = None  # the file that drafts: a copy of the draft, where that is cheaper
         self._warm = False
 
     def load(self, setup: Setup) -> Loaded:
         """Load models in the place of those that are loaded. Raises SpectuiError."""
-        loaded = self._outcome(_load, setup)
-        self._loaded, self._warm = setup, False
+        self._loaded, self._warm = None, False
+        loaded = self.call(_load, setup)
+        self._loaded = setup
+        self.kernels = self.kernels or kernels_used(loaded.target, loaded.draft)
         if loaded.draft is not None:
             self._draft = loaded.draft.path
         return loaded
 
+    def beside(self, draft: str) -> Setup:
+        """The set-up with this draft, or with none where it is `NO_DRAFT`."""
+        return replace(self._setup, draft=None if draft == NO_DRAFT else draft)
+
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
-        setup = self._setup
+        setup = self.beside(setting.draft) if setting.draft else self._setup
         if setting.baseline == "draft":
             setup = replace(setup.draft_alone(), model=self._draft or setup.draft)
         if setup != self._loaded:
@@ -86,13 +96,14 @@ class EngineModels:
             drafting = replace(
                 knobs, drafter="auto", policy="fixed", draft_max=4, draft_min=0, p_min=0.0, predict=_WARM_UP
             )
-            first = self._outcome(_answer, setup, drafting, tuple(messages))
+            first = self.call(_answer, setup, drafting, tuple(messages))
             if first.reason is StopReason.CANCELLED:
                 return first
             self._warm = True
-        return self._outcome(_answer, setup, knobs, tuple(messages))
+        return self.call(_answer, setup, knobs, tuple(messages))
 
-    def _outcome(self, function: Callable[..., Result], *arguments: Any) -> Result:
+    def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """What `function` returns for the session and the arguments, in the engine's thread. Raises SpectuiError."""
         future = self._worker.call(function, *arguments)
         done = False
         while not done:
@@ -101,8 +112,10 @@ class EngineModels:
                 event = self._worker.events.popleft()
                 if isinstance(event, LoadFailed):
                     raise SpectuiError(event.message)
-                self._on_event(event)
-        return future.result()
+        try:
+            return future.result()
+        except Interrupted:
+            raise SpectuiError("It was stopped.") from None
 
 
 def _load(session: Session, setup: Setup) -> Loaded:
@@ -140,54 +153,56 @@ def left(cells: Sequence[Cell], done: Sequence[Run]) -> list[Cell]:
     return [cell for cell in cells if (cell.setting, cell.prompt.name, cell.repetition) not in made]
 
 
+def fixed(cells: Sequence[Cell]) -> Plan:
+    """The plan that makes these runs whatever comes of them."""
+    for cell in cells:  # noqa: UP028 (a list cannot be sent runs)
+        yield cell
+
+
 def measure(
-    models: Models, cells: Sequence[Cell], knobs: Knobs, shared: Conditions, watch: Callable[[], object] = Others
+    models: Models, plan: Plan, knobs: Knobs, shared: Conditions, watch: Callable[[], object] = Others
 ) -> Iterator[Run]:
-    """Make the runs. `knobs` says what no setting does, and `shared` is kept in each. `watch` begins to watch other
+    """Make the runs of a plan. `knobs` says what no setting does, and `shared` is kept in each. `watch` begins to watch other
     processes: what it returns says, as a string, which one used the machine since, or nothing.
 
     A reply that was stopped ends it, and gives no run. Raises SpectuiError.
     """
-    for cell in cells:
-        others, stolen, began = watch(), Stolen(), perf_counter()
-        try:
-            finished = models.answer(cell.setting, cell.setting.on(knobs), cell.prompt.messages)
-        except NoRoomError as error:
-            raise SpectuiError(f"{cell.prompt.name}: {error}") from error
-        if finished.reason is StopReason.CANCELLED:
-            return
-        yield Run(
-            **shared._asdict(),
-            setting=cell.setting,
-            prompt=cell.prompt.name,
-            prompt_text=cell.prompt.digest,
-            repetition=cell.repetition,
-            prompt_tokens=finished.prompt_tokens,
-            prompt_s=finished.prompt_s,
-            time_to_first_token_s=finished.time_to_first_token_s,
-            stop_reason=finished.reason.value,
-            text=hashlib.sha256(finished.text.encode()).hexdigest()[:16],
-            statistics=finished.statistics,
-            wall_s=perf_counter() - began,
-            stolen=stolen.share,
-            busy=str(others),
-            when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        )
+    with suppress(StopIteration):
+        cell = next(plan)
+        while True:
+            others, stolen, began = watch(), Stolen(), perf_counter()
+            try:
+                finished = models.answer(cell.setting, _knobs(cell, knobs), cell.prompt.messages)
+            except NoRoomError as error:
+                raise SpectuiError(f"{cell.prompt.name}: {error}") from error
+            if finished.reason is StopReason.CANCELLED:
+                return
+            conditions = {**shared._asdict(), "predict": cell.predict or shared.predict}
+            run = Run(
+                **conditions,
+                setting=cell.setting,
+                prompt=cell.prompt.name,
+                prompt_text=cell.prompt.digest,
+                repetition=cell.repetition,
+                prompt_tokens=finished.prompt_tokens,
+                prompt_s=finished.prompt_s,
+                time_to_first_token_s=finished.time_to_first_token_s,
+                stop_reason=finished.reason.value,
+                text=hashlib.sha256(finished.text.encode()).hexdigest()[:16],
+                statistics=finished.statistics,
+                wall_s=perf_counter() - began,
+                stolen=stolen.share,
+                busy=str(others),
+                when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                stage=cell.stage,
+                length=shared.predict if cell.predict else 0,
+            )
+            yield run
+            cell = plan.send(run)
 
 
-def expected_s(first: Run, cells: Sequence[Cell], costs: CostSnapshot | None) -> float:
-    """Seconds that the cells will take after a run of the target alone. Fixed drafts change them as the `costs` of the pair
-    say, which may be None.
-    """
-    speed_ups = [1.0] * (_DRAFTED + 1)
-    if costs is not None and costs.verify and costs.next > 0:
-        speed_ups = expected_speed_ups(CostModel.of(costs), _ACCEPTANCE)
-    decode_s = first.statistics.decode_s
-    return sum(first.wall_s + decode_s * (_expected_slowdown(cell.setting, speed_ups) - 1) for cell in cells)
-
-
-def _expected_slowdown(setting: Setting, speed_ups: Sequence[float]) -> float:
-    """Time of a token, in plain passes; 1 for the automatic length, which is not slower. `speed_ups`: by length of draft."""
-    if setting.policy != "fixed" or setting.drafter not in ("model", "auto"):
-        return 1.0
-    return 1 / speed_ups[min(setting.draft_max, _DRAFTED)]
+def _knobs(cell: Cell, knobs: Knobs) -> Knobs:
+    """Those of a run. In the finals each repetition has a seed of its own."""
+    own = cell.setting.on(knobs)
+    seed = own.seed + cell.repetition if cell.stage == FINALS else own.seed
+    return replace(own, predict=cell.predict or own.predict, seed=seed)

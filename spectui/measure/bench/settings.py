@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any, Literal
 
 from spectui.config import SETTINGS, convert
 from spectui.errors import UsageError
-from spectui.knobs import Knobs, title
+from spectui.knobs import Knobs
 
 Baseline = Literal["", "target", "draft"]
+
+NO_DRAFT = "suffix lookup"
+"""`Setting.draft` of the row without a draft model, where drafts are compared."""
 
 MOST_VALUES = 200
 """Values in one list or range."""
@@ -24,7 +28,7 @@ MOST_RUNS = 100_000
 @dataclass(frozen=True)
 class Setting:
     """One combination of the swept knobs. `baseline`: a model alone, without any drafts. `server`: the name of a server, which
-    fixes all but the temperature."""
+    fixes all but the temperature. `draft`: the file of the draft where several are compared, or `NO_DRAFT`."""
 
     drafter: str = "auto"
     policy: str = "auto"
@@ -34,11 +38,13 @@ class Setting:
     temperature: float = 0.0
     baseline: Baseline = ""
     server: str = ""
+    draft: str = ""
 
     def on(self, knobs: Knobs) -> Knobs:
         """`knobs` with these values. Raises UsageError if they do not fit together."""
         values = asdict(self)
-        del values["baseline"], values["server"]
+        for other in _OTHERS:
+            del values[other]
         return replace(knobs, **values).checked()
 
     @property
@@ -46,6 +52,8 @@ class Setting:
         """As a person names it, in one short line, without its temperature."""
         if self.server:
             return self.server
+        if self.draft and not self.baseline:
+            return Path(self.draft).name
         if self.baseline:
             return f"{self.baseline} alone"
         if self.policy == "fixed":
@@ -64,7 +72,9 @@ class Setting:
         return f"{self.policy} policy"
 
 
-SWEPT = tuple(field.name for field in fields(Setting) if field.name not in ("baseline", "server"))
+_OTHERS = ("baseline", "server", "draft")
+
+SWEPT = tuple(field.name for field in fields(Setting) if field.name not in _OTHERS)
 """The keys that can be lists."""
 
 
@@ -164,8 +174,3 @@ def baselines(settings: Sequence[Setting], drafts: bool) -> Iterator[Setting]:
         yield Setting("off", "fixed", temperature=temperature, baseline="target")
         if drafts:
             yield Setting("off", "fixed", temperature=temperature, baseline="draft")
-
-
-def named(key: str) -> str:
-    """The knob's name in the heads of tables."""
-    return title(key)

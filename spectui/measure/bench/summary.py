@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
 from statistics import median
+from typing import Any
 
-from spectui.measure.bench.results import Run
-from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.results import FINALS, Run
+from spectui.measure.bench.settings import NO_DRAFT, SWEPT, Setting
 from spectui.measure.verdict import Pairs, Verdict, chosen, judge
 from spectui.speculation.statistics import Statistics, ratio, total
 
@@ -117,11 +118,24 @@ def paired(one: dict[str, Cell], other: dict[str, Cell], prompts: Sequence[str],
     return found
 
 
+def shown(runs: Sequence[Run]) -> list[Run]:
+    """The runs that a table is made of. Of a plan that adapts those are the finals, and before these the longest replies."""
+    finals = [run for run in runs if run.stage == FINALS]
+    if found := finals or [run for run in runs if not run.stage]:
+        return found
+    longest: dict[Setting, int] = {}
+    for run in runs:
+        longest[run.setting] = max(run.predict, longest.get(run.setting, 0))
+    return [run for run in runs if run.predict == longest[run.setting]]
+
+
 def summarise(runs: Sequence[Run]) -> Summary:
-    """The figures of these runs."""
+    """The figures of these runs. The target alone is one row, beside whichever draft it was measured."""
+    runs = shown(runs)
     grouped: dict[Setting, dict[str, list[Run]]] = {}
     for run in runs:
-        grouped.setdefault(run.setting, {}).setdefault(run.prompt, []).append(run)
+        setting = replace(run.setting, draft="") if run.setting.baseline else run.setting
+        grouped.setdefault(setting, {}).setdefault(run.prompt, []).append(run)
     prompts = tuple(dict.fromkeys(run.prompt for run in runs))
     rows = [
         Row(setting, {prompt: Cell(setting, prompt, tuple(each)) for prompt, each in by_prompt.items()})
@@ -164,7 +178,7 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
         if top is None or _order(top, prompts) <= 0:
             continue
         for row in group:
-            pairs = paired(row.cells, top.cells, prompts)
+            pairs = _beside(row, top, group, prompts)
             if row is top:
                 marked[row.setting] = replace(row, best=True)
             elif row.setting.baseline and top.gain is not None:
@@ -175,6 +189,16 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
             elif all(pairs.values()) and pairs:
                 marked[row.setting] = replace(row, behind=judge(pairs, among))
     return tuple(marked.get(row.setting, row) for row in rows)
+
+
+def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) -> Pairs:
+    """Pairs of the replies of both; where they were never measured together, of what they gain over the target alone."""
+    pairs = paired(row.cells, other.cells, prompts)
+    plain = next((each for each in group if each.setting.baseline), None)
+    if plain is None or any(pairs.values()):
+        return pairs
+    own, its = (paired(each.cells, plain.cells, prompts) for each in (row, other))
+    return {prompt: [a - b for a, b in zip(own[prompt], its[prompt], strict=False)] for prompt in own if prompt in its}
 
 
 def _order(row: Row, prompts: Sequence[str]) -> float:
@@ -196,7 +220,8 @@ def remarks(summary: Summary) -> list[str]:
     found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
         found.append("The target alone was not measured, so no gain is known.")
-    if max((len(cell.runs) for row in summary.rows for cell in row.cells.values()), default=0) == 1:
+    counts = [len(cell.runs) for row in summary.rows if not row.setting.baseline for cell in row.cells.values()]
+    if max(counts, default=0) == 1:
         found.append(
             "One run of each: a prompt counts as a draw from all prompts. With --runs 3 these prompts are judged."
         )
@@ -253,7 +278,35 @@ def _more(verdict: Verdict | None) -> str:
 
 def _mixed(runs: Sequence[Run]) -> bool:
     prompts = {run.prompt: run.prompt_text for run in runs}
-    return any(
-        (run.conditions, run.kernels) != (runs[0].conditions, runs[0].kernels) or run.prompt_text != prompts[run.prompt]
-        for run in runs
-    )
+    kinds = {(_shared(run), run.kernels) for run in runs}
+    return len(kinds) > 1 or any(run.prompt_text != prompts[run.prompt] for run in runs)
+
+
+def _shared(run: Run) -> str:
+    """The run's conditions. Replies of a plan that adapts have several lengths."""
+    return repr(run.conditions._replace(predict=0) if run.stage else run.conditions)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """What is to be used in the chat: knobs, or another draft (a file)."""
+
+    label: str
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    draft: str | None = None
+
+
+def winner(summary: Summary) -> Winner | None:
+    """What these runs say is to be used; None where they say nothing, or no draft is known to be of any use."""
+    best = next((row for row in summary.rows if row.best), None)
+    if any(row.setting.draft for row in summary.rows):
+        useful = best is not None and best.gain is not None and best.gain.faster and best.setting.draft != NO_DRAFT
+        return Winner(best.setting.label, draft=best.setting.draft) if best is not None and useful else None
+    chosen = summary.chosen
+    repeated = all(len(cell.runs) > 1 for row in summary.rows for cell in row.cells.values())
+    if chosen is None or (any(run.stage for run in summary.runs) and not repeated):
+        return None
+    # The temperature is a person's own, and so is p-min where it has no meaning.
+    others = ("temperature",) if chosen.policy == "fixed" else ("temperature", "p_min")
+    knobs: dict[str, Any] = {key: getattr(chosen, key) for key in SWEPT if key not in others}
+    return Winner(chosen.label, {"drafter": "off"} if chosen.baseline else knobs)

@@ -1,1 +1,1 @@
-"""A measurement in a process of its own, and what it tells as it goes on: a table that fills, a chart that grows."""
+"""A command that measures, in a process of its own, and what it has found so far."""

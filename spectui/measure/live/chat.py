@@ -9,9 +9,9 @@ from spectui.chat.models import LoadedModels
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import smaller_drafts
 from spectui.knobs import Knobs
+from spectui.measure.bench.summary import Winner
 from spectui.measure.live.command import MEASUREMENTS, arguments, compared
-from spectui.measure.live.process import MeasurementProcess
-from spectui.measure.live.view import View, Winner
+from spectui.measure.live.process import MeasurementProcess, View
 
 DRAFTS = 4
 """Drafts that a comparison proposes."""
@@ -31,6 +31,7 @@ class ChatMeasurements:
         """The process that measures, or the one that did last."""
         self._measured = self.chosen  # by the process
         self._asked: tuple[str, ...] | None = None  # the command that waits until the models are freed
+        self._width = 100
         self._seen = -1
 
     def close(self) -> None:
@@ -72,9 +73,11 @@ class ChatMeasurements:
         """Choose another measurement, while none is running."""
         self.chosen = next(each for each in MEASUREMENTS if each.name == name)
 
-    def begin(self, options: str, knobs: Knobs) -> None:
-        """Free the chat's models, then measure with these options. Raises UsageError if they cannot be read."""
-        self._asked = arguments(self.chosen, self.models.setup, knobs, options)
+    def begin(self, options: str, knobs: Knobs, width: int = 100) -> None:
+        """Free the chat's models, then measure with these options. Raises UsageError if they cannot be read.
+
+        `width`: columns of what is shown."""
+        self._asked, self._width = arguments(self.chosen, self.models.setup, knobs, options), width
         self.options[self.chosen.name] = options
         self.last_process, self._measured = None, self.chosen
         self.views.pop(self.chosen.name, None)
@@ -97,7 +100,7 @@ class ChatMeasurements:
     def poll(self) -> bool:
         """Begin as soon as the models are freed, and take what was found since. True: something is new."""
         if self._asked is not None and self.models.unloaded:
-            self.last_process, self._asked, self._seen = MeasurementProcess(self._asked), None, -1
+            self.last_process, self._asked, self._seen = MeasurementProcess(self._asked, self._width), None, -1
         process = self.last_process
         if process is None or process.changes == self._seen:
             return False

@@ -6,26 +6,29 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, specs
+from spectui.measure.bench.results import new_file
 from spectui.text import escaped
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One of the commands. `options`: those that it is proposed with."""
+    """One of the commands. `options`: those that it is proposed with. `keeps_runs`: it writes its runs to a file."""
 
     name: str
     purpose: str
     options: str
+    keeps_runs: bool = True
 
 
 MEASUREMENTS = (
     Measurement("bench", "Which settings are fastest: auto and some fixed ones on four prompts.", "--runs 3"),
     Measurement(
-        "costs", "What a pass over n tokens costs, and which draft-max follows.", "--contexts 0,512 --minutes 2"
+        "costs", "What a pass over n tokens costs, and which draft-max follows.", "--contexts 0,512 --minutes 2", False
     ),
     Measurement("tune", "The best fixed setting, and whether auto beats it.", "--minutes 5"),
     Measurement("compare", "Which of several drafts is best for the target.", "--minutes 10"),
@@ -43,9 +46,16 @@ def arguments(measurement: Measurement, setup: Setup, knobs: Knobs, options: str
         raise UsageError(f"The options cannot be read: {error}.") from None
     # A measurement that would take long asks: in the window it is stopped instead.
     more = ["--yes"] if measurement.name == "bench" else []
+    more += ["--results", str(new_file(measurement.name))] if measurement.keeps_runs else []
     setup = _named(measurement, setup)
     # The options come last: of a flag that is given twice the last one counts.
     return (measurement.name, "--live", "--config", os.devnull, *more, *flags(setup, knobs), *words)
+
+
+def results_of(arguments: Sequence[str]) -> Path | None:
+    """The file to which the command writes its runs; None for one that writes none."""
+    named = [value for flag, value in pairwise(arguments) if flag == "--results"]
+    return Path(named[-1]) if named else None
 
 
 def flags(setup: Setup, knobs: Knobs) -> list[str]:

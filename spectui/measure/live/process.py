@@ -1,7 +1,7 @@
 """The window's end: a command of `spectui` that measures, in a process of its own.
 
 llama.cpp computes in one thread of a process, and the window's process has a chat: so the window measures as a person does,
-by the same command.
+by the same command. What it shows is what the command prints, and before that the runs that the command has written.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO
+from typing import IO, NamedTuple
 
 from spectui.config import settings
-from spectui.measure.live.view import Progress, View, parsed
+from spectui.errors import UsageError
+from spectui.measure.bench.results import read
+from spectui.measure.bench.summary import Winner, summarise, winner
+from spectui.measure.live.command import results_of
+from spectui.measure.progress import MARK
+from spectui.measure.report.tables import text
 
 _PREFIX = "spectui: "
 """Begins each line that the program says on standard error."""
@@ -25,19 +30,36 @@ _LAST = 5
 """Lines of standard error that are kept for a process that ends without a word."""
 
 
+class Progress(NamedTuple):
+    """`done`: share of the work, 0..1. `left_s`: seconds left; None: not known yet."""
+
+    done: float
+    what: str
+    left_s: float | None = None
+
+
+class View(NamedTuple):
+    """What a measurement has found: lines of text, and what is to be used by it."""
+
+    lines: tuple[str, ...] = ()
+    winner: Winner | None = None
+
+
 class MeasurementProcess:
     """Runs one command. Its attributes change as the process tells more; `changes` counts that. No method waits but `close`."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        """`arguments`: those of `spectui`, such as ("bench", "-m", "model.gguf")."""
+    def __init__(self, arguments: Sequence[str], width: int = 100) -> None:
+        """`arguments`: those of `spectui`, such as ("bench", "-m", "model.gguf"). `width`: columns of its output."""
         self.progress: Progress | None = None
         self.view = View()
+        """What the command has printed or, before that, the table of its runs."""
         self.notices: tuple[str, ...] = ()
         """What the command said on standard error."""
         self.code: int | None = None
         """The exit code; None while it runs."""
         self.changes = 0
-        self._arguments = tuple(arguments)
+        self._arguments, self._width = tuple(arguments), width
+        self._runs = results_of(arguments)
         self._process: subprocess.Popen[str] | None = None
         self.stopped = False
         """Somebody has stopped it, or has asked it to stop."""
@@ -78,7 +100,7 @@ class MeasurementProcess:
         try:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-                errors="replace", env=own_environment(), start_new_session=True,
+                errors="replace", env=own_environment() | {"COLUMNS": str(self._width)}, start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:  # an argument may hold what no argument can, such as a zero byte
             self.notices = (f"The measurement could not be started: {getattr(error, 'strerror', None) or error}.",)
@@ -93,16 +115,20 @@ class MeasurementProcess:
             target=self._listen, args=(process.stderr,), name="spectui-measurement-said", daemon=True
         )
         said.start()
-        for text in process.stdout:
-            message = parsed(text)
-            if isinstance(message, Progress):
-                self.progress = message
-            elif isinstance(message, View):
-                self.view = message
-            self.changes += 1
+        output = tuple(line.rstrip("\n") for line in process.stdout)
         code = process.wait()
         said.join()
+        self._look(output)
         self._end(code)
+
+    def _look(self, output: tuple[str, ...] = ()) -> None:
+        """Read the runs so far."""
+        try:
+            summary = summarise(read(self._runs) if self._runs is not None and self._runs.exists() else [])
+        except UsageError:
+            self.view = View(output)
+        else:
+            self.view = View(output or (tuple(text(summary, self._width)) if summary.rows else ()), winner(summary))
 
     def _end(self, code: int) -> None:
         self.code = code
@@ -111,12 +137,17 @@ class MeasurementProcess:
 
     def _listen(self, stderr: IO[str]) -> None:
         others: deque[str] = deque(maxlen=_LAST)
-        for text in stderr:
-            if text.startswith(_PREFIX):
-                self.notices += (text.removeprefix(_PREFIX).strip(),)
-                self.changes += 1
-            elif text.strip():
-                others.append(text.strip())
+        for said in stderr:
+            if said.startswith(MARK):
+                with suppress(ValueError):
+                    done, left, what = said[len(MARK) :].rstrip("\n").split("\t", 2)
+                    self.progress = Progress(float(done), what, float(left) if left else None)
+                    self._look()
+            elif said.startswith(_PREFIX):
+                self.notices += (said.removeprefix(_PREFIX).strip(),)
+            elif said.strip():
+                others.append(said.strip())
+            self.changes += 1
         if not self.notices and others:
             self.notices = (" ".join(others),)
 

@@ -1,1 +1,1 @@
-"""What was measured, as text, JSON and charts."""
+"""What was measured, as text, CSV and JSON."""

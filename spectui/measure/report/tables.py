@@ -1,19 +1,26 @@
-"""A bench as a table: for the terminal, as Markdown, as CSV, and as one JSON object."""
+"""The one report of runs: text for a terminal or the window, CSV, and one JSON object."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from textwrap import wrap
 from typing import Any
 
+from rich.cells import cell_len
+
+from spectui.knobs import title
 from spectui.measure.bench.conditions import SERVERS
-from spectui.measure.bench.settings import SWEPT, named
+from spectui.measure.bench.results import Run
+from spectui.measure.bench.settings import SWEPT
 from spectui.measure.bench.summary import Row, Summary, remarks
 from spectui.measure.verdict import Verdict
 from spectui.speculation.statistics import total
+from spectui.store.export import finite
+from spectui.text import printable
 
 DASH = "–"
 
@@ -98,22 +105,35 @@ LEGEND = (
 )
 
 
-def markdown(summary: Summary) -> str:
-    """The table with its head and remarks."""
+def text(summary: Summary, width: int = 100) -> list[str]:
+    """Speeds and then drafts, in two tables, and what they mean; sentences are wrapped to this width."""
+    lines = wrap(printable(head(summary)), width)
+    if not summary.rows:
+        return lines
     heads, rows = columns(summary)
-    return "\n\n".join([head(summary), _piped(heads, rows), LEGEND, *remarks(summary)])
+    speeds = len(summary.prompts) + 3
+    for chosen in ((*range(speeds), len(heads) - 1), (0, *range(speeds, len(heads) - 1))):
+        lines += [*aligned([[printable(row[number]) for number in chosen] for row in (heads, *rows)]), ""]
+    return lines + [line for sentence in (LEGEND, *remarks(summary)) for line in wrap(printable(sentence), width)]
 
 
-def _piped(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of one table in lines: the first column on the left, the others on the right of their width."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        line = first + " " * (widths[0] - cell_len(first))
+        for cell, width in zip(others, widths[1:], strict=True):
+            line += " " * (2 + width - cell_len(cell)) + cell
+        lines.append(line.rstrip())
+    return lines
 
 
 def as_csv(summary: Summary) -> str:
     """A line for each setting and prompt."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    names = [named(key) for key in SWEPT]
+    names = [title(key) for key in SWEPT]
     writer.writerow(
         ["baseline", *names, "prompt", "runs", "tokens_per_s", "slowest", "fastest", "speed_up", "n_drafted", "n_accept",
          "acceptance", "tokens_per_pass"]
@@ -149,12 +169,12 @@ def _cell_records(summary: Summary) -> list[dict[str, Any]]:
     return records
 
 
-def as_json(summary: Summary) -> str:
-    """One object: the runs as they were kept, and what the tables make of them."""
-    return json.dumps(
+def as_json(summary: Summary, runs: Sequence[Run], more: Mapping[str, Any] | None = None) -> str:
+    """One object: all runs as they were kept, what the tables make of them, and what a command adds."""
+    whole = finite(
         {
             "schema": "spectui.bench.report/1",
-            "runs": [asdict(run) for run in summary.runs],
+            "runs": [asdict(run) for run in runs],
             "cells": _cell_records(summary),
             "settings": [
                 {
@@ -167,9 +187,10 @@ def as_json(summary: Summary) -> str:
                 for row in summary.rows
             ],
             "remarks": remarks(summary),
-        },
-        allow_nan=False,
+            **(more or {}),
+        }
     )
+    return json.dumps(whole, allow_nan=False)
 
 
 def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from spectui.measure.bench.settings import Setting
-from spectui.measure.tune.search import AUTO, PLAIN, Tuned
+from spectui.measure.tune.search import Search
 from spectui.speculation.policies.cost_model import CostModel
 
 _DEAR_DRAFT = 0.3
@@ -47,55 +47,22 @@ def flags(setting: Setting) -> str:
     )
 
 
-def sentences(found: Tuned, costs: CostModel | None, weights: Weights = _UNKNOWN) -> Iterator[str]:
-    """The best fixed setting, whether auto beats it, and advice. `costs`: those measured at load."""
-    if found.best is None:
-        yield from _so_far(found)
+def sentences(
+    search: Search, chosen: Setting | None, costs: CostModel | None, weights: Weights = _UNKNOWN
+) -> Iterator[str]:
+    """The best fixed setting, what is used, and advice. `chosen`: see `Summary.chosen`. `costs`: those measured at load."""
+    if search.best is None:
+        yield "It ended before a fixed setting was compared with plain decoding."
     else:
-        yield from _ranking(found, found.best)
+        yield f"The best of {search.tried} fixed settings: {flags(search.best)}."
+        if chosen is None or not search.finished:
+            yield "The time was over before it was repeated: --minutes gives more."
+        elif chosen.baseline:
+            yield "So no draft is used (--drafter off, and no -md): nothing is known to be faster than the target alone."
+        else:
+            yield f"So {'auto' if chosen == search.auto else 'that setting'} is used."
     if costs is not None and costs.verify.known:
         yield from _advice(costs, weights)
-
-
-def _so_far(found: Tuned) -> Iterator[str]:
-    """What a search knows that ended before a fixed setting could be compared with plain decoding."""
-    if not found.trials:
-        yield "It ended before anything was measured."
-        return
-    yield f"It ended after {len(found.trials)} replies, before a fixed setting could be compared with plain decoding."
-    plain, auto = found.decoding(PLAIN), found.decoding(AUTO)
-    asked = {setting: {each.prompt for each in found.trials if each.setting == setting} for setting in (PLAIN, AUTO)}
-    if auto and asked[PLAIN] == asked[AUTO]:
-        tokens = next(each.tokens for each in found.trials if each.setting == AUTO)
-        yield (f"Plain decoding had {plain:.1f} tokens per second and auto {auto:.1f}, in replies of {tokens} tokens.")
-    else:
-        replies = ", ".join(f"{each.setting.label} {each.decoding:.1f} ({each.prompt})" for each in found.trials)
-        yield f"Tokens per second: {replies}."
-    if found.leaders:
-        first, *others = found.leaders
-        beside = "".join(f"; {each.setting.label}: {each.speed:.1f}" for each in others)
-        yield (
-            f"The fastest of {found.tried} fixed settings until then, in the first {first.tokens} tokens of the replies: "
-            f"{flags(first.setting)}: {first.speed:.1f}{beside}."
-        )
-
-
-def _ranking(found: Tuned, best: Setting) -> Iterator[str]:
-    speeds = (f"{name} {found.decoding(each):.1f}" for name, each in (("plain decoding", PLAIN), ("auto", AUTO)))
-    yield (
-        f"The best of {found.tried} fixed settings: {flags(best)}: {found.decoding(best):.1f} tokens per second of decoding, "
-        f"{', '.join(speeds)} ({len(found.trials)} replies in {found.seconds:.0f} s)."
-    )
-    names = {PLAIN: "plain decoding", AUTO: "auto", best: "it"}
-    for one, other in ((best, PLAIN), (AUTO, PLAIN), (best, AUTO)):
-        whole, decoding = (found.verdict(one, other, part) for part in (False, True))
-        yield f"In whole replies {whole.of(names[one], names[other])} (in decoding {100 * (decoding.ratio - 1):+.0f} %)."
-    if not found.finished:
-        yield "The time was over before it was repeated: --minutes gives more."
-    elif found.chosen == PLAIN:
-        yield "So no draft is used (--drafter off, and no -md): nothing is known to be faster than the target alone."
-    else:
-        yield f"So {'auto' if found.chosen == AUTO else 'that setting'} is used."
 
 
 def _advice(costs: CostModel, weights: Weights) -> Iterator[str]:

@@ -22,7 +22,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs
 from spectui.measure.live.chat import ChatMeasurements, drafts_to_compare, failed
 from spectui.measure.live.command import MEASUREMENTS, in_short
-from spectui.measure.live.view import View
+from spectui.measure.live.process import View
 from spectui.measure.progress import duration
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
@@ -42,7 +42,7 @@ _BAR = 20
 
 
 class MeasureScreen(Dialog[str | None]):
-    """Runs one measurement at a time, and shows its table and its chart as they grow. Answers with a draft to load, or None."""
+    """Runs one measurement at a time, and shows its table as it grows. Answers with a draft to load, or None."""
 
     BINDING_GROUP_TITLE = "measuring"
     # Priority, because the box of the options has the focus.
@@ -115,10 +115,6 @@ class MeasureScreen(Dialog[str | None]):
         """A measurement ends with the page, however that is closed."""
         self.measurements.close()
 
-    def on_resize(self) -> None:
-        """Fit the chart to the room."""
-        self.call_after_refresh(self.show_result)
-
     # Choosing
 
     @on(PageBar.Chosen)
@@ -172,7 +168,7 @@ class MeasureScreen(Dialog[str | None]):
         if self.measurements.running:
             return
         try:
-            self.measurements.begin(self.query_one(Input).value, self._knobs())
+            self.measurements.begin(self.query_one(Input).value, self._knobs(), self.query_one(ResultPane).size.width)
         except UsageError as error:
             self._complain(error)
             return
@@ -197,8 +193,7 @@ class MeasureScreen(Dialog[str | None]):
         state.update(self._state())
         view = self.measurements.view or View()
         notices = () if process is None or failed(process) else process.notices
-        room = self.query_one(VerticalScroll).size.height
-        self.query_one(ResultPane).show(view, tuple(map(printable, notices)), room)
+        self.query_one(ResultPane).show(view.lines, notices)
         self.refresh_bindings()
         self.query_one(ActionLine).refresh()
 
@@ -236,7 +231,7 @@ class MeasureScreen(Dialog[str | None]):
         elif process.stopped:
             resume = " spectui bench --resume goes on with it." if self.measurements.can_resume else ""
             kept = f"Stopped: what was measured is kept.{resume}"
-            first = kept if process.view.rows else "Stopped before anything was measured."
+            first = kept if (self.measurements.view or View()).lines else "Stopped before anything was measured."
         else:
             first = "Done."
         return Content(with_keys(self.app, f"{first} {self._advice()}".strip()))

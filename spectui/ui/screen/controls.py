@@ -15,7 +15,7 @@ from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.loading import LoadingLine
 
 if TYPE_CHECKING:
-    from spectui.measure.live.view import View
+    from spectui.measure.live.process import View
     from spectui.ui.screen.chat import ChatScreen
 
 

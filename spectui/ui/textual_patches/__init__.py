@@ -1,6 +1,6 @@
 """Where spectui replaces parts of Textual. Everything that needs a private name of Textual belongs here.
 
-docs/textual-faults.md says which of these parts work around a fault of Textual.
+docs/contributing.md says which of these parts work around a fault of Textual.
 """
 
 PRIVATE_NAMES: dict[str, tuple[str, ...]] = {

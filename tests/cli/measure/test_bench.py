@@ -66,9 +66,9 @@ def test_a_full_disk_prints_what_was_measured(tmp_path, monkeypatch):
             raise ResultsError("The results cannot be written to x: No space left on device.")
 
     monkeypatch.setattr(results.ResultsFile, "append", full)
-    done = run(*quick(), "--draft-max", "2,4", "--results", tmp_path / "runs.jsonl", "--markdown")
+    done = run(*quick(), "--draft-max", "2,4", "--results", tmp_path / "runs.jsonl")
     assert done.exit_code == 1
-    assert "| model 2/0/0.75" in done.stdout and "model 4" not in done.stdout
+    assert "\nmodel 2/0/0.75" in done.stdout and "model 4" not in done.stdout
     assert done.stderr.rstrip().endswith("No space left on device.")
 
 

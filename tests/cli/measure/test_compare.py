@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import threading
+from dataclasses import asdict
 from pathlib import Path
-from statistics import geometric_mean
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,10 +15,11 @@ from click.testing import CliRunner
 from spectui.cli import root
 from spectui.engine.worker import Worker
 from spectui.measure import progress, quiet
-from spectui.measure.report import compare as report
+from spectui.measure.bench.results import parsed, read
+from spectui.measure.bench.summary import summarise
+from spectui.measure.compare import ACCEPTANCE
 from tests.cli.programs import one_sentence, spectui
 from tests.measure.models import tiny_setup
-from tests.measure.test_compare import compared
 
 
 @pytest.fixture
@@ -35,68 +33,44 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ]  # fmt: skip
 
 
-def test_every_figure_can_be_computed_from_the_json(arguments: list[str]) -> None:
-    done = CliRunner().invoke(root, [*arguments, "--json"])
+def test_every_figure_can_be_computed_from_the_json_and_the_runs_are_kept(arguments: list[str], tmp_path: Path) -> None:
+    done = CliRunner().invoke(root, [*arguments, "--json", "--results", str(tmp_path / "runs.jsonl")])
     assert done.exit_code == 0, done.output
     assert "The machine is busy (make uses 90 % of a core)" in done.stderr
     found = json.loads(done.stdout)
-    assert found["schema"] == "spectui.compare/1" and found["complete"]
-    drafter = {row["name"]: row for row in found["drafters"]}
-    assert set(drafter) == {"draft.gguf", "none.gguf", "suffix lookup"}
-    assert "There is no draft model" in drafter["none.gguf"]["problem"]
-    row = drafter["draft.gguf"]
-    assert row["vocabulary"] == "same" and row["divergence"]["positions"] > 8
-    replies = row["replies"]
-    assert list(replies) == ["story", "toaster"]
-
-    def whole_s(reply: dict[str, Any]) -> float:
-        return float(reply["prompt_s"] + reply["decode_s"])
-
-    ratios = [
-        geometric_mean(whole_s(a) / whole_s(b) for a, b in zip(each["plain"], each["measured"], strict=True))
-        for each in replies.values()
-    ]
-    assert all(len(each["plain"]) == 2 for each in replies.values())
-    assert row["gain"]["ratio"] == pytest.approx(geometric_mean(ratios))
-    fixed = [each["fixed"] for each in replies.values()]
-    judged = sum(each["accepted"] + each["rejected"] for each in fixed)
-    assert row["acceptance"] == pytest.approx(sum(each["accepted"] for each in fixed) / judged)
-    assert row["draft_s"] == pytest.approx(
-        sum(each["draft_s"] for each in fixed) / sum(each["drafted"] for each in fixed)
-    )
+    assert found["complete"] and found["model"]["file"] == "target.gguf"
+    draft, none = found["drafts"]
+    assert "There is no draft model" in none["problem"]
+    assert draft["vocabulary"] == "same" and draft["divergence"]["positions"] > 8
+    runs = [parsed(each) for each in found["runs"]]
+    assert runs == read(tmp_path / "runs.jsonl")
+    for told, row in zip(found["settings"], summarise(runs).rows, strict=True):
+        assert told["setting"] == asdict(row.setting) and told["gain"] == (row.gain and row.gain._asdict())
+    fixed = [run.statistics for run in runs if run.stage == ACCEPTANCE]
+    judged = sum(each.accepted + each.rejected for each in fixed)
+    assert draft["fixed"]["acceptance"] == pytest.approx(sum(each.accepted for each in fixed) / judged)
+    assert draft["draft_s"] == pytest.approx(sum(each.draft_s for each in fixed) / sum(each.drafted for each in fixed))
+    shown = CliRunner().invoke(root, ["bench", "--show", "--results", str(tmp_path / "runs.jsonl")])
+    assert shown.exit_code == 0 and "suffix lookup" in shown.stdout, "one record, one table"
 
 
-def test_the_table_ranks_with_the_target_alone_as_a_row(arguments: list[str]) -> None:
+def test_the_drafts_stand_in_a_table_of_their_own_and_in_that_of_the_speeds(arguments: list[str]) -> None:
     done = CliRunner().invoke(root, arguments)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    ranking = lines[2 : lines.index("", 2)]
-    names = [line.split("  ")[0] for line in ranking[1:]]
-    assert sorted(name.split(" ")[0] for name in names) == ["draft.gguf", "none.gguf:", "suffix", "target"]
-    figures = [float(re.findall(r"([\d.]+)x(?: best| tie)?$", line)[0]) for line in ranking[1:-1]]
-    assert figures == sorted(figures, reverse=True), "the best is first, and the target alone stands where 1.00 belongs"
-    assert "There is no draft model" in ranking[-1]
+    assert lines[0].split() == ["draft", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate"]
+    assert lines[1].startswith("draft.gguf") and "same" in lines[1]
+    assert any(line.startswith("none.gguf: There is no draft model") for line in lines)
     assert any(line.startswith("KL: ") and "a page about the Aral Sea" in line for line in lines)
+    names = [line.split("  ")[0].rstrip(" *=") for line in lines]
+    assert [names.count(name) for name in ("target alone", "suffix lookup", "draft.gguf")] == [2, 2, 3]
 
 
 def test_a_draft_that_is_named_as_in_a_chat_is_compared_too(arguments: list[str], tmp_path: Path) -> None:
     done = CliRunner().invoke(root, [*arguments, "-md", str(tmp_path / "other.gguf"), "--tokens", "8", "--json"])
     assert done.exit_code == 0, done.output
-    names = {row["name"] for row in json.loads(done.stdout)["drafters"]}
-    assert names == {"draft.gguf", "none.gguf", "other.gguf", "suffix lookup"}
-
-
-def test_the_target_alone_stands_between_what_is_faster_and_what_is_slower() -> None:
-    found = compared(0.8, 1.5, 1.2)
-    target: Any = SimpleNamespace(description="made up", kernels_in_words="llama.cpp")
-    found.target = target
-    lines = list(report.text_lines(found))
-    names = [line.split("  ")[0] for line in lines[3 : lines.index("", 3)]]
-    assert names == ["draft 1", "draft 2", "target alone", "draft 0"]
-    assert lines[3].endswith("1.50x best")
-    noisy = compared(1.2, 1.1, noise=0.5)
-    noisy.target = target
-    assert not any(line.endswith(("best", "tie")) for line in report.text_lines(noisy))
+    names = [Path(draft["path"]).name for draft in json.loads(done.stdout)["drafts"]]
+    assert names == ["draft.gguf", "none.gguf", "other.gguf"]
 
 
 def test_ctrl_c_prints_what_was_measured(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +81,7 @@ def test_ctrl_c_prints_what_was_measured(arguments: list[str], monkeypatch: pyte
         stopped.set()
 
     def interrupt(self: progress.ProgressLine, done: float, what: str) -> None:
-        if what == "draft.gguf: toaster, plain" and not stopped.is_set():
+        if what.startswith("story, draft.gguf") and not stopped.is_set():
             os.kill(os.getpid(), signal.SIGINT)
             assert stopped.wait(60)
 
@@ -116,25 +90,19 @@ def test_ctrl_c_prints_what_was_measured(arguments: list[str], monkeypatch: pyte
     done = CliRunner().invoke(root, [*arguments, "--json"])
     assert done.exit_code == 130
     found = json.loads(done.stdout)
-    row = next(row for row in found["drafters"] if row["name"] == "draft.gguf")
-    assert not found["complete"] and "story" in row["replies"] and "toaster" not in row["replies"]
-
-
-def test_the_verdict_names_ties_and_a_target_that_is_as_fast_alone() -> None:
-    best = report.verdict(compared(1.2, 1.5, 1.1))
-    assert re.fullmatch(r"Best: draft 1 is faster than the target alone by \d+ to \d+ %\.", best)
-    assert report.verdict(compared(1.5, 1.5)).endswith("; not to be told from it: draft 1.")
-    assert report.verdict(compared(1.02)).startswith(
-        "None is known to be faster than the target alone. Of the best: draft 0 cannot be told from the target alone after 4 "
-    )
-    assert "draft 1 is slower than the target alone by " in report.verdict(compared(0.8, 0.9))
+    assert not found["complete"]
+    prompts = {run["prompt"] for run in found["runs"] if run["setting"]["draft"].endswith("draft.gguf")}
+    assert prompts == {"story"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ([], "Missing argument 'DRAFT...'"),
-        (["a.gguf", "--prompts", "snake,story"], "There is no prompt 'snake': choose among python, typescript"),
+        (
+            ["a.gguf", "--prompts", "snake,story"],
+            "There is no prompt 'snake': the built-in ones are python, typescript",
+        ),
         (["a.gguf", "--minutes", "0"], "0.0 is not in the range"),
         (["a.gguf", "-m", "none.gguf"], "There is no target model 'none.gguf'"),
     ],

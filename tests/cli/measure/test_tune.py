@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import replace
-from math import log
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,16 @@ from spectui.errors import SpectuiError
 from spectui.llama import library, selftest
 from spectui.llama.cpu.kernels import features_of, several_rows
 from spectui.measure import progress, quiet
+from spectui.measure.bench import runner
+from spectui.measure.bench.results import FINALS, Run, parsed
 from spectui.measure.bench.runner import EngineModels
 from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.summary import summarise
 from spectui.measure.tune import search
 from spectui.measure.tune.search import AUTO, PLAIN, Search
-from spectui.measure.verdict import Verdict, judge
+from tests.measure.bench.runs import a_run
 from tests.measure.models import tiny_setup
-from tests.measure.tune.trials import steady, tuned
+from tests.measure.tune.test_search import steady
 
 FIXED = Setting("model", "fixed", 4, 0, 0.4)
 OTHER = Setting("suffix", "fixed", 4, 0, 0.5)
@@ -44,11 +47,15 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Arguments: a tiny pair, two candidates, one prompt."""
     monkeypatch.setattr(search, "candidates", lambda drafts: [FIXED, OTHER])
     monkeypatch.setattr(quiet, "busy", lambda: "")
-    monkeypatch.setattr(quiet, "Others", str)
     setup = tiny_setup(tmp_path)
     (tmp_path / "config.toml").write_text("# mine\ntemperature = 0.3  # warm\n")
     arguments = ["-m", str(setup.model), "-md", str(setup.draft), "-c", "256", "-t", "1", "--requantise-draft", "off"]
     return [*arguments, "--prompts", "toaster", "--minutes", "0.05", "--config", str(tmp_path / "config.toml")]
+
+
+def heated(setting: Setting) -> Setting:
+    """At the temperature of the configuration."""
+    return replace(setting, temperature=0.3)
 
 
 def tune(*arguments: str) -> Result:
@@ -88,8 +95,20 @@ def test_the_profile_is_what_wins_with_the_whole_set_up(
     fixed: float,
     knobs: Any,
 ) -> None:
-    found = tuned(FIXED, {each: steady(speed) for each, speed in ((PLAIN, plain), (AUTO, auto), (FIXED, fixed))})
-    monkeypatch.setattr(Search, "run", lambda self, settings: found)
+    speeds = {PLAIN: plain, AUTO: auto, FIXED: fixed}
+
+    def ended(models: object, plan: object, *more: object) -> Iterator[Run]:
+        """The end of a search, with replies of these speeds."""
+        held[0].best = heated(FIXED)
+        for setting, speed in speeds.items():
+            for number, each in enumerate(steady(speed)):
+                run = a_run(heated(setting), each, number, "toaster", stage=FINALS)
+                held[0].runs.append(run)
+                yield run
+
+    held: list[Search] = []
+    monkeypatch.setattr(Search, "plan", lambda self, settings: held.append(self))
+    monkeypatch.setattr(runner, "measure", ended)
     given = ("--no-profile", "-n", "6", "-s", "5", "-ctk", "bf16", "--top-k", "7")
     done = tune(*pair, *given, "--save", "tuned")
     assert done.exit_code == 0, done.output
@@ -148,36 +167,25 @@ def test_what_was_found_is_said_and_replaces_a_profile(pair: list[str], tmp_path
     (tmp_path / "config.toml").write_text("[profiles.tuned]\nbatch = 64  # small\ndraft-max = 3\n")
     done = tune(*pair, "-n", "6", "--no-profile", "--save", "tuned", "--replace")
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("The best of ") and "In whole replies it " in done.stdout
-    assert "auto cannot be told from plain decoding " in done.stdout or "auto is " in done.stdout
+    assert "\nThe best of " in done.stdout and "\nSo " in done.stdout and "target alone" in done.stdout
     assert saved(tmp_path).origins["batch"] == "default" and saved(tmp_path).setup.ctx_size == 256
 
 
-@pytest.mark.parametrize(
-    ("replies", "sentence"),
-    [
-        (1, "Tokens per second: target alone "),
-        (
-            3,
-            "The fastest of 1 fixed settings until then, in the first ",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("replies", "rows"), [(2, 1), (4, 3)])
 def test_ctrl_c_prints_what_is_known_and_saves_nothing(
     pair: list[str],
     halved: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     replies: int,
-    sentence: str,
+    rows: int,
 ) -> None:
     interrupt_at(monkeypatch, replies)
     before = (tmp_path / "config.toml").read_text()
     done = tune(*pair, *halved, "--save", "tuned", "--replace")
     assert done.exit_code == 130, done.output
-    assert f"It ended after {replies} replies, before a fixed setting could be compared" in done.stdout
-    assert sentence in done.stdout
-    assert ("Plain decoding had " in done.stdout) == (replies > 1)
+    assert "It ended before a fixed setting was compared with plain decoding." in done.stdout
+    assert len([line for line in done.stdout.split("tokens/pass")[1].splitlines() if "  " in line]) == rows
     assert done.stderr.splitlines()[-1].startswith("spectui: Profile tuned was not saved: ")
     assert (tmp_path / "config.toml").read_text() == before
 
@@ -185,13 +193,12 @@ def test_ctrl_c_prints_what_is_known_and_saves_nothing(
 def test_ctrl_c_keeps_the_figures_of_the_replies(
     pair: list[str], halved: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupt_at(monkeypatch, 3)
+    interrupt_at(monkeypatch, 4)
     done = tune(*pair, *halved, "--json")
     assert done.exit_code == 130, done.output
     found = json.loads(done.stdout)
     assert not found["complete"] and found["best"] is None and found["winner"] is None
-    assert [each["setting"]["policy"] for each in found["trials"]] == ["fixed", "auto", "fixed"]
-    assert found["leaders"][0]["speed"] == pytest.approx(found["trials"][2]["speed"])
+    assert [each["setting"]["policy"] for each in found["runs"]] == ["fixed", "fixed", "auto", "fixed"]
 
 
 def test_a_model_that_fails_leaves_what_was_measured(
@@ -208,27 +215,8 @@ def test_a_model_that_fails_leaves_what_was_measured(
     monkeypatch.setattr(EngineModels, "answer", failing)
     done = tune(*pair, *halved, "--save", "tuned")
     assert done.exit_code == 1
-    assert done.stdout.startswith("It ended after 3 replies, ")
+    assert "It ended before a fixed setting was compared" in done.stdout
     assert "was not saved" in done.stderr and done.stderr.endswith("spectui: The device is gone.\n")
-
-
-def test_a_program_that_becomes_busy_during_the_search_is_named(
-    pair: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(quiet, "Others", lambda: "make uses 90 % of a core")
-    found = json.loads(tune(*pair, "-n", "20", "--json").stdout)
-    assert found["busy"] == "make uses 90 % of a core"
-    assert any("busy meanwhile (make uses 90 % of a core)" in each for each in found["sentences"])
-
-
-def computed(trials: list[dict[str, Any]], one: dict[str, Any], other: dict[str, Any], prompts: list[str]) -> Verdict:
-    """The verdict on one against the other, over the repetitions that both have."""
-    pairs = {}
-    for prompt in prompts:
-        own, its = ([log(each["speed"]) for each in trials if (each["stage"], each["setting"], each["prompt"]) ==
-                     ("finals", setting, prompt)] for setting in (one, other))  # fmt: skip
-        pairs[prompt] = [a - b for a, b in zip(own, its, strict=False)]
-    return judge(pairs, 3)
 
 
 def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: Path) -> None:
@@ -237,19 +225,14 @@ def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: P
     done = tune(*own, "-n", "20", "-s", "3", "-f", str(tmp_path / "prompts.txt"), "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    prompts = [each["name"] for each in found["prompts"]]
-    assert prompts == ["Hi", "Who are you?"] and found["sampling"]["seed"] == 3 and found["busy"] == ""
-    assert found["model"]["path"] == pair[1] and found["draft"]["path"] == pair[3]
-    assert found["settings"]["ctx_size"] == 256 and found["replies"] == len(found["trials"])
-    for verdict in found["verdicts"]:
-        whole = computed(found["trials"], verdict["of"], verdict["against"], prompts)
-        assert [verdict[name] for name in Verdict._fields] == pytest.approx(list(whole))
-    assert [each["against"]["baseline"] for each in found["verdicts"]] == ["target", "target", ""]
-    passes = {each["rows"]: each["seconds"] for each in found["costs"]["passes"]}
+    runs = [parsed(each) for each in found["runs"]]
+    assert {run.prompt for run in runs} == {"Hi", "Who are you?"} and {run.seed for run in runs} == {3}
+    summary = summarise(runs)
+    for told, row in zip(found["settings"], summary.rows, strict=True):
+        assert told["setting"] == asdict(row.setting)
+        assert told["gain"] == (row.gain and row.gain._asdict()) and told["best"] == row.best
+    assert found["complete"] == (found["winner"] is not None)
     text = " ".join(found["sentences"])
-    share = found["costs"]["draft_token_s"] / passes[1]
-    assert f"A drafted token takes {share:.0%} of a plain pass" in text, "both models are the same size"
+    assert "A drafted token takes " in text, "both models are the same size"
     fast = several_rows(features_of(library.system_info()), selftest.run().extra_buffers)
     assert ("or this one in Q4_0 in place of F32: this CPU has fast kernels" in text) == ("Q4_0" in fast)
-
-    assert "In whole replies it " in text

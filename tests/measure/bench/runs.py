@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from spectui.engine.events import Finished, Message
 from spectui.knobs import Knobs
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import Setting
+from spectui.measure.tune.search import Search
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 
@@ -18,18 +20,36 @@ SLOW = Setting("model", "fixed", 16, 0, 0.4)
 
 
 def a_run(
-    setting: Setting, speed: float, repetition: int = 0, prompt: str = "python", text: str = "t", prompt_s: float = 0.0
-) -> Run:
-    """100 tokens at this speed, half of the drafted ones accepted."""
+    setting: Setting, speed: float, repetition: int = 0, prompt: str = "python", text: str = "t", prompt_s: float = 0.0,
+    tokens: int = 100, stage: str = "", length: int = 0,
+) -> Run:  # fmt: skip
+    """So many tokens at this speed, half of the drafted ones accepted."""
     drafts = 0 if setting.baseline else 60
     statistics = Statistics(
-        emitted=100, rounds=100 - drafts // 2, accepted=drafts // 2, rejected=drafts // 2, decode_s=100 / speed,
-        reached=[drafts] if drafts else [], kept=[drafts // 2] if drafts else [],
+        emitted=tokens, rounds=100 - drafts // 2, accepted=drafts // 2, rejected=drafts // 2,
+        decode_s=tokens / speed if tokens else 0.0, reached=[drafts] if drafts else [], kept=[drafts // 2] if drafts else [],
     )  # fmt: skip
     return Run(
-        "target.gguf", "draft.gguf", setting, prompt, "p", repetition, 1, 100, 5, prompt_s, 0.2, "limit", text, statistics, 2.0,
-        settings={"threads": 1}, machine={"CPU": "made up"},
+        "target.gguf", "draft.gguf", setting, prompt, "p", repetition, 1, tokens, 5, prompt_s, 0.2, "limit", text, statistics,
+        2.0, settings={"threads": 1}, machine={"CPU": "made up"}, stage=stage, length=length,
     )  # fmt: skip
+
+
+def searched(
+    search: Search, settings: Sequence[Setting], speed: Callable[[Setting, str, int], float], stops: int = -1
+) -> Iterator[Run]:
+    """The runs of a search whose replies have these speeds, 0 for an empty one. `stops`: at this reply somebody stops it."""
+    plan = search.plan(settings)
+    with suppress(StopIteration):
+        cell = next(plan)
+        for number in range(1_000_000):
+            if number == stops:
+                return
+            found = speed(cell.setting, cell.prompt.name, cell.predict)
+            run = a_run(cell.setting, found, cell.repetition, cell.prompt.name, tokens=cell.predict if found else 0,
+                        stage=cell.stage, length=search.predict)  # fmt: skip
+            yield run
+            cell = plan.send(run)
 
 
 class ToyModels:

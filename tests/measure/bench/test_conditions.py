@@ -13,7 +13,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.conditions import check_same, conditions, machine
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import Run, read
-from spectui.measure.bench.runner import measure, plan
+from spectui.measure.bench.runner import fixed, measure, plan
 from tests.measure.bench.runs import FAST, ToyModels
 
 KNOBS = Knobs(seed=1, predict=8)
@@ -29,7 +29,7 @@ def setup(tmp_path: Path) -> Setup:
 
 def made(setup: Setup, knobs: Knobs = KNOBS) -> list[Run]:
     cells = plan([], [FAST], built_in(["python"], setup.system), 2)
-    return list(measure(ToyModels(), cells, knobs, conditions(setup, knobs)))
+    return list(measure(ToyModels(), fixed(cells), knobs, conditions(setup, knobs)))
 
 
 def check(done: list[Run], setup: Setup, knobs: Knobs = KNOBS) -> None:

@@ -35,8 +35,13 @@ class Told:
 
     def load(self, setup: Setup) -> Any:
         self.told.append(f"load {setup.model}")
-        draft = type("Info", (), {"path": "/cache/draft-Q4_0.gguf"}) if setup.draft else None
-        return type("Loaded", (), {"draft": draft})
+        draft = (
+            type("Info", (), {"path": "/cache/draft-Q4_0.gguf", "kernels_in_words": "llama.cpp"})
+            if setup.draft
+            else None
+        )
+        target = type("Info", (), {"kernels_in_words": "llama.cpp"})
+        return type("Loaded", (), {"target": target, "draft": draft})
 
     def begin_cold(self, setup: Setup) -> None:
         self.told.append(f"cold {setup.model}")
@@ -54,7 +59,7 @@ def engine() -> Told:
 @pytest.fixture
 def models(engine: Told) -> EngineModels:
     worker: Any = engine
-    models = EngineModels(worker, PAIR, lambda event: None)
+    models = EngineModels(worker, PAIR)
     models.load(PAIR)
     engine.told.clear()
     return models

@@ -12,8 +12,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.conditions import conditions
 from spectui.measure.bench.prompt_files import built_in
-from spectui.measure.bench.runner import expected_s, left, measure, plan
-from spectui.speculation.policies.cost_model import CostSnapshot
+from spectui.measure.bench.runner import fixed, left, measure, plan
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, ToyModels
 
 PROMPTS = built_in(["python", "chess"], "")
@@ -32,7 +31,7 @@ def test_repetitions_are_interleaved_and_the_draft_alone_is_last():
 
 def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
     models, watched = ToyModels(), iter(["make uses 90 % of a core", *[""] * (len(CELLS) - 1)])
-    runs = list(measure(models, CELLS, KNOBS, SHARED, lambda: next(watched)))
+    runs = list(measure(models, fixed(CELLS), KNOBS, SHARED, lambda: next(watched)))
     assert [(run.setting, run.repetition) for run in runs] == [(cell.setting, cell.repetition) for cell in CELLS]
     setting, knobs, asked = models.asked[1]
     assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
@@ -41,7 +40,7 @@ def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
 
 
 def test_what_is_done_is_not_done_again():
-    runs = list(measure(ToyModels(), CELLS[:5], KNOBS, SHARED))
+    runs = list(measure(ToyModels(), fixed(CELLS[:5]), KNOBS, SHARED))
     assert left(CELLS, runs) == CELLS[5:]
     assert [run.conditions for run in runs] == [SHARED] * 5
 
@@ -49,10 +48,10 @@ def test_what_is_done_is_not_done_again():
 def test_a_failure_and_a_stop_keep_the_runs_before():
     made = []
     with pytest.raises(SpectuiError, match="failed"):
-        made.extend(measure(ToyModels(fails=2), CELLS, KNOBS, SHARED))
-    runs = measure(ToyModels(fails=2), CELLS, KNOBS, SHARED)
+        made.extend(measure(ToyModels(fails=2), fixed(CELLS), KNOBS, SHARED))
+    runs = measure(ToyModels(fails=2), fixed(CELLS), KNOBS, SHARED)
     assert [next(runs).setting for _ in range(2)] == [TARGET, FAST]
-    assert len(list(measure(ToyModels(stops=3), CELLS, KNOBS, SHARED))) == 3
+    assert len(list(measure(ToyModels(stops=3), fixed(CELLS), KNOBS, SHARED))) == 3
 
 
 def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
@@ -61,14 +60,4 @@ def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(ToyModels, "answer", refused)
     with pytest.raises(SpectuiError, match=r"^python: The prompt has 90 tokens and the context holds 64: "):
-        list(measure(ToyModels(), CELLS, KNOBS, SHARED))
-
-
-def test_the_time_is_expected_from_the_first_run_and_the_costs():
-    (run,) = measure(ToyModels(), CELLS[:1], KNOBS, SHARED)
-    plain_s, others = run.statistics.decode_s, [cell for cell in CELLS if cell.setting.baseline]
-    assert expected_s(run, CELLS[1:], None) == pytest.approx(run.wall_s * 15)
-    dear = CostSnapshot(tuple((n, n * 1.0) for n in range(1, 33)), first=1.0, next=1.0)
-    drafted = (5 + 4) / sum(0.6**n for n in range(5))  # passes of a round over its tokens
-    assert expected_s(run, CELLS, dear) == pytest.approx(run.wall_s * 16 + 8 * plain_s * (drafted - 1))
-    assert expected_s(run, others, dear) == pytest.approx(run.wall_s * 8)
+        list(measure(ToyModels(), fixed(CELLS), KNOBS, SHARED))

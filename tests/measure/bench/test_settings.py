@@ -7,7 +7,6 @@ import pytest
 from spectui.errors import UsageError
 from spectui.knobs import Knobs
 from spectui.measure.bench.settings import Setting, baselines, check_size, sweep, usual, values
-from spectui.measure.report.bench_chart import line_label
 
 ONE = {
     "drafter": ["model"],
@@ -90,5 +89,3 @@ def test_a_label_says_whether_the_policy_or_the_drafter_is_auto():
     assert Setting("auto", "auto", 16).label == "auto policy, draft-max 16"
     assert Setting("auto", "fixed", 16, 0, 0.7).label == "auto drafter 16/0/0.7"
     assert Setting("suffix", "fixed", 16, 0, 0.7).label == "suffix 16/0/0.7"
-    assert line_label(Setting("auto", "auto", 16)) == "auto policy"
-    assert line_label(Setting("auto", "fixed", 16, 0, 0.7)) == "auto drafter draft-min 0 p-min 0.7"

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from spectui.measure.bench.results import Run, parsed
 from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import remarks, summarise
-from spectui.measure.report.tables import as_csv, as_json, markdown
-from spectui.measure.report.views import bench_view
+from spectui.measure.bench.summary import Summary, remarks, summarise, winner
+from spectui.measure.report.tables import as_csv, as_json, text
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run
+
+
+def table(summary: Summary) -> str:
+    """What a terminal gets."""
+    return "\n".join(text(summary, 1000))
 
 
 def some(
@@ -56,7 +61,7 @@ def test_temperatures_are_not_mixed():
     gain = rows[replace(FAST, temperature=0.8)].gain
     assert gain is not None and gain.ratio == pytest.approx((1.0 * 1.01 * 9.9 / 10.5) ** (1 / 3))
     assert rows[FAST].gain.ratio == pytest.approx((2.0 * 2.2 * 2.0) ** (1 / 3))
-    assert "auto policy, draft-max 16 temp 0.8" not in markdown(summarise(some())) and "temp 0.8" in markdown(
+    assert "auto policy, draft-max 16 temp 0.8" not in table(summarise(some())) and "temp 0.8" in table(
         summarise([*some(), *hot])
     )
 
@@ -71,8 +76,8 @@ def test_the_time_of_the_prompt_counts_in_the_gain_and_not_in_the_decoding():
     row = {row.setting: row for row in summarise(runs).rows}[FAST]
     assert row.gain.slower and row.gain.ratio == pytest.approx(12 / (100 / 12 + 5), rel=0.01)
     assert row.decoding.faster and row.decoding.ratio == pytest.approx(1.2, rel=0.01)
-    table = markdown(summarise(runs))
-    assert "| +20 % | -10 % |" in table and "| target alone * " in table
+    said = table(summarise(runs))
+    assert re.search(r"\+20 %  +-10 %", said) and "\ntarget alone * " in said
 
 
 def steady(speed: float) -> tuple[float, ...]:
@@ -108,7 +113,7 @@ def test_without_the_target_alone_the_fastest_is_the_best_and_nothing_is_called_
     marks = {row.setting: (row.best, row.tie) for row in summary.rows}
     assert marks == {FAST: (True, False), SLOW: (False, True), DRAFT: (False, False)}
     assert any("The target alone was not measured" in each for each in remarks(summary))
-    assert bench_view(summary).winner is None
+    assert winner(summary) is None
 
 
 def test_without_the_target_alone_the_best_has_the_highest_mean_over_the_prompts():
@@ -158,9 +163,9 @@ def test_a_file_that_mixes_different_work_says_so(other):
 
 def test_every_figure_can_be_computed_from_the_json():
     summary = summarise(some())
-    again = summarise([parsed(value) for value in json.loads(as_json(summary))["runs"]])
+    again = summarise([parsed(value) for value in json.loads(as_json(summary, summary.runs))["runs"]])
     assert again == summary
-    assert (as_csv(again), markdown(again)) == (as_csv(summary), markdown(summary))
+    assert (as_csv(again), table(again)) == (as_csv(summary), table(summary))
 
 
 def test_the_csv_has_a_line_for_each_cell():
@@ -169,3 +174,18 @@ def test_the_csv_has_a_line_for_each_cell():
     fast = next(line for line in lines if line["draft-max"] == "8")
     assert (fast["tokens_per_s"], fast["slowest"], fast["fastest"], fast["speed_up"]) == ("21.0", "20.0", "22.0", "2.1")
     assert (fast["n_drafted"], fast["n_accept"], fast["runs"]) == ("180", "90", "3")
+
+
+def test_the_winner_of_a_bench_is_what_is_known_to_be_fastest():
+    found = winner(summarise(some(steady(20), steady(14), steady(10))))
+    assert found.knobs == {"drafter": "model", "policy": "fixed", "draft_max": 8, "draft_min": 0, "p_min": 0.4}
+    assert found.label == "model 8/0/0.4"
+    assert winner(summarise(some((10.5, 9.9, 10.4), steady(9), steady(10)))).knobs == {"drafter": "off"}
+
+
+def test_a_report_is_as_wide_as_it_is_asked_and_has_no_control_characters():
+    summary = summarise([replace(run, target="a\x1b[2Jb.gguf") for run in some()])
+    for width in (60, 120):
+        lines = text(summary, width)
+        assert max(len(line) for line in lines if not line.startswith(("setting", "target", "model", "draft"))) <= width
+        assert not any("\x1b" in line for line in lines)

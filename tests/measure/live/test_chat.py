@@ -12,7 +12,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup
 from spectui.measure.live.chat import ChatMeasurements, drafts_to_compare
 from spectui.measure.live.command import MEASUREMENTS, compared
-from spectui.measure.live.view import View
+from spectui.measure.live.process import View
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
 
@@ -36,7 +36,7 @@ def session(engine: FakeEngine) -> ChatSession:
 def test_a_measurement_waits_until_the_models_are_freed_and_can_be_taken_back(
     session: ChatSession, engine: FakeEngine
 ) -> None:
-    views = {"bench": View(sentences=("before",))}
+    views = {"bench": View(("before",))}
     measurements = ChatMeasurements(session.models, views)
     measurements.begin("--runs 1", Knobs())
     assert engine.unloads == 1 and measurements.waiting and measurements.running

@@ -10,7 +10,7 @@ import pytest
 from spectui.config import load
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.measure.live.command import MEASUREMENTS, arguments, compared, flags, in_short
+from spectui.measure.live.command import MEASUREMENTS, arguments, compared, flags, in_short, results_of
 
 BENCH, COMPARE = MEASUREMENTS[0], MEASUREMENTS[-1]
 PAIR = Setup(
@@ -29,7 +29,10 @@ def test_the_models_their_settings_and_the_sampling_of_the_chat_are_flags_and_it
 
 def test_a_command_reads_no_configuration_and_ends_with_the_options_of_a_person():
     command = arguments(BENCH, PAIR, KNOBS, "--draft-max 2,4 -f 'my prompts.txt'")
-    assert command[:5] == ("bench", "--live", "--config", os.devnull, "--yes")
+    assert command[:6] == ("bench", "--live", "--config", os.devnull, "--yes", "--results")
+    assert results_of(command) == Path(command[6])
+    assert results_of(arguments(BENCH, PAIR, KNOBS, "--results mine.jsonl")) == Path("mine.jsonl"), "a person's counts"
+    assert results_of(arguments(MEASUREMENTS[1], PAIR, KNOBS, "")) is None
     assert command[-4:] == ("--draft-max", "2,4", "-f", "my prompts.txt")
     assert load(path=Path(os.devnull), environ={}).setup == Setup()
     with pytest.raises(UsageError, match=r"The options cannot be read: No closing quotation\."):

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from math import exp
 from random import Random
 
+from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Summary, summarise
-from spectui.measure.compare import Answer, Comparison, Replies, Row
-from spectui.measure.tune.search import AUTO, PLAIN, Reply, Search, Tuned, candidates
-from spectui.speculation.statistics import Statistics
-from tests.measure.bench.runs import a_run
+from spectui.measure.tune.search import AUTO, PLAIN, Search, candidates
+from tests.measure.bench.runs import a_run, searched
 
 SETTINGS = [Setting(), *(Setting("model", "fixed", most, 0, p) for most in (4, 8, 16) for p in (0.4, 0.75))]
 """Those of a bench without flags."""
@@ -48,29 +47,35 @@ def level(setting: Setting = SETTINGS[1], speed: float = 1.0) -> dict[Setting, f
     return {PLAIN: 10.0, **{each: (10.0 * speed if each == setting else 10.0) / mean for each in SETTINGS}}
 
 
-def comparison(random: Random, speed_ups: list[float], prompts: int, runs: int, noise: float) -> Comparison:
+def comparison(random: Random, speed_ups: list[float], prompts: int, runs: int, noise: float) -> Summary:
     """A comparison of drafts, each beside plain decoding on its prompts."""
-
-    def answer(speed: float) -> Answer:
-        return Answer(tuple(range(64)), Statistics(emitted=64, decode_s=64 / speed / exp(random.gauss(0, noise))), 0.0)
-
-    rows = [
-        Row(f"draft {number}", "path", replies={
-            str(prompt): Replies([answer(10) for _ in range(runs)], [answer(10 * speed_up) for _ in range(runs)])
-            for prompt in range(prompts)})
-        for number, speed_up in enumerate(speed_ups)
-    ]  # fmt: skip
-    return Comparison(kinds=tuple(map(str, range(prompts))), rows=rows)
+    made = []
+    for number, speed_up in enumerate(speed_ups):
+        draft = f"/m/draft {number}.gguf"
+        for repetition in range(number * runs, (number + 1) * runs):
+            for prompt in map(str, range(prompts)):
+                for setting, speed in ((Setting("off", "fixed", baseline="target", draft=draft), 10.0),
+                                       (Setting(draft=draft), 10 * speed_up)):  # fmt: skip
+                    made.append(a_run(setting, speed * exp(random.gauss(0, noise)), repetition, prompt))
+    return summarise(made)
 
 
-def tuned(random: Random, auto: float, fixed: float, noise: float, budget: float = 60.0) -> Tuned:
-    """A search where auto and all fixed settings are so many times as fast as plain decoding, in the time of `budget` plain
-    replies to each of three prompts."""
+def pays(summary: Summary) -> bool:
+    """Is the best drafter known to be faster than the target alone?"""
+    best = next(row for row in summary.rows if row.best)
+    return best.gain is not None and best.gain.faster and not best.setting.baseline
+
+
+def tuned(random: Random, auto: float, fixed: float, noise: float, budget: float = 60.0) -> Setting | None:
+    """What a search uses where auto and all fixed settings are so many times as fast as plain decoding, in the time of
+    `budget` plain replies to each of three prompts."""
     now = [0.0]
 
-    def measure(setting: Setting, prompt: str, tokens: int, seed: int) -> Reply:
-        speed = 10 * {PLAIN: 1.0, AUTO: auto}.get(setting, fixed) * exp(random.gauss(0, noise))
-        now[0] += tokens / speed
-        return Reply(tokens, 0.0, tokens / speed)
+    def speed(setting: Setting, prompt: str, tokens: int) -> float:
+        found = 10 * {PLAIN: 1.0, AUTO: auto}.get(setting, fixed) * exp(random.gauss(0, noise))
+        now[0] += tokens / found
+        return found
 
-    return Search(measure, ("a", "b", "c"), 96, budget * 3 * 9.6, lambda: now[0]).run(candidates(True))
+    search = Search(built_in(["python", "chess", "story"], ""), 96, budget * 3 * 9.6, lambda: now[0])
+    runs = list(searched(search, candidates(True), speed))
+    return summarise(runs).chosen if search.finished else None

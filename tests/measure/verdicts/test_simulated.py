@@ -11,9 +11,8 @@ import pytest
 
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Row
-from spectui.measure.report.compare import pays
 from spectui.measure.tune.search import AUTO, PLAIN
-from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, share, tuned
+from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, pays, share, tuned
 
 FIXED = SETTINGS[1]
 SURE = 0.05 + 3 * (0.05 * 0.95 / 100) ** 0.5
@@ -85,7 +84,7 @@ def test_a_comparison_finds_the_best_draft_and_no_other(prompts, runs):
 )  # fmt: skip
 def test_a_search_saves_what_is_known_to_be_fastest(auto, fixed, right):
     def wrong(random: Random) -> bool:
-        chosen = tuned(random, auto, fixed, 0.04).chosen
+        chosen = tuned(random, auto, fixed, 0.04)
         return (FIXED if chosen not in (PLAIN, AUTO) else chosen) not in right
 
     assert share(wrong, 30) <= 0.1

@@ -1,0 +1,108 @@
+"""What bench, tune and compare have in common: a plan whose runs are made, written to a file and counted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from spectui.errors import SpectuiError, UsageError
+
+if TYPE_CHECKING:
+    from spectui.engine.isolation.process import EngineProcess
+    from spectui.engine.worker import Worker
+    from spectui.knobs import Knobs
+    from spectui.measure.bench.conditions import Conditions
+    from spectui.measure.bench.results import Run
+    from spectui.measure.bench.runner import EngineModels, Plan
+    from spectui.measure.progress import ProgressLine
+
+_WIDEST = 120
+"""Columns of wrapped sentences, at most."""
+
+results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="write the runs to this file (default: a new one in the state directory)",
+)
+
+
+class Made(NamedTuple):
+    """All runs, the error that ended them, and whether Ctrl+C did."""
+
+    runs: list[Run]
+    problem: SpectuiError | None
+    stopped: bool
+
+
+def columns() -> int:
+    """Columns for text on standard output."""
+    return min(_WIDEST, shutil.get_terminal_size((100, 24)).columns)
+
+
+def results_file(command: str, file: Path | None) -> Path:
+    """Where the runs go. Raises UsageError where that file exists."""
+    from spectui.measure.bench.results import new_file
+
+    if file is None:
+        return new_file(command)
+    if file.exists():
+        hint = "--resume goes on with it, --show prints it, or " if command == "bench" else ""
+        raise UsageError(f"{file} exists: {hint}name another file.")
+    return file
+
+
+def make_runs(
+    worker: Worker | EngineProcess,
+    models: EngineModels,
+    plan: Callable[[], Plan],
+    knobs: Knobs,
+    shared: Conditions,
+    file: Path,
+    line: ProgressLine,
+    tell: Callable[[list[Run]], None],
+    done: list[Run] | None = None,
+) -> Made:
+    """Make the runs of a plan, which may load models when it is asked for, and close the worker.
+
+    `tell` is called with the runs that were made after each of them. `done`: those that were made before. Raises UsageError.
+    """
+    from spectui.cli.run import stopping
+    from spectui.measure.bench.results import ResultsFile
+    from spectui.measure.bench.runner import measure
+
+    before = done or []
+    made: list[Run] = []
+    problem: SpectuiError | None = None
+    stopped: list[int] = []
+    try:
+        out = ResultsFile(file, before)
+        with stopping(worker.stop) as stopped:
+            for run in measure(models, plan(), knobs, shared):
+                run = replace(run, kernels=models.kernels)
+                made.append(run)
+                out.append(run)
+                tell(made)
+                if stopped:
+                    break
+    except click.Abort:
+        stopped = stopped or [1]
+    except UsageError:
+        raise
+    except SpectuiError as error:
+        problem = None if stopped else error  # Ctrl+C stopped the loading, and the error only says that
+    finally:
+        worker.close()
+        line.end()
+    return Made([*before, *made], problem, bool(stopped))
+
+
+def told(runs: list[Run]) -> str:
+    """The last run, for the progress line."""
+    run = runs[-1]
+    return f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s"
