@@ -1,6 +1,6 @@
-"""The table of settings as people read it: `config.example.toml`, the tables of docs/settings.md, and the help of flags.
+"""The table of settings as people read it: `config.example.toml`, and the help of flags.
 
-`make docs` writes both files (`tests/generators/docs.py`); a test fails when they are stale.
+`make docs` writes that file (`tests/generators/docs.py`); a test fails when it is stale.
 """
 
 from __future__ import annotations
@@ -38,33 +38,15 @@ TAIL = """\
 
 
 def example() -> str:
-    """The text of `config.example.toml`: every setting, commented out, with its default."""
+    """The text of `config.example.toml`: every setting, commented out, with its flags and its default."""
     lines = [HEAD]
     for section in SECTIONS:
         lines.append(f"[{section}]\n")
         for row in settings():
             if row.spec.section == section:
-                lines.append(f"# {explanation(row)}\n#{title(row.key)} = {literal(row)}\n")
+                lines.append(f"# {', '.join(row.spec.flags)}: {explanation(row)}\n#{title(row.key)} = {literal(row)}\n")
         lines.append("\n")
     return "".join(lines).rstrip("\n") + "\n" + TAIL
-
-
-def tables() -> str:
-    """A heading and a Markdown table for each section, with a row for each setting."""
-    parts = []
-    for section in SECTIONS:
-        rows = [
-            f"### {HEADINGS[section]}",
-            "",
-            "| setting | flags | default | what it is |",
-            "| --- | --- | --- | --- |",
-        ]
-        for row in settings():
-            if row.spec.section == section:
-                flags = " ".join(f"`{flag}`" for flag in row.spec.flags)
-                rows.append(f"| `{title(row.key)}` | {flags} | `{literal(row)}` | {explanation(row)} |")
-        parts.append("\n".join(rows))
-    return "\n\n".join(parts)
 
 
 def explanation(row: Setting) -> str:

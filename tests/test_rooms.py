@@ -70,7 +70,7 @@ def code_lines(file: Path) -> int:
 def test_the_automatic_policy_is_short_enough_to_be_read():
     others = {"__init__.py", "fixed.py"}
     files = [file for file in (PACKAGE / "speculation" / "policies").glob("*.py") if file.name not in others]
-    assert 300 < sum(map(code_lines, files)) <= 450
+    assert 0 < sum(map(code_lines, files)) <= 450
 
 
 def test_no_folder_holds_more_than_twelve_files():

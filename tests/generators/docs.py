@@ -21,11 +21,13 @@ from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+GROUPS = ("chat", "prompt", "window", "measuring", "messages", "panel", "reading")
+"""The groups of keys that a page lists. Those of lists, sliders and questions stand in the list that F1 opens."""
 _MARKED = re.compile(r"(<!-- begin ([\w-]+) \(make docs\) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
 def keys() -> str:
-    """A table of every action that has an id: its keys, what it does, and the id for `[ui.keys]`."""
+    """Tables of the actions of these groups: their keys, what they do, and the id for `[ui.keys]`."""
     for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
         importlib.import_module(module.name)
     groups: dict[str, dict[str, tuple[str, str]]] = {}
@@ -36,7 +38,7 @@ def keys() -> str:
                 group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
     lines = []
-    for group in sorted(groups, key=lambda name: (name not in ("window", "prompt", "chat"), name)):
+    for group in GROUPS:
         lines += [f"### {group[0].upper()}{group[1:]}", "", "| key | what it does | id |", "| --- | --- | --- |"]
         lines += [f"| {pressed} | {what} | `{identity}` |" for identity, (pressed, what) in groups[group].items()]
         lines.append("")
@@ -52,7 +54,7 @@ def slash() -> str:
     return "\n".join(rows)
 
 
-GENERATORS = {"settings": reference.tables, "keys": keys, "slash": slash}
+GENERATORS = {"keys": keys, "slash": slash}
 
 
 def filled(text: str) -> str:
