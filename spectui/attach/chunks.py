@@ -6,6 +6,7 @@ The table in docs/attach.md lists the fields, and what each one gives.
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from math import exp, isfinite
@@ -95,6 +96,8 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
             found = _data(line)
             if found == b"[DONE]":
                 return
+            if (read := _READ.match(line)) is not None:
+                yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
             if found:
                 yield read_chunk(_parsed(found, name))
             elif found is None:
@@ -106,6 +109,9 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
     if rest and rest != b"[DONE]":
         yield read_chunk(_parsed(rest, name))
 
+
+_READ = re.compile(rb":\s*keepalive (\d{1,9})/(\d{1,9})\s*$")
+"""What mlx_lm.server says while it reads a prompt."""
 
 _SIGNS = (b":", b"event:", b"id:", b"retry:")
 

@@ -58,7 +58,7 @@ class Connection:
         await self._client.aclose()
 
     async def get(self, path: str, wait_s: float | None = ANSWER_S) -> Any:
-        """The JSON at this path. Raises ServerTrouble."""
+        """The JSON at this path; None for an empty answer. Raises ServerTrouble."""
         return _json(await self._read(path, wait_s), self.address)
 
     async def text(self, path: str, wait_s: float) -> str:
@@ -162,7 +162,7 @@ async def _whole(pieces: AsyncIterator[bytes], address: Address) -> bytes:
 
 def _json(data: bytes, address: Address) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(data) if data.strip() else None
     except (ValueError, RecursionError):
         what = "a web page" if data.lstrip()[:1] == b"<" else "something"
         raise ServerTrouble(

@@ -74,7 +74,7 @@ def body(
     """The body of a request. `cold`: the server shall reuse no cells. `looked_at`: it shall tell the likeliest tokens."""
     llama_server = facts.llama_server
     asked: dict[str, Any] = {
-        "model": facts.model.name,
+        **({"model": facts.model.name} if facts.model.name else {}),
         "messages": [_row(message, llama_server) for message in messages],
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -95,7 +95,7 @@ def body(
 
 def bare(asked: dict[str, Any]) -> dict[str, Any]:
     """The same without any setting, for a server that refuses one."""
-    return {key: asked[key] for key in ("model", "messages", "stream")}
+    return {key: asked[key] for key in ("model", "messages", "stream") if key in asked}
 
 
 def _row(message: Message, llama_server: bool) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pytest
 
 from spectui.attach.catalogue import ServedModels
 from spectui.attach.session import ServerSession
-from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Prompt, RoundDone
+from spectui.engine.events import Counted, Event, Finished, Loaded, Loading, Message, Prompt, RoundDone
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -112,7 +112,26 @@ def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(k
     assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.01)
     loaded = attached.loaded
     assert (loaded.target.n_ctx, loaded.setup.draft) == (1024, "server" if kind else None)
+    named = [each.setup.draft for each in attached.events if isinstance(each, Loaded)]
+    assert named == (["server", kind] if kind else [None])  # the name comes while it writes
+    told = [each.since_start for each in attached.events if isinstance(each, Counted)]
+    assert [each.accepted for each in told] == [0, figures.accepted] and told[-1].drafts == len(drafted)
     assert finished.prompt_tokens == plain["usage"]["prompt_tokens"]  # type: ignore[index]
+
+
+def test_the_likeliest_tokens_are_those_of_plain_rounds():
+    with running(*KINDS["ngram-mod"]()) as server:
+        attached = Attached(server.address)
+        attached.session.looked_at = True
+        text = attached.ask().text
+        attached.session.looked_at = False
+        assert attached.ask().text == text
+    rounds = [each.round for each in attached.events if isinstance(each, RoundDone)]
+    known = [round for round in rounds if round.likeliest is not None]
+    assert known and not [round for round in known if round.drafted]
+    for round in known:
+        (token, _, p), *_ = round.likeliest.at(0)  # type: ignore[union-attr]
+        assert (round.tokens[0].id, round.tokens[0].p_target) == (token, pytest.approx(p, abs=1e-6))
 
 
 def test_a_stopped_reply_is_continued_and_a_second_message_reuses_cells():

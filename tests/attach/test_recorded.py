@@ -65,6 +65,8 @@ def test_the_streams_of_other_servers_are_read(file):
     assert [chunk.finish for chunk in found if chunk.finish] == ["stop"]
     assert [chunk.usage[:2] for chunk in found if chunk.usage] == [(12, 12)]
     assert not [chunk for chunk in found if chunk.counters or chunk.chosen or chunk.error is not None]
+    told = [chunk.progress[:2] for chunk in found if chunk.progress]
+    assert told == ([(8, 12)] if file.stem == "mlx_lm" else [])
 
 
 def test_there_is_a_stream_of_each_server_that_docs_name():

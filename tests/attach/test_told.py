@@ -202,6 +202,13 @@ def test_a_full_context_says_how_the_server_gets_a_larger_one():
     assert sentences["ctx_size"].endswith("at its start: for more room restart the server with a larger -c.")
 
 
+def test_a_server_whose_list_of_models_is_empty_is_asked_without_a_name():
+    """As mlx_lm.server answers before anything was downloaded."""
+    with serving(events(delta("x"), delta(finish="stop")), v1__models=Answer(200), props=Answer(404)) as server:
+        assert Opened(server).ask().text == "x"
+    assert "model" not in server.bodies()[0]
+
+
 def test_vllm_is_told_to_go_on_with_a_reply():
     listed = as_json({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]})
     with serving(events(delta("x"), delta(finish="stop")), v1__models=listed, props=Answer(404)) as server:

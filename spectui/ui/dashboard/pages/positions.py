@@ -45,7 +45,7 @@ Each column is the acceptance at that position of the draft, among the rounds wh
             *([[]] if tall else []),
             *where_the_time_goes(figures, self.size.width),
             *([[]] if tall else []),
-            *break_even(paid, key_of(self.app, "compare")),
+            *break_even(paid, "" if figures.draft_max_flag else key_of(self.app, "compare")),
         ]
 
 
@@ -110,11 +110,11 @@ def where_the_time_goes(figures: Figures, width: int) -> list[Line]:
 
 
 def break_even(paid: Payoff | None, compare: str) -> list[Line]:
-    """Whether it pays, in words; `compare` is the key that measures it."""
+    """Whether it pays, in words; `compare` is the key that measures it, "" where that cannot be."""
     if paid is None:
         return [labelled("break-even", (UNKNOWN, "label"), ("  no plain pass was measured yet", "label"))]
     return [
         [("a round costs ", "label"), (f"{decimal(paid.passes)} passes", "value"), ("; it yields ", "label"),
          (f"{decimal(paid.tokens)} tokens", "value")],
-        [(verdict(paid.pays), "value"), (f": an estimate, {compare} measures it", "label")],
+        [(verdict(paid.pays), "value"), (f": an estimate, {compare} measures it" if compare else ": an estimate", "label")],
     ]  # fmt: skip
