@@ -28,8 +28,7 @@ from spectui.thinking import OPEN
 
 if TYPE_CHECKING:
     from spectui.engine.events import Event
-    from spectui.engine.isolation.process import EngineProcess
-    from spectui.engine.worker import Worker
+    from spectui.engine.protocol import SessionEngine
     from spectui.speculation.records import Round, Token
 
 Result = TypeVar("Result")
@@ -83,7 +82,7 @@ def command(
     server = server_setup(settings, hub_target, hub_draft)
     if server is not None and check:
         raise UsageError("--verify decodes with models of this machine: leave it out, or --server.")
-    worker: Worker | EngineProcess
+    worker: SessionEngine
     if server is not None:
         setup, worker = server, server_engine(settings.knobs)
     else:
@@ -196,7 +195,7 @@ class Printer:
         return token.text
 
 
-def outcome(worker: Worker | EngineProcess, future: Future[Result], take: Callable[[Event], None]) -> Result:
+def outcome(worker: SessionEngine, future: Future[Result], take: Callable[[Event], None]) -> Result:
     """The future's result, or what it raises. Until then `take` is called with the worker's events."""
     from spectui.engine.events import LoadFailed
 

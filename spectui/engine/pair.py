@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model
-from spectui.engine.costs import draft_costs, target_costs
+from spectui.engine.attention import Attention
+from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model
+from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.kernels.choice import KernelChoice
-from spectui.engine.loading import draft_copy, models, placement, remarks
+from spectui.engine.loading import draft_copy, keys, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
-from spectui.engine.loading.cores import allowed_cpus
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
@@ -21,8 +21,8 @@ from spectui.gguf_files.check import ModelFileError, check_file, same_model, sam
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
+from spectui.llama.cpu.cores import allowed_cpus
 from spectui.llama.devices import rpc
-from spectui.llama.devices.context_memory import scores_bytes
 from spectui.llama.devices.records import MemoryUse
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
@@ -34,12 +34,7 @@ from spectui.llama.tokens.vocabulary import VocabularyError, padding
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import VerifyCost
 from spectui.speculation.strategy import Strategy
-
-_MOST_SCORES = 256 * 2**20
-"""Most bytes of attention scores for a context without flash attention."""
-
 
 CHATML_IS_USED = (
     "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
@@ -55,7 +50,8 @@ class Pair:
         self._loaded: dict[str, tuple[Any, ...]] = {}
         self.target: Model | None = None
         self.draft: Model | None = None
-        self.context: Context | None = None
+        self.attention = Attention(interrupt, lambda text: self._emit(Notice(text)))
+        """The target's context."""
         self.draft_context: Context | None = None
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
@@ -65,15 +61,17 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._measured: tuple[object, TargetCosts, DraftCosts] | None = None
-        self._flash_attn = ""  # the target's context uses this
         self._kernels = KernelChoice(lambda text: emit(Notice(text)), lambda done: emit(Loading("kernels", done)))
-        self._refused = ""  # the target's context could not be made with this
-        self._other_terms = 0.0, 0.0  # per_row and per_pass of the kind of attention that is not in use
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found, in words."""
         self.replies: Replies | None = None
         """Past replies, if they are remembered."""
         self._threads: ThreadCount | None = None
+
+    @property
+    def context(self) -> Context | None:
+        """The target's."""
+        return self.attention.context
 
     def load(self, setup: Setup, again: bool = False) -> None:
         """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load.
@@ -91,11 +89,10 @@ class Pair:
                 raise DraftError(str(error)) from error
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
-        verdict = self._verdict()
-        extra_buffers = verdict.extra_buffers and setup.no_repack == "off"
-        self._refused = ""
+        tested = self._self_test()
+        extra_buffers = tested.extra_buffers and setup.no_repack == "off"
         setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
-        self._kernels.begin(setup, verdict, extra_buffers)
+        self._kernels.begin(setup, tested, extra_buffers)
         self._make_room(setup, extra_buffers)
         self._load_target(setup, extra_buffers)
         if setup.draft is not None:
@@ -138,14 +135,14 @@ class Pair:
         found, drafting = TargetCosts(), DraftCosts()
         found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(setup) else []
         strict = setup.strict == "on"
-        short = self._flash(long=False)
+        short, long = (self.attention.kind(each) for each in (False, True))
         # Costs are measured with the context for short texts.
-        target_key = placement.target_costs_key(setup, extra_buffers, short, self.target.kernels)
+        target_key = keys.target_costs_key(setup, extra_buffers, short, self.target.kernels)
         ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
         if self.draft is not None:
-            draft_key = placement.draft_costs_key(setup, extra_buffers, self.draft.path, ahead, self.draft.kernels)
-        keys = target_key, draft_key
-        again = again and self._measured is not None and self._measured[0] == keys
+            draft_key = keys.draft_costs_key(setup, extra_buffers, self.draft.path, ahead, self.draft.kernels)
+        measured_as = target_key, draft_key
+        again = again and self._measured is not None and self._measured[0] == measured_as
         if again and self._measured is not None:
             found, drafting = self._measured[1:]
         elif strict or setup.no_profile == "off":
@@ -164,7 +161,6 @@ class Pair:
                     drafting = draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
             except Interrupted:
                 raise LoadCancelled("Loading was stopped.") from None
-            long = self._flash(long=True)
             found_out.append(remarks.rounds_alike(found, strict, only_short=short != long))
             if short != long:
                 found_out.append(remarks.attends_dearly(found))
@@ -176,34 +172,32 @@ class Pair:
                 self._emit(Notice(sentence))
         if not again:
             self.remarks["target"] = "; ".join(filter(None, found_out))
-            self._measured = keys, found, drafting
+            self._measured = measured_as, found, drafting
         costs = cost_model(found, drafting, models.slow_down_together(setup))
-        self._other_terms = 0.0, 0.0
-        if self._flash_attn != short:
-            self._exchange_terms(costs.verify)
+        self.attention.learn_anew(costs.verify)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, costs, past)
         if strict:
             self.strategy.longest = found.strict_up_to - 1
 
-    def _verdict(self) -> selftest.Verdict:
+    def _self_test(self) -> selftest.SelfTest:
         if not self._loaded:
             self._emit(Loading("self-test", 0.0))
-        verdict = selftest.run()
-        if not verdict.ok:
-            raise SpectuiError(verdict.advice)
-        if not verdict.extra_buffers and not self._loaded:
+        tested = selftest.run()
+        if not tested.ok:
+            raise SpectuiError(tested.advice)
+        if not tested.extra_buffers and not self._loaded:
             self._emit(
                 Notice("llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor.")
             )
-        return verdict
+        return tested
 
     def _make_room(self, setup: Setup, extra_buffers: bool) -> None:
         """Free what the set-up does not use before loading anything: both may not fit into memory."""
-        if self._loaded.get("target") != placement.target_key(setup, extra_buffers):
+        if self._loaded.get("target") != keys.target_key(setup, extra_buffers):
             self.close()
-        elif setup.draft is None or self._loaded.get("draft") != placement.draft_key(setup, extra_buffers):
+        elif setup.draft is None or self._loaded.get("draft") != keys.draft_key(setup, extra_buffers):
             self._close_draft()
 
     def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
@@ -218,53 +212,16 @@ class Pair:
                 target.close()
                 raise
             self.target = target
-            self._loaded["target"] = placement.target_key(setup, extra_buffers)
+            self._loaded["target"] = keys.target_key(setup, extra_buffers)
             if not self.template.from_file and setup.no_template == "off":
                 self._emit(Notice(CHATML_IS_USED))
-        short, long = self._flash(long=False), self._flash(long=True)
-        suits = (short, long) if self.context is not None and self.context.tokens else (short,)
-        key = placement.context_key(setup, self._flash_attn)
-        if self._flash_attn not in suits or self._loaded.get("context") != key:
-            self._make_context(short)  # it is empty, so its costs can be measured
-
-    def _make_context(self, flash_attn: str) -> None:
-        assert self.target is not None
-        setup = self._setup
-        if self.context is not None:
-            self.context.close()
-            self.context = None
-            del self._loaded["context"]
-        self.context = models.target_context(setup, self.target, self._interrupt, flash_attn)
-        self._flash_attn = flash_attn
-        self._loaded["context"] = placement.context_key(setup, flash_attn)
-
-    def _flash(self, long: bool) -> str:
-        assert self.target is not None
-        return placement.target_flash(self._setup, long, self.target.kernels)
+        self.attention.begin(setup, self.target)
 
     def select_attention(self, messages: Sequence[Message]) -> None:
         """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
-        assert self.target is not None and self.context is not None and self.strategy is not None
-        scores = scores_bytes(self.target, self.context.n_ctx, placement.chunk_of(self._setup, "off"))
-        long = placement.is_long(messages) and scores <= _MOST_SCORES
-        flash_attn = self._flash(long)
-        before = self._flash_attn
-        if flash_attn in (before, self._refused):
-            return
-        try:
-            self._make_context(flash_attn)
-            self._exchange_terms(self.strategy.costs.verify)
-        except SpectuiError as error:  # of too little memory
-            self._refused = flash_attn
-            self._make_context(before)
-            self._emit(Notice(f"{error} Attention stays as it was, which may be slower."))
-        if self._threads is not None:
+        assert self.strategy is not None
+        if self.attention.select(messages, self.strategy.costs.verify) and self._threads is not None:
             self._use_threads(self._threads)
-
-    def _exchange_terms(self, verify: VerifyCost) -> None:
-        """Take the context terms of the other kind of attention, and keep those of this one."""
-        terms = verify.per_row, verify.per_pass
-        (verify.per_row, verify.per_pass), self._other_terms = self._other_terms, terms
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.context is not None
@@ -288,7 +245,7 @@ class Pair:
             self.remarks["draft"] = sentence or draft_copy.remark(setup.draft or "", self.draft.path)
             if sentence:
                 self._emit(Notice(sentence))
-            self._loaded["draft"] = placement.draft_key(setup, extra_buffers)
+            self._loaded["draft"] = keys.draft_key(setup, extra_buffers)
         except VocabularyError as error:
             self._close_draft()
             raise DraftError(str(error)) from error
@@ -366,11 +323,10 @@ class Pair:
     def close(self) -> None:
         """Free everything."""
         self._close_draft()
-        if self.context is not None:
-            self.context.close()
+        self.attention.close()
         if self.target is not None:
             self.target.close()
-        self.target = self.context = self.template = self.marks = self.strategy = self.replies = None
+        self.target = self.template = self.marks = self.strategy = self.replies = None
         self._loaded.clear()
 
     def _close_draft(self) -> None:

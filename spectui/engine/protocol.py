@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
 
 from spectui.engine.events import Event, Finished, Loaded, Message
 from spectui.knobs import Knobs, Setup
+
+Result = TypeVar("Result")
 
 
 class Traceable(Protocol):
@@ -20,16 +23,13 @@ class Traceable(Protocol):
     """Called with each event before it is appended, in the thread that appends it."""
 
 
-class Engine(Protocol):
-    """Commands return at once; the results are events in a deque that the caller drains."""
+class Commands(Protocol):
+    """What every engine obeys. Commands return at once; the results are events in a deque that the caller drains."""
 
     knobs: Knobs
     """The decoder reads them once per round: a new value acts from the next round on."""
 
     events: deque[Event]
-
-    looked_at: bool
-    """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
 
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
@@ -45,6 +45,24 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop everything and end the thread. May be called at any time, and twice."""
+
+
+class Engine(Commands, Protocol):
+    """The engine of a chat."""
+
+    looked_at: bool
+    """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
+
+
+class SessionEngine(Commands, Traceable, Protocol):
+    """An engine that also lets its session be called: `worker.Worker`, `isolation.process.EngineProcess`."""
+
+    def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Call `function` with the session and the arguments, in the engine's thread. The future gets its result.
+
+        Nothing is called if the future was cancelled before. Events come up the deque as usual; a LoadFailed in place of a
+        result: llama.cpp could not be loaded.
+        """
 
 
 class Session(Protocol):

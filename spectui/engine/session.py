@@ -13,18 +13,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from spectui.engine import demo
-from spectui.engine.events import Asked, Devices, Event, Finished, Loaded, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Asked, Devices, Event, Finished, Loaded, Message, Notice
 from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
+from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, json_object
 from spectui.llama.interrupt import Interrupt
-from spectui.speculation.decoder import Decoder
-from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.records import StopReason
-from spectui.speculation.statistics import Statistics
-from spectui.speculation.stop_texts import StopTexts
 from spectui.speculation.strategy import Strategy
 from spectui.thinking import split
 
@@ -121,101 +118,56 @@ class Session:
     def generate(self, messages: Sequence[Message]) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices.listing import list_devices
-        from spectui.llama.tokens.reply_text import ReplyText
-        from spectui.llama.tokens.thought_limit import ThoughtLimit
-        from spectui.text import safe
 
-        pair = self.pair
-        if pair is None or pair.target is None or pair.context is None or pair.marks is None or pair.strategy is None:
+        pair, since = self.pair, perf_counter()
+        if pair is None or pair.context is None or pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        target = pair.target
-        started = perf_counter()
-        # -1 is one random seed per reply; every other seed acts from the next round on, like any knob.
-        drawn = secrets.randbits(32)
         prompt, begun = self._prompt(messages)
-        limit = ThoughtLimit(pair.marks, prompt)
-        text_of, chosen_text_of = (ReplyText(pair.marks, thinking=limit.opened) for _ in range(2))
-        for token in begun:
-            text_of.push(token)
-            chosen_text_of.push(token)
-        prompt += begun
-        name = target.control_name if self._shows_names else lambda _: ""
-        stop_texts = StopTexts(lambda token: chosen_text_of.push(token) or name(token), target.control_name)
-        self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(prompt)))
-        continued = messages[-1].role == "assistant"  # then it ends at once, and stays as it is
-        if len(prompt) > pair.context.n_ctx and not continued:
+        tokens = [*prompt, *begun]
+        self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(tokens)))
+        if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
-            raise no_room(messages, len(prompt), pair.context.n_ctx, needed)
+            raise no_room(messages, len(tokens), pair.context.n_ctx, needed)
         pair.select_attention(messages)
         asked = [message.content for message in messages if message.role == "user"]
         if len(asked) == 1 or asked[:1] != [self._opening]:
             pair.strategy.begin_conversation()
         self._opening = asked[0] if asked else ""
-        pair.context.truncate(common_prefix(pair.context.tokens, prompt))
-        reused = len(pair.context.tokens)  # a context that cannot be truncated to that length keeps fewer
-        decoder = Decoder(
-            pair.context,
-            pair.strategy,
-            text=lambda token: text_of.push(token) or name(token),
-            piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
-            is_end=target.is_end,
-            cancelled=self._interrupt.is_set,
-            notice=lambda text: self._emit(Notice(text, draft_failed=True)),
-            stops=stop_texts.reached,
-            forced=limit.forced,
-        )
-
-        def fed(done: int) -> None:
-            pair.adapt_threads()
-            self._emit(Prompt(done, len(prompt), reused, perf_counter() - started, limit.opened))
-
-        # One Knobs object for all rounds between two changes, because each round keeps it.
-        seeded = cache(lambda knobs: replace(knobs, seed=drawn))
-
-        def knobs() -> Knobs:
-            now = self.knobs  # read once, because another thread may set it
-            return seeded(now) if now.seed < 0 else now
-
-        first: float | None = None
-        statistics = Statistics()
-        text: list[str] = []
+        stopped, names = self._interrupt.is_set, self._shows_names
+        reply = Reply(pair, prompt, begun, self._knobs_of_reply(), self._emit, stopped, names=names)
         try:
-            decoder.prompt(prompt, knobs(), fed)
-            prompt_s, read = perf_counter() - started, len(pair.context.tokens)
-            if read == len(prompt) - 1 and decoder.reason is None:
-                read = len(prompt)  # the first round evaluates the last one
-                fed(read)
-            for round in stop_texts.shown(decoder.rounds(knobs)):
-                first = first or perf_counter() - started
-                statistics.add(round)
-                text += [token.text for token in round.tokens]
-                self._emit(RoundDone(round, len(decoder.tokens)))
-                pair.adapt_threads()
+            reply.write(since)
         except Exception:
             pair.clear_caches()
             raise
-        assert decoder.reason is not None
         if pair.replies is not None:
-            pair.replies.add(decoder.tokens[len(prompt) :])
-        needed = 0
-        if decoder.reason is StopReason.CONTEXT:
-            *before, last = messages if continued else (*messages, Message("assistant", ""))
-            written = (*begun, *decoder.tokens[len(prompt) :]) if begun or not continued else ()
-            reply = Message("assistant", last.content + "".join(text), written)
-            needed = to_drop((*before, reply), pair.context.n_ctx, self._count)
-        finished = Finished(
-            reason=decoder.reason,
-            text="".join(text),
-            statistics=statistics,
-            knobs=knobs(),
-            prompt_tokens=read,
-            prompt_s=prompt_s,
-            time_to_first_token_s=first,
-            to_drop=needed,
-        )
+            pair.replies.add(reply.tokens)
+        finished = reply.finished(self._to_drop(messages, begun, reply, pair.context.n_ctx))
         self._emit(Devices(list_devices()))
         self._emit(finished)
         return finished
+
+    def _knobs_of_reply(self) -> Callable[[], Knobs]:
+        """Gives the knobs for the next round. A seed of -1 is one random seed; every other one acts from the next round on."""
+        drawn = secrets.randbits(32)
+        # One Knobs object for all rounds between two changes, because each round keeps it.
+        seeded = cache(lambda knobs: replace(knobs, seed=drawn))
+
+        def now() -> Knobs:
+            knobs = self.knobs  # read once, because another thread may set it
+            return seeded(knobs) if knobs.seed < 0 else knobs
+
+        return now
+
+    def _to_drop(self, messages: Sequence[Message], begun: Sequence[int], reply: Reply, n_ctx: int) -> int:
+        """As in `Finished`."""
+        if reply.reason is not StopReason.CONTEXT:
+            return 0
+        continued = messages[-1].role == "assistant"
+        *before, last = messages if continued else (*messages, Message("assistant", ""))
+        written = (*begun, *reply.tokens) if begun or not continued else ()
+        whole = Message("assistant", last.content + reply.text, written)
+        return to_drop((*before, whole), n_ctx, self._count)
 
     @property
     def strategy(self) -> Strategy:

@@ -13,7 +13,7 @@ from math import ceil
 from time import monotonic
 from typing import NamedTuple
 
-from spectui.engine.loading.cores import allowed_cpus
+from spectui.llama.cpu.cores import allowed_cpus
 
 _INTERVAL_S = 0.3
 """How long others' use of the cores is averaged; reading it takes 0.1 ms."""

@@ -3,7 +3,7 @@
 On x86 machines with AMX a build by GCC 12 or older crashes at the first batch of two tokens (llama.cpp PR #26954). Python
 cannot catch that, so a subprocess decodes a tiny model before the first load. If it crashes, models are loaded without the
 extra buffer types that lead to those kernels. Another subprocess tries spectui's kernels, whose library may be damaged. The
-verdict is stored per build and CPU.
+result is stored per build and CPU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KILLED, _TERMINATED = 9, 15
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SelfTest:
     """`extra_buffers`: the fast kernels work. `ok`: decoding works, with or without them. `lines`: what was tried.
 
     `own`: nothing is known against spectui's kernels.
@@ -62,8 +62,8 @@ class Verdict:
         )
 
 
-def run(force: bool = False) -> Verdict:
-    """The verdict for this build and CPU: stored, or found now in about a second. `force`: always find it now."""
+def run(force: bool = False) -> SelfTest:
+    """The result for this build and CPU: stored, or found now in about a second. `force`: always find it now."""
     from spectui.llama.library import build_key
 
     key = hashlib.sha256(f"{build_key()} {identity()}".encode()).hexdigest()[:16]
@@ -73,27 +73,27 @@ def run(force: bool = False) -> Verdict:
             return _read(stored.read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError):
             pass  # there is none yet, or it is damaged
-    verdict, lasts = _find()
+    result, lasts = _find()
     if not lasts:
-        return verdict
+        return result
     try:
-        write_atomic(stored, json.dumps(verdict.__dict__).encode())
+        write_atomic(stored, json.dumps(result.__dict__).encode())
     except OSError as error:
-        verdict.lines.append(f"the verdict could not be saved: {error.strerror}")
-    return verdict
+        result.lines.append(f"the result could not be saved: {error.strerror}")
+    return result
 
 
-def _read(text: str) -> Verdict:
-    """A stored verdict. Raises ValueError or TypeError if the text is none."""
-    verdict = Verdict(**json.loads(text))
-    switches = verdict.extra_buffers, verdict.own
-    if not (all(type(each) is bool for each in switches) and verdict.ok is True and isinstance(verdict.lines, list)):
+def _read(text: str) -> SelfTest:
+    """A stored result. Raises ValueError or TypeError if the text is none."""
+    result = SelfTest(**json.loads(text))
+    switches = result.extra_buffers, result.own
+    if not (all(type(each) is bool for each in switches) and result.ok is True and isinstance(result.lines, list)):
         raise ValueError(text)
-    return verdict
+    return result
 
 
-def _find() -> tuple[Verdict, bool]:
-    """The verdict, and whether it will be the same the next time: a full disk or missing memory may be temporary."""
+def _find() -> tuple[SelfTest, bool]:
+    """The result, and whether it will be the same the next time: a full disk or missing memory may be temporary."""
     lines: list[str] = []
     try:
         fast = _ends("fast", lines)
@@ -102,7 +102,7 @@ def _find() -> tuple[Verdict, bool]:
     except OSError as error:
         raise SpectuiError(f"The self-test of llama.cpp cannot write temporary files: {error.strerror}.") from error
     lasts = slow == 0 and all(code == 0 or _crashed(code) for code in (fast, own))
-    return Verdict(extra_buffers=fast == 0, ok=slow == 0, lines=lines, own=own == 0), lasts
+    return SelfTest(extra_buffers=fast == 0, ok=slow == 0, lines=lines, own=own == 0), lasts
 
 
 def _crashed(code: int | None) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from spectui.engine.costs import timed_pass
+from spectui.engine.costs.measuring import timed_pass
 from spectui.engine.events import Message
 from spectui.measure.prompts import PAGE
 from spectui.speculation.evaluator import Interrupted

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spectui.engine.loading import models, placement
-from spectui.engine.loading.plan import Plan, make_plan
+from spectui.engine.loading.plan import MemoryPlan, make_plan
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.devices import rpc
@@ -35,7 +35,7 @@ def compare(setup: Setup, extra_buffers: bool) -> Iterator[tuple[MemoryUse, Memo
     yield from load(make_plan(setup, extra_buffers, suggest=False), extra_buffers)
 
 
-def load(made: Plan, extra_buffers: bool) -> Iterator[tuple[MemoryUse, MemoryUse]]:
+def load(made: MemoryPlan, extra_buffers: bool) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """The same of a plan."""
     planned = {use.device: use for use in made.target}
     model = models.target_model(made.setup, extra_buffers)

@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spectui.engine import cost_files, costs
+from spectui.engine import attention as attention_module
 from spectui.engine import pair as pair_module
-from spectui.engine.cost_files import TargetCosts
+from spectui.engine.attention import is_long
+from spectui.engine.costs import files as cost_files
+from spectui.engine.costs import measuring as costs
+from spectui.engine.costs.files import TargetCosts
 from spectui.engine.events import Event, Message, Notice, Prompt
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
@@ -34,7 +37,7 @@ KNOBS = Knobs(temperature=0.0, predict=4)
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session to which a page is long, and which measures only what it must: both would take seconds."""
-    monkeypatch.setattr(placement, "_PASTED", 200)
+    monkeypatch.setattr(attention_module, "_PASTED", 200)
     monkeypatch.setattr(costs, "BOUND_S", 0.1)
     monkeypatch.setattr(cost_files, "write", lambda *_: None)  # so little is no measurement for another test
     session, _ = opened(alone())
@@ -54,24 +57,24 @@ def attention(session: Session, messages: list[Message]) -> str:
 def test_what_is_long():
     text = 10 * PAGE
     given, reply = [Message("user", text)], Message("assistant", text)
-    assert placement.is_long(given)
-    assert placement.is_long([Message("system", text), *SHORT])
-    assert not placement.is_long([*SHORT, reply, *SHORT])
+    assert is_long(given)
+    assert is_long([Message("system", text), *SHORT])
+    assert not is_long([*SHORT, reply, *SHORT])
     # to answer yes is to read again what came before
-    assert not placement.is_long([*SHORT, reply, *given])
-    assert placement.is_long([*SHORT, reply, Message("user", 5 * text)])
+    assert not is_long([*SHORT, reply, *given])
+    assert is_long([*SHORT, reply, Message("user", 5 * text)])
 
 
 @pytest.mark.parametrize(("character", "least"), [("x", 2500), ("\u65e5", 834)])
 def test_from_which_length_it_is_long(character: str, least: int):
-    assert placement.is_long([Message("user", character * least)])
-    assert not placement.is_long([Message("user", character * (least - 1))])
+    assert is_long([Message("user", character * least)])
+    assert not is_long([Message("user", character * (least - 1))])
 
 
 def test_a_conversation_stays_long():
     text = 10 * PAGE
     messages = [Message("user", text), Message("assistant", 5 * text), *SHORT, Message("assistant", text)]
-    assert all(placement.is_long(messages[: n + 1]) for n in range(len(messages)))
+    assert all(is_long(messages[: n + 1]) for n in range(len(messages)))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_what_attention_costs_is_known_for_each(session: Session):
 def test_where_its_scores_would_fill_the_memory_flash_attention_stays(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pair_module, "_MOST_SCORES", 2**20)
+    monkeypatch.setattr(attention_module, "_MOST_SCORES", 2**20)
     assert attention(session, LONG) == ""
 
 
@@ -173,7 +176,7 @@ def test_where_there_is_too_little_memory_for_the_other_kind_the_chat_goes_on(
 ):
     """Nothing is tried again before the models are loaded again: each attempt would empty the context."""
     made: list[str] = []
-    make = pair_module.models.target_context
+    make = attention_module.models.target_context
 
     def refuse(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
         made.append(flash_attn)
@@ -183,7 +186,7 @@ def test_where_there_is_too_little_memory_for_the_other_kind_the_chat_goes_on(
 
     events: list[Event] = []
     with monkeypatch.context() as patched:
-        patched.setattr(pair_module.models, "target_context", refuse)
+        patched.setattr(attention_module.models, "target_context", refuse)
         patched.setattr(session.pair, "_emit", events.append)
         for messages in (LONG, LONG, SHORT):
             session.generate(messages)

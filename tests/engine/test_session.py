@@ -11,10 +11,10 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from spectui.engine import costs
-from spectui.engine.cost_files import TargetCosts
+from spectui.engine.attention import is_long
+from spectui.engine.costs import measuring as costs
+from spectui.engine.costs.files import TargetCosts
 from spectui.engine.events import Event, Loaded, Message, Notice, Prompt, RoundDone
-from spectui.engine.loading.placement import is_long
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs

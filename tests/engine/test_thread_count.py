@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from spectui.engine import attention
 from spectui.engine.events import Event, Loading, Message, ThreadsInUse
 from spectui.engine.loading import placement
 from spectui.engine.pair import Pair
@@ -143,7 +144,7 @@ def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pyt
 
 def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(monkeypatch: pytest.MonkeyPatch):
     machine = Machine()
-    monkeypatch.setattr(placement, "_PASTED", 20)
+    monkeypatch.setattr(attention, "_PASTED", 20)
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
     session, events = smollm2.opened(replace(smollm2.setup(), threads=0))
     pair = session.pair
@@ -179,7 +180,7 @@ def test_a_draft_that_computes_beside_the_target_keeps_its_one_thread():
     """Two threads that compute with OpenMP would slow each other down."""
     machine, pair = Machine(), Pair(lambda _: None, Interrupt())
     target, draft = Computes(), Computes()
-    pair.context, pair.draft_context, pair._threads = target, draft, machine.count(2)  # type: ignore[assignment]
+    pair.attention.context, pair.draft_context, pair._threads = target, draft, machine.count(2)  # type: ignore[assignment]
     pair.drafter = AheadDrafter(toy_drafter(1, 0.0))
     machine.run(1.0, 1.0)
     pair.adapt_threads()
@@ -214,7 +215,9 @@ def test_costs_that_were_measured_while_others_took_a_core_are_not_saved(
 ):
     """They would be used for good: a large pass that seems dear is never tried."""
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr("spectui.engine.costs._is_noisy", lambda seconds: False)  # other tests run beside this one
+    monkeypatch.setattr(
+        "spectui.engine.costs.measuring._is_noisy", lambda seconds: False
+    )  # other tests run beside this one
     machine = Machine()
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
 

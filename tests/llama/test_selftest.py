@@ -16,7 +16,7 @@ from spectui.kernels.plugin import Unusable
 from spectui.llama import library, selftest
 from spectui.llama.cpu import plugin
 from spectui.llama.rebuild import rebuild_command
-from spectui.llama.selftest import QUANTISATIONS, Verdict
+from spectui.llama.selftest import QUANTISATIONS, SelfTest
 
 DIES = "import os, signal; print('Q8_0', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
 KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
@@ -188,8 +188,8 @@ def test_a_directory_that_cannot_be_written_is_reported(monkeypatch: pytest.Monk
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "file" / "state"))
     children(monkeypatch, WORKS)
     verdict = selftest.run()
-    assert verdict == Verdict(True, True, verdict.lines)
-    assert "the verdict could not be saved" in verdict.lines[-1]
+    assert verdict == SelfTest(True, True, verdict.lines)
+    assert "the result could not be saved" in verdict.lines[-1]
 
 
 def test_a_crash_of_spectui_s_kernels_turns_them_off_alone(monkeypatch: pytest.MonkeyPatch):

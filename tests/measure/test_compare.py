@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from spectui.engine import costs
 from spectui.engine import pair as pair_module
+from spectui.engine.costs import measuring as costs
 from spectui.engine.events import Finished, Loading, Message
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectui.engine import costs as room
+from spectui.engine.costs import measuring as room
 from spectui.engine.loading import models
 from spectui.engine.session import Session
 from spectui.knobs import Knobs

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from spectui.engine.cost_files import TargetCosts
+from spectui.engine.costs.files import TargetCosts
 from spectui.speculation.expectations import break_even
 from spectui.text import printable
 

@@ -22,8 +22,7 @@ from spectui.measure.bench.settings import SWEPT
 if TYPE_CHECKING:
     from spectui.cli.measure.runs import Made
     from spectui.config import Configuration
-    from spectui.engine.isolation.process import EngineProcess
-    from spectui.engine.worker import Worker
+    from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs, Setup
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import Cell
@@ -182,7 +181,7 @@ def _measure(
     from spectui.measure.bench import runner
     from spectui.measure.bench.conditions import conditions
 
-    worker: Worker | EngineProcess
+    worker: SessionEngine
     if setup.server:
         worker = server_engine(knobs)
     else:

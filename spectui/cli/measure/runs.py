@@ -13,8 +13,7 @@ import click
 from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
-    from spectui.engine.isolation.process import EngineProcess
-    from spectui.engine.worker import Worker
+    from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs
     from spectui.measure.bench.conditions import Conditions
     from spectui.measure.bench.results import Run
@@ -58,7 +57,7 @@ def results_file(command: str, file: Path | None) -> Path:
 
 
 def make_runs(
-    worker: Worker | EngineProcess,
+    worker: SessionEngine,
     models: EngineModels,
     plan: Callable[[], Plan],
     knobs: Knobs,

@@ -22,7 +22,7 @@ STOPPED = "The comparison with plain decoding was stopped."
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """`same`: the texts are equal, token by token. `sentences`: what was found, in words."""
 
     same: bool
@@ -30,15 +30,17 @@ class Verdict:
     sentences: tuple[str, ...]
 
 
-def verify(session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]) -> Verdict:
+def verify(session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]) -> Verification:
     """Decode the same prompt and seed plainly, and compare. Raises SpectuiError as `Session.generate` does, and if stopped."""
     try:
-        return _verdict(session, messages, finished, rounds)
+        return _verification(session, messages, finished, rounds)
     except Interrupted:
         raise SpectuiError(STOPPED) from None
 
 
-def _verdict(session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]) -> Verdict:
+def _verification(
+    session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]
+) -> Verification:
     plain, plainly = _plain(session, messages, finished)
     if plain.reason is StopReason.CANCELLED:
         raise Interrupted
@@ -49,13 +51,13 @@ def _verdict(session: Session, messages: Sequence[Message], finished: Finished, 
     pairs = enumerate(zip(ours, theirs, strict=False))
     first = next((n for n, (a, b) in pairs if a.id != b.id), None)
     if first is None and len(ours) == len(theirs):
-        return Verdict(True, speed_up, (f"The text is plain decoding's, over {len(ours)} tokens.",))
+        return Verification(True, speed_up, (f"The text is plain decoding's, over {len(ours)} tokens.",))
     if first is None:
-        return Verdict(
+        return Verification(
             False, speed_up, (f"One text ends after {min(len(ours), len(theirs))} tokens, the other goes on.",)
         )
     a, b = ours[first], theirs[first]
-    return Verdict(
+    return Verification(
         False,
         speed_up,
         (

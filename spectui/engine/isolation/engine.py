@@ -14,6 +14,7 @@ from functools import partial
 from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
 from spectui.engine.isolation.process import EngineProcess, needs_process
 from spectui.engine.loading.plan import way_out
+from spectui.engine.protocol import SessionEngine
 from spectui.engine.worker import Teller, Watch, Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.rpc import without_servers
@@ -37,7 +38,7 @@ class ChatEngine:
         self._switching = threading.RLock()
 
     @property
-    def _engine(self) -> Worker | EngineProcess:
+    def _engine(self) -> SessionEngine:
         return self.process or self._worker
 
     @property

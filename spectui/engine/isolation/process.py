@@ -20,6 +20,7 @@ from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, M
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.isolation.sent import Receiver, SentRound
 from spectui.engine.loading.plan import way_out
+from spectui.engine.protocol import SessionEngine
 from spectui.engine.worker import Teller, Worker, leave_terminal_to_main_thread, settle
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -53,7 +54,7 @@ def needs_process(setup: Setup) -> bool:
     return bool(setup.rpc or gpu_backends())
 
 
-def engine_for(setup: Setup, knobs: Knobs | None = None) -> Worker | EngineProcess:
+def engine_for(setup: Setup, knobs: Knobs | None = None) -> SessionEngine:
     """An engine for this set-up: in a process of its own where a device can end that, else in a thread of this one."""
     return EngineProcess(knobs, setup) if needs_process(setup) else Worker(knobs)
 

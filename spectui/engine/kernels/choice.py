@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from spectui.engine.cost_files import Key
+from spectui.engine.costs.files import Key
 from spectui.engine.kernels.trial import ROWS, Trial, stored, trial
-from spectui.engine.loading import placement
+from spectui.engine.loading import keys, placement
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import matrices_of, values_of
 from spectui.gguf_files.metadata import Matrices, architecture_of
@@ -18,7 +18,7 @@ from spectui.llama.cpu import plugin
 from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.context_memory import bytes_of_cells
 from spectui.llama.library import system_info
-from spectui.llama.selftest import Verdict
+from spectui.llama.selftest import SelfTest
 
 _GAIN = 0.95
 """Share of llama.cpp's time, over all sizes of passes, that the kernels must not exceed: they take memory, and load longer."""
@@ -44,10 +44,10 @@ class KernelChoice:
         self._setup, self._extra_buffers = Setup(), True
         self._own = LLAMA_CPP
 
-    def begin(self, setup: Setup, verdict: Verdict, extra_buffers: bool) -> None:
-        """Models of this set-up are loaded next. `verdict`: the self-test's. `extra_buffers`: as in `Model`."""
+    def begin(self, setup: Setup, tested: SelfTest, extra_buffers: bool) -> None:
+        """Models of this set-up are loaded next. `tested`: what the self-test found. `extra_buffers`: as in `Model`."""
         self._setup, self._extra_buffers = setup, extra_buffers
-        self._own = available(setup, verdict)
+        self._own = available(setup, tested)
 
     def of(self, role: str, path: str) -> Kernels:
         """The kernels for the model in this file, which is loaded next."""
@@ -59,17 +59,17 @@ class KernelChoice:
         return found
 
 
-def available(setup: Setup, verdict: Verdict) -> Kernels:
-    """The instruction set of spectui's kernels, if they may be used at all. `verdict`: the self-test's."""
+def available(setup: Setup, tested: SelfTest) -> Kernels:
+    """The instruction set of spectui's kernels, if they may be used at all. `tested`: what the self-test found."""
     if not placement.target_on_cpu(setup) and (setup.draft is None or not placement.drafts_on_cpu(setup)):
         return Kernels(why=OFFLOADED)  # then ggml does not get to know them
     if setup.kernels == "llama.cpp":
         return Kernels(why="--kernels llama.cpp")
     if setup.no_repack == "on":
         return Kernels(why="--no-repack keeps the weights as they are in the file")
-    if not verdict.own:
+    if not tested.own:
         return Kernels(why=CRASH)
-    if setup.kernels == "auto" and verdict.extra_buffers and "AMX_INT8" in features_of(system_info()):
+    if setup.kernels == "auto" and tested.extra_buffers and "AMX_INT8" in features_of(system_info()):
         return Kernels(why="llama.cpp uses this CPU's AMX")
     try:
         return Kernels(plugin.load().set)
@@ -146,7 +146,7 @@ def measured(own: Kernels, extra_buffers: bool) -> dict[str, tuple[float, ...]]:
 
 
 def _key() -> Key:
-    return (placement.measured_with(), identity())
+    return (keys.measured_with(), identity())
 
 
 def pays(sizes: Counter[int], trials: dict[int, Trial]) -> bool:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.atomic import write_atomic
-from spectui.engine import cost_files
-from spectui.engine.cost_files import Key
-from spectui.engine.costs import timed_pass
+from spectui.engine.costs import files as cost_files
+from spectui.engine.costs.files import Key
+from spectui.engine.costs.measuring import timed_pass
 from spectui.gguf_files.tiny import write_random_model
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.context import Context

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from spectui.engine.events import Event, Loading, Notice
-from spectui.engine.loading import placement
+from spectui.engine.loading import keys, placement
 from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -41,8 +41,8 @@ class AutomaticPlacement:
         on_cpu = placement.target_on_cpu(setup) and (setup.draft is None or placement.drafts_on_cpu(setup))
         if on_cpu:
             return setup
-        context = placement.context_key(setup, setup.flash_attn)
-        asked = (placement.target_key(setup, extra_buffers), placement.draft_key(setup, extra_buffers), context)
+        context = keys.context_key(setup, setup.flash_attn)
+        asked = (keys.target_key(setup, extra_buffers), keys.draft_key(setup, extra_buffers), context)
         loaded = tuple(loaded)
         if on_servers(loaded):
             same = [key for key in self._chosen if getattr(setup, key) == getattr(self._planned, key)]

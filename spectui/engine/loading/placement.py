@@ -1,44 +1,18 @@
-"""A set-up's meaning on this machine: defaults that depend on the machine, and which changes require which reload."""
+"""A set-up's meaning on this machine: devices, threads and kinds of attention, where it leaves them open."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any
 
-from spectui.engine.cost_files import MEASURED
-from spectui.engine.events import Message
-from spectui.engine.loading.cores import allowed_cpus, performance_cores
-from spectui.engine.loading.overrides import overrides
-from spectui.engine.loading.quota import cpu_quota
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
-from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin, reference_path
-from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
+from spectui.llama.cpu.cores import allowed_cpus, performance_cores
+from spectui.llama.cpu.quota import cpu_quota
+from spectui.llama.devices.listing import list_devices, offloading, selected
 from spectui.llama.devices.records import Device
-from spectui.llama.library import build_key
-
-
-def _file(path: str | None) -> tuple[str, int, int]:
-    """A model file's identity: path, bytes, time of the last change in ns."""
-    path = os.path.expanduser(path or "")
-    status = os.stat(path)
-    return path, status.st_size, status.st_mtime_ns
-
-
-def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
-    """If this changes, the target must be loaded again."""
-    split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
-    return (*_file(setup.model), setup.device, *split, *overrides(setup), extra_buffers, setup.kernels)
-
-
-def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
-    """If this changes, the target's context must be created again."""
-    size = (setup.ctx_size, setup.batch, setup.ubatch, setup.swa_full)
-    return (*size, setup.threads, flash_attn, setup.cache_type_k, value_type(setup))
 
 
 def value_type(setup: Setup) -> str:
@@ -74,25 +48,6 @@ def _on_cpu(gpu_layers: int, device: str) -> bool:
     return not offloads or gpu_layers == 0 or device.strip().lower() in ("none", "cpu")
 
 
-_PASTED = 2500
-"""Bytes from which a message is long: about 500 tokens."""
-
-
-def is_long(messages: Iterable[Message]) -> bool:
-    """Whether the user gave a long text after little text.
-
-    This decides the target's kind of attention, so it must not depend on the reply, the knobs, or the content of the context.
-    When it becomes true, the text before is evaluated again, so that must be short.
-    """
-    before = 0
-    for message in messages:
-        size = len(message.content.encode("utf-8", "replace"))
-        if message.role != "assistant" and size >= max(_PASTED, 4 * before):
-            return True
-        before += size
-    return False
-
-
 def target_flash(setup: Setup, long: bool, kernels: Kernels = LLAMA_CPP) -> str:
     """Flash attention for the target, if the set-up leaves it open: off on a CPU with a long text and llama.cpp's `kernels`.
 
@@ -111,13 +66,14 @@ def draft_flash(setup: Setup, kernels: Kernels = LLAMA_CPP) -> str:
     At 1,000 cells a pass of a 0.5B draft over one token takes 27 ms with ggml's CPU flash attention and 17 ms without; heads
     of 64 are the worst.
     """
-    wanted = _draft_flash_wanted(setup)
+    wanted = draft_flash_wanted(setup)
     open_choice = wanted == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
     own = plugin.attends(kernels) and {setup.cache_type_k_draft, setup.cache_type_v_draft} <= _OWN_TYPES
     return "off" if open_choice and drafts_on_cpu(setup) and not own else wanted
 
 
-def _draft_flash_wanted(setup: Setup) -> str:
+def draft_flash_wanted(setup: Setup) -> str:
+    """What a person asked for, for the draft."""
     return setup.flash_attn if setup.flash_attn_draft == "auto" else setup.flash_attn_draft
 
 
@@ -138,66 +94,7 @@ def chunk_of(setup: Setup, flash_attn: str) -> int:
 
 def draft_chunk_of(setup: Setup, kernels: Kernels = LLAMA_CPP) -> int:
     """Tokens of a prompt that the draft computes at once."""
-    return setup.ubatch if draft_flash(setup, kernels) == _draft_flash_wanted(setup) else min(setup.ubatch, 128)
-
-
-def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
-    """If this changes, the draft must be loaded again."""
-    if setup.draft is None:
-        return ()
-    size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
-    cells = (_draft_flash_wanted(setup), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
-    return (
-        *_file(setup.draft),
-        *_draft_placement(setup),
-        *size,
-        *cells,
-        setup.requantise_draft,
-        setup.async_draft,
-        extra_buffers,
-        setup.kernels,
-    )
-
-
-def _draft_placement(setup: Setup) -> tuple[Any, ...]:
-    split = (setup.split_mode_draft, setup.main_gpu_draft, setup.tensor_split_draft)
-    return (setup.device_draft, setup.gpu_layers_draft, *split, *overrides(setup, draft=True))
-
-
-def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
-    """What costs on this CPU depend on whatever the set-up: llama.cpp's build, how much of the cores' time there is, and which
-    kernels multiply the weights."""
-    own = f", {kernels.name} {identity()}" if kernels.set else ""
-    return f"{build_key()}, quota {cpu_quota()}{own}"
-
-
-def target_costs_key(
-    setup: Setup, extra_buffers: bool, flash_attn: str, kernels: Kernels = LLAMA_CPP
-) -> tuple[Any, ...]:
-    """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
-    all that is measured. `kernels`: those of the model that is loaded."""
-    size = min(setup.ctx_size or MEASURED, MEASURED)
-    context = (
-        size,
-        setup.ubatch,
-        setup.swa_full,
-        threads(setup.threads),
-        flash_attn,
-        setup.cache_type_k,
-        value_type(setup),
-    )
-    model = target_key(replace(setup, kernels=""), extra_buffers)
-    return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
-
-
-def draft_costs_key(
-    setup: Setup, extra_buffers: bool, copy: str, ahead: bool, kernels: Kernels = LLAMA_CPP
-) -> tuple[Any, ...]:
-    """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded, with `kernels`."""
-    cells = (draft_flash(setup, kernels), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
-    context = (setup.ubatch, draft_threads(setup, ahead), *cells)
-    model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
-    return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
+    return setup.ubatch if draft_flash(setup, kernels) == draft_flash_wanted(setup) else min(setup.ubatch, 128)
 
 
 def target_devices(setup: Setup) -> list[Device]:

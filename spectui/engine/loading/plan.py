@@ -34,7 +34,7 @@ class PlacementError(SpectuiError):
     """With this placement llama.cpp ends its process at an assertion."""
 
 
-class Plan(NamedTuple):
+class MemoryPlan(NamedTuple):
     """Memory per device of a target and its draft, in bytes, and what is free on the `devices`.
 
     `setup`: with the numbers of layers and the draft's device that automatic choices led to. `layers` and `layers_draft`: how
@@ -137,7 +137,9 @@ def on_servers(uses: Iterable[MemoryUse]) -> bool:
     return any(use.device.startswith("RPC") for use in uses)
 
 
-def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> Plan:
+def make_plan(
+    setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUse] = (), suggest: bool = True
+) -> MemoryPlan:
     """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
 
     `extra_buffers`: as in `Model`; None: as the self-test found. `freed`: what is loaded now and will be freed before.
@@ -160,7 +162,7 @@ def make_plan(setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUs
             raise PlacementError(f"llama.cpp cannot place the models so ({words}): {way_out(setup)}.")
         raise SpectuiError(f"What this would take cannot be told: llama.cpp ended while it was asked ({words}).")
     fields, devices, target, draft, layers, layers_draft, suggestions = answer
-    return Plan(
+    return MemoryPlan(
         Setup(**fields),
         tuple(Device(*each) for each in devices),
         tuple(MemoryUse(*each) for each in target),

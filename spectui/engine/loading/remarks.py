@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.llama.devices.records import ModelInfo
 
 SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 
 from spectui.engine.kernels import choice
 from spectui.engine.loading import draft_copy, models, placement
-from spectui.engine.loading.plan import Plan, shortage
+from spectui.engine.loading.plan import MemoryPlan, shortage
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import vocabulary_of
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
@@ -115,7 +115,7 @@ class Simulation:
         return found
 
 
-def plan(setup: Setup, simulation: Simulation) -> Plan:
+def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
     """The plan for a set-up, with automatic choices made. Raises SpectuiError."""
     whole = replace(setup, gpu_layers=ALL if setup.gpu_layers == AUTO else setup.gpu_layers)
     whole = replace(whole, gpu_layers_draft=ALL if setup.gpu_layers_draft == AUTO else setup.gpu_layers_draft)
@@ -135,7 +135,7 @@ def plan(setup: Setup, simulation: Simulation) -> Plan:
             [*simulation.target(replace(whole, gpu_layers=n)), *draft], simulation.devices))  # fmt: skip
         whole = replace(whole, gpu_layers=fits)
         target = simulation.target(whole)
-    return Plan(
+    return MemoryPlan(
         whole,
         simulation.devices,
         target,
@@ -183,7 +183,7 @@ def _free_shares(setup: Setup, draft: Iterable[MemoryUse], devices: Iterable[Dev
     return ",".join(str(max(1, free[name] // 2**20)) for name in names) if len(names) > 1 else ""
 
 
-def suggestions(made: Plan, simulation: Simulation) -> tuple[str, ...]:
+def suggestions(made: MemoryPlan, simulation: Simulation) -> tuple[str, ...]:
     """Flags with which a set-up that does not fit would fit. Where none suffices alone, each is beside cells of q8_0."""
     n_ctx = simulation.n_ctx
     found = _sufficient(made.setup, made, n_ctx, simulation)
@@ -193,7 +193,7 @@ def suggestions(made: Plan, simulation: Simulation) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _sufficient(placed: Setup, made: Plan, n_ctx: int, simulation: Simulation) -> list[str]:
+def _sufficient(placed: Setup, made: MemoryPlan, n_ctx: int, simulation: Simulation) -> list[str]:
     """Flags that each suffice alone to make this set-up fit. `made` says which devices lack memory."""
     found = []
 
@@ -230,10 +230,10 @@ def answer(question: str) -> object:
     """The answer to `make_plan`'s question: the plan, or {"usage" or "error": the sentence that says why there is none}."""
     fields, extra_buffers, freed, suggest = json.loads(question)
     setup = Setup(**fields)
-    verdict = selftest.run()
+    tested = selftest.run()
     if extra_buffers is None:
-        extra_buffers = verdict.extra_buffers and setup.no_repack == "off"
-    own = choice.available(setup, verdict)
+        extra_buffers = tested.extra_buffers and setup.no_repack == "off"
+    own = choice.available(setup, tested)
     simulation = Simulation(extra_buffers, [MemoryUse(*use) for use in freed], own)
     try:
         rpc.add_servers(setup.rpc)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spectui
-from spectui.engine.loading.cores import allowed_cpus
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.llama.build import cpu_name, fingerprint
+from spectui.llama.cpu.cores import allowed_cpus
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import SWEPT
 

@@ -25,9 +25,8 @@ from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.records import StopReason
 
 if TYPE_CHECKING:
-    from spectui.engine.isolation.process import EngineProcess
+    from spectui.engine.protocol import SessionEngine
     from spectui.engine.session import Session
-    from spectui.engine.worker import Worker
 
 Result = TypeVar("Result")
 
@@ -62,7 +61,7 @@ class Models(Protocol):
 class EngineModels:
     """A pair behind the engine's thread. It loads what a setting needs: another draft, or the draft in the target's place."""
 
-    def __init__(self, worker: Worker | EngineProcess, setup: Setup) -> None:
+    def __init__(self, worker: SessionEngine, setup: Setup) -> None:
         self._worker = worker
         self._setup = setup
         self._loaded: Setup | None = None

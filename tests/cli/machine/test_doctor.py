@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from spectui.cli import root
 from spectui.cli.machine.dear_passes import dear_passes
 from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
-from spectui.engine.cost_files import TargetCosts
+from spectui.engine.costs.files import TargetCosts
 from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.records import Device
-from spectui.llama.selftest import Verdict
+from spectui.llama.selftest import SelfTest
 from spectui.telemetry.gpus import Gpu
 from tests.helpers.rpc_server import LIBRARIES
 from tests.helpers.smollm2 import alone, opened
@@ -185,7 +185,7 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     assert "\nFirst install NVIDIA's CUDA toolkit, or add it to the PATH: nvcc is not there.\n" in done.output
     monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: ())
     monkeypatch.setattr("spectui.cli.machine.findings._LACKING", ())
-    monkeypatch.setattr("spectui.llama.selftest.run", lambda force: Verdict(extra_buffers=True, ok=True))
+    monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True, ok=True))
     monkeypatch.setattr("spectui.llama.library.system_info", lambda: "CPU : REPACK = 1 | OPENMP = 1")
     done = CliRunner().invoke(root, ["doctor"])
     assert done.exit_code == 0
@@ -211,7 +211,7 @@ def test_models_whose_passes_over_two_tokens_are_dearer_than_two_passes():
 
 def test_the_program_says_so_of_models_that_were_loaded(monkeypatch: pytest.MonkeyPatch):
     """A real pair is loaded, whose costs are typed in."""
-    monkeypatch.setattr("spectui.engine.costs._measure_target", lambda *_: TargetCosts(dict(DEAR)))
+    monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", lambda *_: TargetCosts(dict(DEAR)))
     session, _ = opened(replace(alone(), no_profile="off"))
     session.close()
     lines = CliRunner().invoke(root, ["doctor"]).output.splitlines()

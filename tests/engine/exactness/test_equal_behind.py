@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectui.engine import costs as room
-from spectui.engine.cost_files import TargetCosts
-from spectui.engine.costs import target_costs
+from spectui.engine.costs import measuring as room
+from spectui.engine.costs.files import TargetCosts
+from spectui.engine.costs.measuring import target_costs
 from spectui.engine.loading import placement
 from spectui.knobs import Setup
 from spectui.llama.context import Context

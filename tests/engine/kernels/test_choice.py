@@ -16,7 +16,7 @@ from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.kernels import choice
 from spectui.engine.kernels.choice import KernelChoice, available, for_model, pays
 from spectui.engine.kernels.trial import Trial
-from spectui.engine.loading import placement
+from spectui.engine.loading import keys, placement
 from spectui.engine.loading.plan import make_plan
 from spectui.engine.session import Session
 from spectui.gguf_files.check import matrices_of
@@ -26,11 +26,11 @@ from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
 from spectui.knobs import Knobs, Setup
 from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
-from spectui.llama.selftest import Verdict
+from spectui.llama.selftest import SelfTest
 from tests.engine.waiting import PATIENCE
 from tests.helpers.smollm2 import setup, whole_alone
 
-WORKS = Verdict(True, True)
+WORKS = SelfTest(True, True)
 OWN = Kernels("avx2")
 built = pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
 
@@ -46,7 +46,7 @@ def wanted(**changes: object) -> Setup:
         ({"no_repack": "on"}, WORKS, "--no-repack keeps the weights as they are in the file"),
         (
             {},
-            Verdict(True, True, own=False),
+            SelfTest(True, True, own=False),
             "they crash on this machine, or their library is damaged: install spectui again",
         ),
         ({"kernels": "auto"}, WORKS, "llama.cpp uses this CPU's AMX"),
@@ -54,7 +54,7 @@ def wanted(**changes: object) -> Setup:
     ],
 )
 def test_where_they_are_not_available(
-    changes: dict[str, str], verdict: Verdict, why: str, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, str], verdict: SelfTest, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load() -> None:
         raise Unusable("they were not built")
@@ -67,7 +67,7 @@ def test_where_they_are_not_available(
 def test_amx_that_crashes_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "system_info", lambda: "CPU : AVX2 = 1 | AMX_INT8 = 1 | REPACK = 1")
     monkeypatch.setattr(plugin, "load", lambda: SimpleNamespace(set="avx2"))
-    assert available(Setup(), Verdict(False, True)) == OWN
+    assert available(Setup(), SelfTest(False, True)) == OWN
     assert available(Setup(kernels="spectui"), WORKS) == OWN
 
 
@@ -153,7 +153,7 @@ def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name() -> N
     assert said == ["spectui's kernels are not used here: --no-repack keeps the weights as they are in the file."]
     kernels.begin(replace(wanted(), kernels="llama.cpp"), WORKS, True)
     kernels.of("target", "t")
-    kernels.begin(Setup(kernels="auto"), Verdict(True, True, own=False), True)
+    kernels.begin(Setup(kernels="auto"), SelfTest(True, True, own=False), True)
     kernels.of("target", "t")
     assert said[1:] == [
         "spectui's kernels are not used here: they crash on this machine, or their library is damaged: install spectui again."
@@ -211,10 +211,10 @@ def test_what_was_measured_is_told_by_type(fresh_directories: None, monkeypatch:
 @built
 def test_costs_are_kept_apart() -> None:
     pair = replace(setup(), device="none")
-    keys = [
+    found = [
         (
-            placement.target_costs_key(each, True, "auto", kernels),
-            placement.draft_costs_key(each, True, each.draft or "", False, kernels),
+            keys.target_costs_key(each, True, "auto", kernels),
+            keys.draft_costs_key(each, True, each.draft or "", False, kernels),
         )
         for each, kernels in (
             (pair, LLAMA_CPP),
@@ -225,8 +225,8 @@ def test_costs_are_kept_apart() -> None:
             (pair, Kernels("avxvnni")),
         )
     ]
-    assert len({target for target, _ in keys}) == len({draft for _, draft in keys}) == 3
-    assert keys[0] == keys[1] == keys[2] and keys[3] == keys[4]
+    assert len({target for target, _ in found}) == len({draft for _, draft in found}) == 3
+    assert found[0] == found[1] == found[2] and found[3] == found[4]
 
 
 @built

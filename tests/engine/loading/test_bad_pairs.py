@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine import worker as worker_module
-from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message, Notice
 from spectui.engine.loading.remarks import no_cheaper
 from spectui.engine.worker import Worker

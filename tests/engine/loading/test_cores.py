@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.machine.findings import threads_in_words
-from spectui.engine.cost_files import TargetCosts, stored_targets
-from spectui.engine.loading import placement
-from spectui.engine.loading.cores import of_highest_class, performance_cores
-from spectui.engine.loading.quota import cpu_quota
+from spectui.engine.costs.files import TargetCosts, stored_targets
+from spectui.engine.loading import keys, placement
+from spectui.llama.cpu.cores import of_highest_class, performance_cores
+from spectui.llama.cpu.quota import cpu_quota
 from spectui.paths import state_directory
 from tests.helpers import smollm2
 
@@ -68,13 +68,13 @@ def test_windows_tells_the_class_of_each_core(monkeypatch: pytest.MonkeyPatch) -
     assert of_highest_class(found, {4, 64}) is None, "only efficiency cores are allowed: then all of them count"
     assert of_highest_class(core(0, (0b11, 0)) * 4, set(range(8))) is None
     assert of_highest_class(b"", {0}) is None
-    monkeypatch.setattr("spectui.engine.loading.cores.sys.platform", "win32")
-    monkeypatch.setattr("spectui.engine.loading.cores._windows", lambda: found)
+    monkeypatch.setattr("spectui.llama.cpu.cores.sys.platform", "win32")
+    monkeypatch.setattr("spectui.llama.cpu.cores._windows", lambda: found)
     assert performance_cores(set(range(128))) == 2
 
 
 def test_apple_tells_the_cores_of_its_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spectui.engine.loading.cores.sys.platform", "darwin")
+    monkeypatch.setattr("spectui.llama.cpu.cores.sys.platform", "darwin")
     answers = {"hw.perflevel0.physicalcpu": "6\n"}
     monkeypatch.setattr(
         subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, answers[command[-1]])
@@ -185,26 +185,26 @@ def test_affinity_and_quota_bound_the_threads(
 def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither when a pair is loaded, whatever its number of threads, nor by doctor."""
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr("spectui.engine.costs._measure_target", lambda *_: TargetCosts({1: 0.05, 2: 0.14}))
-    monkeypatch.setattr("spectui.engine.costs._is_noisy", lambda seconds: False)
+    monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", lambda *_: TargetCosts({1: 0.05, 2: 0.14}))
+    monkeypatch.setattr("spectui.engine.costs.measuring._is_noisy", lambda seconds: False)
     found = []
     for quota in (None, 0.5, 1.5, 0.5):
-        monkeypatch.setattr(placement, "cpu_quota", lambda quota=quota: quota)
+        monkeypatch.setattr(keys, "cpu_quota", lambda quota=quota: quota)
         session, _ = smollm2.opened(replace(smollm2.setup(), no_profile="off"))
         session.close()
         files = [len(list(state_directory().glob(f"{of}-costs-*.json"))) for of in ("target", "draft")]
-        found.append((files, [*stored_targets(placement.measured_with())]))
+        found.append((files, [*stored_targets(keys.measured_with())]))
     model = os.path.abspath(smollm2.setup().model or "")
     assert found == [([number] * 2, [model]) for number in (1, 2, 3, 3)]
-    monkeypatch.setattr(placement, "cpu_quota", lambda: 4.0)
-    assert stored_targets(placement.measured_with()) == {}
+    monkeypatch.setattr(keys, "cpu_quota", lambda: 4.0)
+    assert stored_targets(keys.measured_with()) == {}
 
 
 def test_a_draft_that_computes_ahead_has_costs_of_its_one_thread() -> None:
     pair = replace(smollm2.setup(), threads=2)
     assert [placement.draft_threads(pair, ahead) for ahead in (False, True)] == [2, 1]
-    keys = [placement.draft_costs_key(pair, True, pair.draft or "", ahead) for ahead in (False, True)]
-    assert keys[0] != keys[1]
+    apart = [keys.draft_costs_key(pair, True, pair.draft or "", ahead) for ahead in (False, True)]
+    assert apart[0] != apart[1]
 
 
 def test_doctor_says_what_bounds_the_threads() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.cost_files import DraftCosts, TargetCosts
+from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.events import Event, Loading
+from spectui.engine.loading import keys, placement
 from spectui.engine.loading import models as loading
-from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.knobs import Setup
 from spectui.llama import library
@@ -29,11 +29,9 @@ def models(tmp_path: Path) -> Setup:
     return Setup(model=str(tmp_path / "target.gguf"), draft=str(tmp_path / "draft.gguf"), threads=2)
 
 
-def keys(setup: Setup) -> tuple[object, object]:
+def both_keys(setup: Setup) -> tuple[object, object]:
     flash = placement.target_flash(setup, long=False)
-    return placement.target_costs_key(setup, True, flash), placement.draft_costs_key(
-        setup, True, setup.draft or "", False
-    )
+    return keys.target_costs_key(setup, True, flash), keys.draft_costs_key(setup, True, setup.draft or "", False)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +64,13 @@ def test_each_key_holds_what_the_costs_depend_on(models: Setup, changed: dict[st
     directory = Path(models.model or "").parent
     files = {key: str(directory / value) for key, value in changed.items() if key in ("model", "draft")}  # type: ignore[operator]
     other = replace(models, **(changed | files))  # type: ignore[arg-type]
-    assert [one != two for one, two in zip(keys(models), keys(other), strict=True)] == [target, draft]
+    assert [one != two for one, two in zip(both_keys(models), both_keys(other), strict=True)] == [target, draft]
 
 
 def test_a_file_that_was_written_again_is_another_model(models: Setup):
-    before = keys(models)
+    before = both_keys(models)
     Path(models.model or "").write_bytes(b"GGUF, and more")
-    after = keys(models)
+    after = both_keys(models)
     assert before[0] != after[0] and before[1] == after[1]
 
 
@@ -80,16 +78,16 @@ def test_the_key_holds_the_number_of_threads_that_auto_means(models: Setup, monk
     """A process that may use fewer cores must not use costs that were measured on more."""
     automatic = replace(models, threads=0)
     monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 8)
-    eight = keys(automatic)
+    eight = both_keys(automatic)
     monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 1)
-    assert all(one != other for one, other in zip(eight, keys(automatic), strict=True))
+    assert all(one != other for one, other in zip(eight, both_keys(automatic), strict=True))
 
 
 @pytest.mark.parametrize("change", ["card", "driver", "visible", "none"])
 def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
     monkeypatch.setattr(listing, "list_devices", lambda: (CARD,))
     monkeypatch.setattr(listing, "_driver", lambda: ("580.65", "6.12"))
-    before = keys(models)
+    before = both_keys(models)
     if change == "card":
         monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(description="NVIDIA T4"),))
     elif change == "driver":
@@ -99,12 +97,14 @@ def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.Mo
     else:  # its free memory is not what it is
         monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(free=1),))
     changed = change != "none"
-    assert [one != two for one, two in zip(before, keys(models), strict=True)] == [changed, changed]
+    assert [one != two for one, two in zip(before, both_keys(models), strict=True)] == [changed, changed]
 
 
 @pytest.mark.usefixtures("fresh_directories")
 def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("spectui.engine.costs._NOISY", float("inf"))  # however busy the machine is, they are kept
+    monkeypatch.setattr(
+        "spectui.engine.costs.measuring._NOISY", float("inf")
+    )  # however busy the machine is, they are kept
     events: list[Event] = []
     session = Session(events.append)
     pair = replace(setup(), no_profile="off", requantise_draft="off")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.loading import models, placement, simulation
-from spectui.engine.loading.plan import Plan, make_plan, shortage
+from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
 from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
@@ -336,7 +336,7 @@ def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_table_has_a_line_for_each_model_on_each_device():
-    made = Plan(
+    made = MemoryPlan(
         Setup(model="/a/big.gguf", draft="/a/small.gguf"), (FIRST, CPU),
         (MemoryUse("CUDA0", 3 * GIB, GIB, MIB), MemoryUse("CPU", GIB)), (MemoryUse("CUDA0", GIB),), (20, 33), (17, 17),
     )  # fmt: skip

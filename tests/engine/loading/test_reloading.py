@@ -10,7 +10,7 @@ import pytest
 
 from spectui.engine.events import Event, Loaded, Notice
 from spectui.engine.loading import automatic
-from spectui.engine.loading.plan import PlacementError, Plan, plan_in_words
+from spectui.engine.loading.plan import MemoryPlan, PlacementError, plan_in_words
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -66,7 +66,7 @@ def test_devices_that_do_not_exist_free_nothing(session: Session, events: list[E
 def test_a_placement_that_would_end_the_process_frees_nothing(
     session: Session, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make_plan(*_: object) -> Plan:
+    def make_plan(*_: object) -> MemoryPlan:
         raise PlacementError("llama.cpp cannot place the models so.")
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
@@ -92,9 +92,9 @@ def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pyt
     gpu = Device("CUDA0", "a GPU", "gpu", 1, 2)
     plans: list[Setup] = []
 
-    def make_plan(setup: Setup, *_: object) -> Plan:
+    def make_plan(setup: Setup, *_: object) -> MemoryPlan:
         plans.append(setup)
-        return Plan(replace(setup, gpu_layers=7 + len(plans), device_draft="CUDA0"), (gpu,), ())
+        return MemoryPlan(replace(setup, gpu_layers=7 + len(plans), device_draft="CUDA0"), (gpu,), ())
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
     monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
@@ -113,9 +113,9 @@ def test_with_models_on_a_server_the_first_choices_stay(monkeypatch: pytest.Monk
     gpu = Device("RPC0", "a server", "gpu", 1, 2)
     plans: list[Setup] = []
 
-    def make_plan(setup: Setup, *_: object) -> Plan:
+    def make_plan(setup: Setup, *_: object) -> MemoryPlan:
         plans.append(setup)
-        return Plan(replace(setup, gpu_layers=7, device_draft="RPC0"), (gpu,), ())
+        return MemoryPlan(replace(setup, gpu_layers=7, device_draft="RPC0"), (gpu,), ())
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
     monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
@@ -157,7 +157,7 @@ def test_what_cannot_be_planned_is_tried_and_no_line_says_so_beside_the_error_of
 ) -> None:
     """A warning would be printed on the terminal in a process that keeps no log."""
 
-    def make_plan(*_: object) -> Plan:
+    def make_plan(*_: object) -> MemoryPlan:
         raise SpectuiError("The target model cannot be divided so: choose -sm layer.")
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)

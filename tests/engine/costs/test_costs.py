@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectui.engine import cost_files
-from spectui.engine import costs as room
-from spectui.engine.cost_files import DraftCosts, TargetCosts, stored_targets
-from spectui.engine.costs import draft_costs, target_costs
+from spectui.engine.costs import files as cost_files
+from spectui.engine.costs import measuring as room
+from spectui.engine.costs.files import DraftCosts, TargetCosts, stored_targets
+from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.top_k import TopK, top_k

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spectui.engine import costs as room
-from spectui.engine.cost_files import DraftCosts, TargetCosts, cost_model
-from tests.engine.test_costs import measured_draft
+from spectui.engine.costs import measuring as room
+from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model
+from tests.engine.costs.test_costs import measured_draft
 from tests.toys import ToyModel
 
 

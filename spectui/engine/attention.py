@@ -1,0 +1,111 @@
+"""The target's context, and its kind of attention: the one for short texts, or the one for a conversation with a long text.
+
+They differ where a set-up leaves flash attention open and ggml's is slow behind a long text (see `placement.target_flash`). A
+conversation that needs the other kind gets a new, empty context; what context costs is kept for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from spectui.engine.events import Message
+from spectui.engine.loading import keys, models, placement
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+from spectui.llama.context import Context
+from spectui.llama.devices.context_memory import scores_bytes
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+from spectui.speculation.policies.cost_model import VerifyCost
+
+_PASTED = 2500
+"""Bytes from which a message is long: about 500 tokens."""
+
+_MOST_SCORES = 256 * 2**20
+"""Most bytes of attention scores for a context without flash attention."""
+
+
+def is_long(messages: Iterable[Message]) -> bool:
+    """Whether the user gave a long text after little text.
+
+    This decides the target's kind of attention, so it must not depend on the reply, the knobs, or the content of the context.
+    When it becomes true, the text before is evaluated again, so that must be short.
+    """
+    before = 0
+    for message in messages:
+        size = len(message.content.encode("utf-8", "replace"))
+        if message.role != "assistant" and size >= max(_PASTED, 4 * before):
+            return True
+        before += size
+    return False
+
+
+class Attention:
+    """Makes the target's context, and makes it anew where a conversation needs the other kind."""
+
+    def __init__(self, interrupt: Interrupt, notice: Callable[[str], None]) -> None:
+        self._interrupt, self._notice = interrupt, notice
+        self._setup = Setup()
+        self._target: Model | None = None
+        self.context: Context | None = None
+        """None before the target was loaded."""
+        self._key: tuple[Any, ...] = ()  # of the context
+        self._kind = ""  # of its attention, as `Setup.flash_attn`
+        self._refused = ""  # a context of this kind could not be made
+        self._other_terms = 0.0, 0.0  # `per_row` and `per_pass` of the other kind
+
+    def begin(self, setup: Setup, target: Model) -> None:
+        """This target is loaded. A context that suits the set-up stays; an empty one is for short texts, so that costs can be
+        measured with it. Raises SpectuiError."""
+        self._setup, self._target, self._refused = setup, target, ""
+        kept = self.context is not None and bool(self.context.tokens)
+        suits = {self.kind(long) for long in ((False, True) if kept else (False,))}
+        if self._kind not in suits or self._key != keys.context_key(setup, self._kind):
+            self._make(self.kind(long=False))
+
+    def kind(self, long: bool) -> str:
+        """The kind for conversations with a long text, or for others."""
+        assert self._target is not None
+        return placement.target_flash(self._setup, long, self._target.kernels)
+
+    def learn_anew(self, verify: VerifyCost) -> None:
+        """These costs were measured with the kind for short texts."""
+        self._other_terms = 0.0, 0.0
+        if self._kind != self.kind(long=False):
+            self._exchange_terms(verify)
+
+    def select(self, messages: Sequence[Message], verify: VerifyCost) -> bool:
+        """Use the kind that suits this conversation. Returns whether the context is another one."""
+        assert self._target is not None and self.context is not None
+        scores = scores_bytes(self._target, self.context.n_ctx, placement.chunk_of(self._setup, "off"))
+        kind, before = self.kind(is_long(messages) and scores <= _MOST_SCORES), self._kind
+        if kind in (before, self._refused):
+            return False
+        try:
+            self._make(kind)
+            self._exchange_terms(verify)
+        except SpectuiError as error:  # of too little memory
+            self._refused = kind
+            self._make(before)
+            self._notice(f"{error} Attention stays as it was, which may be slower.")
+        return True
+
+    def close(self) -> None:
+        """Free the context."""
+        if self.context is not None:
+            self.context.close()
+        self.context, self._target, self._key = None, None, ()
+
+    def _make(self, kind: str) -> None:
+        target = self._target
+        assert target is not None
+        self.close()
+        self._target = target
+        self.context = models.target_context(self._setup, target, self._interrupt, kind)
+        self._kind, self._key = kind, keys.context_key(self._setup, kind)
+
+    def _exchange_terms(self, verify: VerifyCost) -> None:
+        """Take the context terms of the other kind, and keep those of this one."""
+        terms = verify.per_row, verify.per_pass
+        (verify.per_row, verify.per_pass), self._other_terms = self._other_terms, terms

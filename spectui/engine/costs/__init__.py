@@ -1,0 +1,1 @@
+"""What passes of the loaded models cost: measured once, kept on disk."""

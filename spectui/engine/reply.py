@@ -1,0 +1,121 @@
+"""One reply: a decoder on the loaded pair, what it writes, and the events about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from time import perf_counter
+
+from spectui.engine.events import Event, Finished, Notice, Prompt, RoundDone
+from spectui.engine.pair import Pair
+from spectui.knobs import Knobs
+from spectui.llama.tokens.reply_text import ReplyText
+from spectui.llama.tokens.thought_limit import ThoughtLimit
+from spectui.speculation.decoder import Decoder
+from spectui.speculation.evaluator import common_prefix
+from spectui.speculation.records import StopReason
+from spectui.speculation.statistics import Statistics
+from spectui.speculation.stop_texts import StopTexts
+from spectui.text import safe
+
+
+class Reply:
+    """Behind a prompt. `write` decodes it; what was written until an error stays."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        prompt: Sequence[int],
+        begun: Sequence[int],
+        knobs: Callable[[], Knobs],
+        emit: Callable[[Event], None],
+        stopped: Callable[[], bool],
+        *,
+        names: bool,
+    ) -> None:
+        """`begun`: the tokens of a reply that is continued. `names`: show those of control tokens, too (--special)."""
+        target, context, marks, strategy = pair.target, pair.context, pair.marks, pair.strategy
+        assert target is not None and context is not None and marks is not None and strategy is not None
+        self._pair, self._context, self._knobs, self._emit = pair, context, knobs, emit
+        self._prompt = [*prompt, *begun]
+        limit = ThoughtLimit(marks, prompt)
+        self._thinks = limit.opened
+        shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))
+        for token in begun:
+            shown.push(token)
+            chosen.push(token)
+        name = target.control_name if names else lambda _: ""
+        self._stops = StopTexts(lambda token: chosen.push(token) or name(token), target.control_name)
+        self._decoder = Decoder(
+            context,
+            strategy,
+            text=lambda token: shown.push(token) or name(token),
+            piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
+            is_end=target.is_end,
+            cancelled=stopped,
+            notice=lambda text: emit(Notice(text, draft_failed=True)),
+            stops=self._stops.reached,
+            forced=limit.forced,
+        )
+        self._statistics = Statistics()
+        self._texts: list[str] = []
+        self._read = 0
+        self._prompt_s: float | None = None
+        self._first_s: float | None = None
+
+    @property
+    def text(self) -> str:
+        """What was written so far."""
+        return "".join(self._texts)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Its tokens behind the prompt and what was begun."""
+        return self._decoder.tokens[len(self._prompt) :]
+
+    @property
+    def reason(self) -> StopReason:
+        """Why it ended."""
+        assert self._decoder.reason is not None
+        return self._decoder.reason
+
+    def write(self, since: float) -> None:
+        """Read the prompt and decode until the end. `since`: when it was asked for, by `perf_counter`.
+
+        Raises SpectuiError and what a device raises.
+        """
+        self._read_prompt(since)
+        for round in self._stops.shown(self._decoder.rounds(self._knobs)):
+            self._first_s = self._first_s or perf_counter() - since
+            self._statistics.add(round)
+            self._texts += [token.text for token in round.tokens]
+            self._emit(RoundDone(round, len(self._decoder.tokens)))
+            self._pair.adapt_threads()
+
+    def _read_prompt(self, since: float) -> None:
+        prompt, context = self._prompt, self._context
+        context.truncate(common_prefix(context.tokens, prompt))
+        reused = len(context.tokens)  # a context that cannot be truncated to that length keeps fewer
+
+        def read(done: int) -> None:
+            self._pair.adapt_threads()
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._thinks))
+
+        self._decoder.prompt(prompt, self._knobs(), read)
+        self._prompt_s, self._read = perf_counter() - since, len(context.tokens)
+        if self._read == len(prompt) - 1 and self._decoder.reason is None:
+            self._read = len(prompt)  # the first round evaluates the last one
+            read(self._read)
+
+    def finished(self, to_drop: int) -> Finished:
+        """The event that it ended with. `to_drop`: as there."""
+        return Finished(
+            reason=self.reason,
+            text=self.text,
+            statistics=self._statistics,
+            knobs=self._knobs(),
+            prompt_tokens=self._read,
+            prompt_s=self._prompt_s,
+            time_to_first_token_s=self._first_s,
+            to_drop=to_drop,
+        )
