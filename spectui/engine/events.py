@@ -77,6 +77,17 @@ class Message(NamedTuple):
     tokens: tuple[int, ...] = ()
 
 
+class Request(NamedTuple):
+    """What somebody besides the chat wants to have answered, under an `id` that its events bear.
+
+    `knobs`: its own, from its first round to its last; `knobs.stop` are its stop texts.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    knobs: Knobs
+
+
 class Asked(NamedTuple):
     """A reply to this conversation begins. `tokens`: what the target reads, as ids; `records.UNKNOWN` for each that a server
     does not tell."""
@@ -171,6 +182,13 @@ class Notice(NamedTuple):
     draft_failed: bool = False
 
 
+class OfRequest(NamedTuple):
+    """An event of the reply to the request of this id."""
+
+    id: str
+    event: Event
+
+
 Event = (
     Loading
     | Loaded
@@ -185,4 +203,5 @@ Event = (
     | Failed
     | Counted
     | Notice
+    | OfRequest
 )

@@ -12,7 +12,21 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from spectui.engine import protocol
-from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Notice, Unloaded
+from spectui.engine.events import (
+    Asked,
+    Event,
+    Failed,
+    Finished,
+    LoadFailed,
+    Loading,
+    Message,
+    Notice,
+    OfRequest,
+    Prompt,
+    Request,
+    RoundDone,
+    Unloaded,
+)
 from spectui.engine.room import NoRoomError
 from spectui.errors import LoadError, SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -23,6 +37,9 @@ Watch = Callable[[str, Setup], None]
 
 OpenSession = Callable[[Callable[[Event], None], Interrupt], protocol.Session]
 """Makes the session, from the receiver of its events and the flag that stops it. Called in the worker's thread."""
+
+_OF_REPLY = Asked, Prompt, RoundDone, Finished, Failed, Notice
+"""Events about a reply, which bear its request's id if it has one."""
 
 Result = TypeVar("Result")
 
@@ -104,6 +121,8 @@ class Worker:
         self._stopped = 0
         self._session: protocol.Session | None = None
         self._handing = threading.Lock()
+        self._requests: set[str] = set()  # those that wait, and the one that is answered
+        self._request = ""  # the id of that
         self._closed = False
         # A daemon thread: a target pass on a slow machine must not delay the end of the process.
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
@@ -118,7 +137,7 @@ class Worker:
     def knobs(self, knobs: Knobs) -> None:
         with self._handing:
             self._knobs = knobs
-            if self._session is not None:
+            if self._session is not None and not self._request:
                 self._session.knobs = knobs
 
     @property
@@ -143,6 +162,12 @@ class Worker:
         """Answer the conversation. Ends in Finished or Failed."""
         self._post(lambda session: self._generate(session, tuple(messages)), self._reply_failed)
 
+    def answer(self, request: Request) -> None:
+        """Answer a request, with its own knobs. Its events are in an `OfRequest`; the last of them is Finished or Failed."""
+        with self._handing:
+            self._requests.add(request.id)
+        self._post(lambda session: self._answer(session, request), self._reply_failed)
+
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call `function` with the session and the arguments, in the engine's thread. The future gets its result.
 
@@ -153,10 +178,16 @@ class Worker:
         self._post(lambda session: settle(future, lambda: function(session, *arguments)), self._went_wrong)
         return future
 
-    def stop(self) -> None:
-        """Stop the current command, and those in the queue."""
-        self._stopped = self._posted
-        self._interrupt.set()
+    def stop(self, request: str | None = None) -> None:
+        """Stop the current command, and those in the queue; or the request of this id alone."""
+        if request is None:
+            self._stopped = self._posted
+            self._interrupt.set()
+            return
+        with self._handing:
+            self._requests.discard(request)
+            if request == self._request:
+                self._interrupt.set()
 
     def close(self, timeout: float = 2.0) -> None:
         """Stop everything and end the thread; waits for that at most `timeout` seconds. May be called twice."""
@@ -197,6 +228,7 @@ class Worker:
                 command(session)
             except Exception as error:
                 self._emit(failed(error))
+            self._end_request(session)
             self._enter("")
             posted = self._commands.get()
         try:
@@ -207,6 +239,8 @@ class Worker:
     def _emit(self, event: Event) -> None:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
+        if self._request and isinstance(event, _OF_REPLY):
+            event = OfRequest(self._request, event)
         self.events.append(event)
         self._teller.tell(self.listen, event)
 
@@ -237,6 +271,19 @@ class Worker:
         self._enter("decoding")
         session.looked_at = self.looked_at
         session.generate(messages)
+
+    def _answer(self, session: protocol.Session, request: Request) -> None:
+        with self._handing:
+            self._request, session.knobs = request.id, request.knobs
+            if request.id not in self._requests:
+                self._interrupt.set()
+        self._generate(session, request.messages)
+
+    def _end_request(self, session: protocol.Session) -> None:
+        with self._handing:
+            self._requests.discard(self._request)
+            if self._request:
+                self._request, session.knobs = "", self._knobs
 
     def _reply_failed(self, error: Exception) -> Event:
         if isinstance(error, SpectuiError):
