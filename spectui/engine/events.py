@@ -189,6 +189,9 @@ class OfRequest(NamedTuple):
     event: Event
 
 
+OF_REPLY = Asked, Prompt, RoundDone, Finished, Failed, Notice
+"""The events that tell of a reply."""
+
 Event = (
     Loading
     | Loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -28,9 +28,6 @@ from spectui.thinking import split
 WITHOUT_TEMPLATE = "Texts are continued as they are, without a chat template (--no-template)."
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from spectui.llama.context import Context
 
 
@@ -192,11 +189,6 @@ class Session:
         """Whether the command that runs is to end."""
         return self._interrupt.is_set()
 
-    @property
-    def emit(self) -> Callable[[Event], None]:
-        """The receiver of events."""
-        return self._emit
-
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
         """Pass the events to another listener within the block."""
@@ -253,14 +245,6 @@ class Session:
     def _count(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt of these messages."""
         return sum(map(len, self._prompt(messages)))
-
-    def shown(self, ids: Iterable[int], row: NDArray[np.float32]) -> str:
-        """These tokens and their logits, as text."""
-        from spectui.text import safe
-
-        assert self.pair is not None and self.pair.target is not None
-        pieces = [(safe(self.pair.target.piece(int(token)).decode("utf-8", "replace")), row[token]) for token in ids]
-        return ", ".join(f"{piece!r} {logit:.3f}" for piece, logit in pieces)
 
     def close(self) -> None:
         """Free the models."""

@@ -13,18 +13,15 @@ from typing import Any, TypeVar
 
 from spectui.engine import protocol
 from spectui.engine.events import (
-    Asked,
+    OF_REPLY,
     Event,
     Failed,
-    Finished,
     LoadFailed,
     Loading,
     Message,
     Notice,
     OfRequest,
-    Prompt,
     Request,
-    RoundDone,
     Unloaded,
 )
 from spectui.engine.room import NoRoomError
@@ -37,9 +34,6 @@ Watch = Callable[[str, Setup], None]
 
 OpenSession = Callable[[Callable[[Event], None], Interrupt], protocol.Session]
 """Makes the session, from the receiver of its events and the flag that stops it. Called in the worker's thread."""
-
-_OF_REPLY = Asked, Prompt, RoundDone, Finished, Failed, Notice
-"""Events about a reply, which bear its request's id if it has one."""
 
 Result = TypeVar("Result")
 
@@ -130,7 +124,6 @@ class Worker:
 
     @property
     def knobs(self) -> Knobs:
-        """The knobs that the next round will read."""
         return self._knobs
 
     @knobs.setter
@@ -146,7 +139,7 @@ class Worker:
         return self._thread.is_alive()
 
     def load(self, setup: Setup, before: Setup | None = None) -> None:
-        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed.
+        """As every engine.
 
         `before`: as in `Session.load`.
         """
@@ -154,12 +147,10 @@ class Worker:
         self._post(lambda session: self._load(session, setup, before), self._load_failed)
 
     def unload(self) -> None:
-        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
         self.stop()
         self._post(self._unload, self._went_wrong)
 
     def generate(self, messages: Sequence[Message]) -> None:
-        """Answer the conversation. Ends in Finished or Failed."""
         self._post(lambda session: self._generate(session, tuple(messages)), self._reply_failed)
 
     def answer(self, request: Request) -> None:
@@ -169,11 +160,6 @@ class Worker:
         self._post(lambda session: self._answer(session, request), self._reply_failed)
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
-        """Call `function` with the session and the arguments, in the engine's thread. The future gets its result.
-
-        Nothing is called if the future was cancelled before. Events come up the deque as usual; a LoadFailed in place of a
-        result: llama.cpp could not be loaded.
-        """
         future: Future[Result] = Future()
         self._post(lambda session: settle(future, lambda: function(session, *arguments)), self._went_wrong)
         return future
@@ -239,7 +225,7 @@ class Worker:
     def _emit(self, event: Event) -> None:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
-        if self._request and isinstance(event, _OF_REPLY):
+        if self._request and isinstance(event, OF_REPLY):
             event = OfRequest(self._request, event)
         self.events.append(event)
         self._teller.tell(self.listen, event)

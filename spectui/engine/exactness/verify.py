@@ -13,10 +13,12 @@ from spectui.engine.events import Finished, Message, RoundDone
 from spectui.engine.exactness.near_tie import is_near_tie, kernels_sentence, rounding
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
+from spectui.llama.model import Model
 from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Evaluator, Interrupted, feed
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.top_k import top_k
+from spectui.text import safe
 
 STOPPED = "The comparison with plain decoding was stopped."
 
@@ -101,9 +103,15 @@ def _explanation(
     if chosen == [ours.id, theirs.id] or is_near_tie(ours, theirs, last.knobs, rounding):
         sentence = kernels_sentence(ours.p_target or 0.0, theirs.p_target or 0.0, last.knobs, session.strict)
         return f"{sentence[0].upper()}{sentence[1:]} (logits differ by up to {gap:.3f})."
-    likely = [f"likeliest {how}: {session.shown(top_k(row[None], 3).ids[0], row)}" for how, row in
+    likely = [f"likeliest {how}: {_likeliest(context.model, row)}" for how, row in
               (("in the pass", together), ("alone", single))]  # fmt: skip
     return f"The kernels do not explain it (logits differ by up to {gap:.3f}; {'; '.join(likely)}): please report this."
+
+
+def _likeliest(model: Model, row: NDArray[np.float32]) -> str:
+    """The three likeliest tokens of this row and their logits, as text."""
+    ids = top_k(row[None], 3).ids[0].tolist()
+    return ", ".join(f"{safe(model.piece(id).decode('utf-8', 'replace'))!r} {row[id]:.3f}" for id in ids)
 
 
 class _Pass(NamedTuple):

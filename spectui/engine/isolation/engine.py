@@ -43,7 +43,6 @@ class ChatEngine:
 
     @property
     def listen(self) -> Callable[[Event], None]:
-        """Called with each event before it is appended, in the thread that appends it."""
         return self._worker.listen
 
     @listen.setter
@@ -54,7 +53,6 @@ class ChatEngine:
 
     @property
     def knobs(self) -> Knobs:
-        """The knobs that the next round will read."""
         return self._worker.knobs
 
     @knobs.setter
@@ -64,7 +62,6 @@ class ChatEngine:
             process.knobs = knobs
 
     def load(self, setup: Setup) -> None:
-        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
         with self._switching:
             self._load(setup)
 
@@ -93,7 +90,6 @@ class ChatEngine:
         self._engine.load(setup)
 
     def unload(self) -> None:
-        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
         with self._switching:
             before, self.process = self.process, None
             if before is not None:  # a GPU keeps some memory for a process as long as it lives
@@ -103,12 +99,10 @@ class ChatEngine:
             self._worker.unload()
 
     def generate(self, messages: Sequence[Message]) -> None:
-        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
         with self._switching:
             self._engine.generate(messages)
 
     def stop(self) -> None:
-        """Stop the reply within one target pass, or cancel the loading."""
         self._engine.stop()
 
     def close(self, timeout: float = 2.0) -> None:

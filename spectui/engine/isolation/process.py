@@ -104,7 +104,6 @@ class EngineProcess:
 
     @property
     def knobs(self) -> Knobs:
-        """The knobs that the next round will read."""
         return self._knobs
 
     @knobs.setter
@@ -113,15 +112,12 @@ class EngineProcess:
         self._post("knobs", knobs)
 
     def load(self, setup: Setup) -> None:
-        """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
         self._begin("load", setup, self.loaded)
 
     def unload(self) -> None:
-        """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
         self._begin("unload")
 
     def generate(self, messages: Sequence[Message]) -> None:
-        """Answer the conversation. Ends in Finished or Failed."""
         self._begin("generate", tuple(messages))
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:

@@ -79,9 +79,6 @@ class Toy:
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         return self.context, PROMPT
 
-    def shown(self, ids: Any, row: Any) -> str:
-        return ""
-
     def generate(self, messages: Sequence[Message]) -> Finished:
         self.context.truncate(0)
         strategy = None if self.knobs.drafter == "off" else Drafting(HalfRight(self.text))
