@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from spectui import paths
 from spectui.atomic import replacing
+from spectui.store.database import names_kept
 from spectui.text import safe
 
 MOST = 1000
@@ -57,7 +58,7 @@ class PromptHistory:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Appended in one write: two spectui may have the file open. A pipe of that name would be waited for.
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
-            with open(os.open(self._file, flags, 0o600), "ab") as file:
+            with names_kept(self._file), open(os.open(self._file, flags, 0o600), "ab") as file:
                 file.write(json.dumps(prompt).encode() + b"\n")
                 size = file.tell()
             if size > MOST_BYTES:
@@ -76,7 +77,7 @@ class PromptHistory:
             return any(is_of(prompt, message) for message in said)
 
         if any(map(is_said, self._lines())):
-            self._rewrite(line for line in self._lines() if not is_said(line))
+            self._rewrite(lambda lines: (line for line in lines if not is_said(line)))
 
     def keep_unsent(self, text: str) -> None:
         """Save the text that has not been sent, in place of the one before; "" deletes it."""
@@ -124,17 +125,27 @@ class PromptHistory:
 
     def _trim(self) -> None:
         """Write the file again with its latest prompts, in half of the room that it may take."""
-        latest, room = deque(self._lines(), maxlen=MOST), MOST_BYTES // 2
-        last: deque[bytes] = deque()
-        while latest and len(latest[-1]) < room:
-            room -= len(latest[-1]) + 1
-            last.appendleft(latest.pop())
-        self._rewrite(last)
 
-    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        def latest(lines: Iterable[bytes]) -> Iterable[bytes]:
+            found, room = deque(lines, maxlen=MOST), MOST_BYTES // 2
+            last: deque[bytes] = deque()
+            while found and len(found[-1]) < room:
+                room -= len(found[-1]) + 1
+                last.appendleft(found.pop())
+            return last
+
+        self._rewrite(latest)
+
+    def _rewrite(self, kept: Callable[[Iterable[bytes]], Iterable[bytes]]) -> None:
+        """Write the file again with those of its lines that are `kept`. No spectui adds one meanwhile, which would be lost."""
         assert self._file is not None
-        with suppress(OSError), replacing(self._file) as part, part.open("wb") as file:
-            file.writelines(line + b"\n" for line in lines)
+        with (
+            suppress(OSError),
+            names_kept(self._file, alone=True),
+            replacing(self._file) as part,
+            part.open("wb") as file,
+        ):
+            file.writelines(line + b"\n" for line in kept(self._lines()))
 
 
 def is_of(prompt: str | None, message: str) -> bool:

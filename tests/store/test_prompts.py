@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,24 @@ def test_a_line_that_is_no_prompt_costs_only_itself(file: Path) -> None:
     assert history.load() == ["one", "two"]
     history.forget(["one"])
     assert history.load() == ["two"] and len(file.read_bytes()) < 100
+
+
+def test_a_prompt_that_is_sent_while_others_are_deleted_is_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two spectui have the file open."""
+    history = PromptHistory(file)
+    for prompt in ("secret", "other"):
+        history.add(prompt)
+    adding = threading.Thread(target=PromptHistory(file).add, args=("meanwhile",))
+    replacing = prompts.replacing
+
+    @contextmanager
+    def slowly(name: Path) -> Iterator[Path]:
+        with replacing(name) as part:
+            yield part
+            adding.start()
+            adding.join(0.1)  # it waits until the file is replaced
+
+    monkeypatch.setattr(prompts, "replacing", slowly)
+    history.forget(["secret"])
+    adding.join()
+    assert history.load() == ["other", "meanwhile"]
