@@ -40,7 +40,8 @@ _WORDS = (" the", " a", "\n", ".", ",", " and")
 
 
 class FakeEngine:
-    """Implements `protocol.Engine`. `loads`, `unloads`, `generates`, `stops` and `closed` are what it was asked.
+    """Implements `protocol.Engine`. `loads`, `unloads`, `generates` (at which `times`), `stops` and `closed` are
+    what it was asked.
 
     What is stopped ends at once, or `late`: `TICK_S` later, as in the worker, which is in the middle of a pass. Without a
     running event loop `settle` is that later moment. What a test says with `finish` and the like happens at once.
@@ -53,6 +54,7 @@ class FakeEngine:
         self.devices = devices
         self.loads: list[Setup] = []
         self.generates: list[tuple[Message, ...]] = []
+        self.times: list[float | None] = []
         self.stops = 0
         self.thinks: bool | None = None
         """Whether the target's template has it think where nothing is said; None: it has no switch."""
@@ -79,9 +81,10 @@ class FakeEngine:
         self.unloads += 1
         self.events.append(Unloaded())
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         """Write the conversation down and wait for `emit_round`."""
         self.generates.append(tuple(messages))
+        self.times.append(at)
         self.replying = True
         self._text = []
         self._statistics = Statistics()

@@ -89,8 +89,8 @@ class ServerSession:
         """Have the next reply reuse no cells, where the server can be told so."""
         self._cold = True
 
-    def generate(self, messages: Sequence[Message]) -> Finished:
-        """Have the server answer the conversation. Raises SpectuiError; the rounds until then stay."""
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
+        """Have the server answer the conversation. Raises SpectuiError; the rounds until then stay. Not for `at`."""
         connection, facts = self._connection, self._facts
         if connection is None or facts is None:
             raise SpectuiError("No server answers: load its model again first.")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from spectui.chat.messages import ChatMessage
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT
 from spectui.engine.events import Event, Failed, Finished, Message
 from spectui.speculation.records import StopReason
 
 if TYPE_CHECKING:
-    from spectui.chat.messages import ChatMessage
     from spectui.chat.session import ChatSession
 
 
@@ -26,18 +26,13 @@ class Dropped(NamedTuple):
 
 def dropped(messages: Sequence[ChatMessage]) -> int:
     """How many of these messages, from the first on, the next prompt leaves out."""
-    at = _last_reply(messages)
-    return messages[at].dropped if at is not None else 0
+    return next((each.dropped for each in reversed(messages) if each.role == "assistant"), 0)
 
 
 def prompt_messages(system: str, messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
     """The messages of the next prompt: the system prompt if there is one, and of these messages those that are not dropped."""
     before = (Message("system", system),) if system else ()
     return (*before, *(message.for_engine() for message in messages[dropped(messages) :]))
-
-
-def _last_reply(messages: Sequence[ChatMessage]) -> int | None:
-    return next((at for at in reversed(range(len(messages))) if messages[at].role == "assistant"), None)
 
 
 class OldestTurns:
@@ -49,15 +44,20 @@ class OldestTurns:
         self._drops = False
 
     @property
+    def _line(self) -> list[ChatMessage]:
+        """The messages up to the reply in progress, or to the last one."""
+        writing = self._session.writing
+        return writing.line if writing is not None else self._session.messages
+
+    @property
     def dropped(self) -> int:
         """How many messages, from the first on, are no part of the prompt."""
-        writing = self._session.writing
-        return dropped([*self._session.messages, *([writing] if writing is not None else [])])
+        return dropped(self._line)
 
     @property
     def turns(self) -> int:
         """How many turns are no part of the prompt."""
-        return sum(each.role == "user" for each in self._session.messages[: self.dropped])
+        return sum(each.role == "user" for each in self._line[: self.dropped])
 
     @property
     def no_dropping(self) -> str:
@@ -65,7 +65,7 @@ class OldestTurns:
         session, last = self._session, self._session.last_reply
         if session.busy_reason:
             return session.busy_reason
-        full = session.unanswered is not None or (
+        full = session.conversation.unanswered is not None or (
             session.can_continue and last is not None and last.stop == StopReason.CONTEXT.value
         )
         return "" if full else ROOM_LEFT
@@ -97,19 +97,20 @@ class OldestTurns:
     def drop(self, number: int) -> Dropped:
         """Drop `number` messages more, and go on: with the reply that the context has ended, or with its prompt."""
         session = self._session
-        self.leave_out(dropped(session.messages) + number)
+        self.leave_out(self.dropped + number)
         if session.writing is None:
             session.continue_reply(otherwise=True)
         else:
-            session.engine.generate(prompt_messages(session.setup.system, session.messages))
+            session.ask(session.writing)
         return Dropped(self.turns)
 
     def leave_out(self, number: int) -> None:
-        """Make the first `number` messages no part of the next prompt."""
+        """Make the first `number` messages no part of the next prompt: behind the last reply, and the one in progress."""
         session = self._session
-        at = _last_reply(session.messages)
-        if at is not None:
-            session.messages[at].dropped = number
-            session.journal.set_dropped(session.messages[at].id, number)
+        replies = [each for each in self._line if each.role == "assistant"]
         if session.writing is not None:
             session.writing.dropped = number
+            replies.pop()
+        for reply in replies[-1:]:
+            reply.dropped = number
+        session.journal.set_dropped(replies[-1].id if replies else 0, number)

@@ -13,7 +13,7 @@ from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Message
 from spectui.knobs import Setup
 from spectui.speculation.records import Round, StopReason
-from spectui.store.records import Conversation, StoredMessage
+from spectui.store.records import StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds
 from spectui.thinking import OPEN
 
@@ -22,7 +22,9 @@ from spectui.thinking import OPEN
 class ChatMessage:
     """One message of the conversation. Only replies have the fields from `rounds` on.
 
-    `id` is the journal's, `parent` the message before it, and `created` when it was made, in seconds since the epoch.
+    `said` is the text that no round of this list made: a prompt's, or what was written before this chat. `id` is the journal's,
+    `parent` the message before it, and `created` when it was made, in seconds since the epoch. The chat template writes a
+    prompt's into it.
 
     `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
     `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: the
@@ -32,7 +34,7 @@ class ChatMessage:
     """
 
     role: str
-    content: str
+    said: str
     id: int = 0
     parent: ChatMessage | None = None
     created: float = field(default_factory=time.time)
@@ -44,6 +46,28 @@ class ChatMessage:
     stop: str | None = None
     first_token_s: float | None = None
     dropped: int = 0
+    _written: bytearray = field(default_factory=bytearray)
+    """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""
+
+    @property
+    def content(self) -> str:
+        """The text, as far as it is written."""
+        return self.said + self._written.decode()
+
+    def write(self, round: Round) -> None:
+        """The reply has grown by a round."""
+        for token in round.tokens:
+            self._written += token.text.encode()
+
+    @property
+    def line(self) -> list[ChatMessage]:
+        """The messages from the conversation's first one to this."""
+        line: list[ChatMessage] = []
+        at: ChatMessage | None = self
+        while at is not None:
+            line.append(at)
+            at = at.parent
+        return line[::-1]
 
     def for_engine(self) -> Message:
         """The message as the engine takes it. The mark that the prompt had is before what was thought."""
@@ -89,12 +113,12 @@ class OpenedConversation(NamedTuple):
     The last of its `messages` may be a prompt without an answer, or a reply without text.
     """
 
-    conversation: Conversation
+    conversation: StoredConversation
     messages: tuple[ChatMessage, ...]
     figures: ChatFigures
 
     @classmethod
-    def of(cls, conversation: Conversation, reader: MessageReader | None = None) -> OpenedConversation:
+    def of(cls, conversation: StoredConversation, reader: MessageReader | None = None) -> OpenedConversation:
         """Count the figures of all replies, and give each message to the reader. That unpacks every round, once: the window
         calls it in a worker thread.
         """

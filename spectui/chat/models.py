@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from spectui.chat.device_choice import SPLITS, Role, pick
+from spectui.chat.figures.activity import Activity
 from spectui.chat.sentences import LARGER
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
@@ -37,14 +38,14 @@ class LoadedModels:
     again.
     """
 
-    def __init__(self, engine: Engine, setup: Setup, knobs: UserKnobs, crash: Crash | None = None) -> None:
+    def __init__(
+        self, engine: Engine, setup: Setup, knobs: UserKnobs, activity: Activity, crash: Crash | None = None
+    ) -> None:
         self._engine = engine
         self._knobs = knobs
         self.setup = setup
-        """The requested set-up; after loading, the set-up that was loaded. Its system prompt is the conversation's."""
-        self.state: Literal["no model", "loading", "ready", "measuring", "failed"] = (
-            "loading" if setup.model else "no model"
-        )
+        """The requested set-up; after loading, the set-up that was loaded. Its system prompt is that of new chats."""
+        self._activity = activity
         self.crash = crash
         """The crash that ended spectui the last time; None once models are loaded."""
         self.held = crash is not None and (crash.setup.model, crash.setup.draft) == (setup.model, setup.draft)
@@ -80,6 +81,11 @@ class LoadedModels:
         return f". {fixed.sentence.rstrip('.')}" if fixed is not None else LARGER
 
     @property
+    def measured(self) -> bool:
+        """They are being measured in another process, or are about to be."""
+        return self._activity.now == "measuring"
+
+    @property
     def memory(self) -> list[MemoryUse]:
         """What the loaded models take on each device."""
         return [use for each in (self.target, self.draft) if each is not None for use in each.memory]
@@ -91,13 +97,13 @@ class LoadedModels:
         """
         self.requested = True
         if self.held:
-            self.held, self.state = False, "failed"
+            self.held, self._activity.now = False, "failed"
             return False
         if demo.is_demo(self.setup) and not demo.is_demo(setup):
             self._knobs.now = demo.without_demo_knobs(self._knobs.now)
         if setup.model != self.setup.model:
             self.draft_problem = ""
-        self.setup, self.state, self.unloaded = setup, "loading", False
+        self.setup, self._activity.now, self.unloaded = setup, "loading", False
         self.counted = None
         self._loads += 1
         self.without_draft = self.stopped = False
@@ -139,7 +145,7 @@ class LoadedModels:
 
     def unload(self) -> None:
         """Free the models, to measure them in another process. `load` brings them back."""
-        self.state = "measuring"
+        self._activity.now = "measuring"
         self._engine.unload()
 
     def take(self, event: Event) -> bool:
@@ -151,15 +157,14 @@ class LoadedModels:
                 return False
         match event:
             case Loading():
-                self.state = "loading"
+                self._activity.now = "loading"
             case Loaded(setup=setup, target=target, draft=draft, devices=devices, fixed=fixed):
-                self.state, self.crash, self.fixed = "ready", None, {each.knob: each for each in fixed}
-                # The conversation's system prompt may have changed meanwhile.
-                self.setup = replace(setup, system=self.setup.system)
+                self._activity.now, self.crash, self.fixed = "ready", None, {each.knob: each for each in fixed}
+                self.setup = setup
                 self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
-                self.state = "failed"
+                self._activity.now = "failed"
                 if without_servers:  # the next attempt does not need the servers
                     self.setup = rpc.without_servers(self.setup)
                 self.target = self.draft = None
@@ -167,7 +172,7 @@ class LoadedModels:
                 self.draft_problem = message if without_draft else ""
             case Unloaded():
                 self.target = self.draft = None
-                self.unloaded = self.state == "measuring"
+                self.unloaded = self.measured
             case Devices(devices=devices):
                 self.devices = devices
             case Counted():

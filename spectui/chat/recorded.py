@@ -41,7 +41,7 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
     while messages and messages[-1].role != "user":
         messages.pop()
     # An earlier spectui did not record the mark of thinking that the prompt had opened.
-    here = [(each.role, each.content) for each in session.messages]
+    here = [(each.role, each.content) for each in session.messages if each is not session.conversation.unanswered]
     there = [(each.role, each.content.removeprefix(OPEN)) for each in messages]
     last = session.last_reply
     drafted = last is not None and last.figures.statistics.drafted > 0
@@ -57,19 +57,21 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
 def _left_out(session: ChatSession, here: Sequence[tuple[str, str]], there: Sequence[tuple[str, str]]) -> int:
     """How many messages, from the first on, the recorded prompt left out; 0 where it began another conversation."""
     before = there[:-1]
-    if there and not before and session.unanswered and there[-1][1] == session.unanswered.content:
+    unanswered = session.conversation.unanswered
+    if there and not before and unanswered is not None and there[-1][1] == unanswered.content:
         return len(here)  # there was room for this prompt alone
     return next((n for n in range(len(here)) if here[n : n + len(before)] == before), 0)
 
 
 def take_over(session: ChatSession, step: Send) -> None:
-    """Cut the conversation to the point where the prompt was sent, and queue the prompt."""
+    """Go back to the point where the prompt was sent, and queue the prompt."""
+    talk = session.conversation
     if step.same < len(session.messages):
-        session.cut(step.same)
-    if step.system != session.setup.system:
+        talk.go_back(step.same)
+    if step.system != talk.system:
         session.set_system(step.system)
-    for each in step.missing:
-        session.tree.add(ChatMessage(each.role, each.content))
+    setup = session.setup
+    talk.add((ChatMessage(each.role, each.content, setup=setup) for each in step.missing), talk.head)
     if step.dropped != session.oldest.dropped:
         session.oldest.leave_out(step.dropped)
     session.queue(step.prompt)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
+from spectui.chat.figures.activity import State
 from spectui.chat.figures.format import count, percent, share
 from spectui.engine.events import Counted, Counts, Fixed
 from spectui.gguf_files.ollama import name_of
@@ -19,9 +19,6 @@ from spectui.text import printable
 
 POSITIONS = 8
 """The first positions of a draft, whose acceptance is told in a line."""
-
-State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "measuring", "failed"]
-"""What is going on in a chat."""
 
 CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: {regenerate} asks it again."
@@ -86,6 +83,8 @@ def busy_reason(state: State) -> str:
             return "The models are being measured: wait until that has ended."
         case "comparing":
             return "{stop} stops the comparison first."
+        case "leaving":
+            return "The reply of the chat before is being stopped: wait until it has ended."
     return "{stop} stops the reply first."
 
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
+from spectui.chat.figures.activity import Activity, State
 from spectui.chat.figures.records import Figures
 from spectui.chat.figures.running import RunningFigures
-from spectui.chat.history.conversations import Deletion
-from spectui.chat.history.open_conversation import OpenConversation
-from spectui.chat.history.tree import MessageTree
+from spectui.chat.history.conversation import CameBack, Conversation
+from spectui.chat.history.conversations import Deletion, StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ReplyWriter
-from spectui.chat.sentences import State
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Asked, Event, Failed, Finished, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import Round
 from spectui.store.journal import Journal
-from spectui.store.records import FAILED, Conversation
+from spectui.store.records import FAILED, StoredConversation
 from spectui.store.recovery.crash import Crash
 
 
-class ChatSession(OpenConversation):
+class ChatSession:
     """Holds one conversation at a time over one engine. Use it in one thread.
 
-    A front end calls `drain` some thirty times a second and shows the events that it gives. Prompts and replies go to
-    `journal` at once. `offer` is the conversation that a `crash` ended.
+    A front end calls `drain` some thirty times a second, shows the events that it gives, and listens to `conversation`.
+    Prompts and replies go to `journal` at once. `offer` is the conversation that a `crash` ended.
     """
 
     def __init__(
@@ -40,19 +40,25 @@ class ChatSession(OpenConversation):
         journal: Journal | None = None,
         *,
         crash: Crash | None = None,
-        offer: Conversation | None = None,
+        offer: StoredConversation | None = None,
     ) -> None:
-        super().__init__(journal or Journal(None))
         self.engine = engine
+        self.journal = journal or Journal(None)
+        self.conversation = Conversation(setup.system)
+        self.stored = StoredConversations(self.journal, self.conversation)
+        self.activity = Activity("loading" if setup.model else "no model")
         self.user_knobs = UserKnobs(engine)
-        self.models = LoadedModels(engine, setup, self.user_knobs, crash)
+        self.models = LoadedModels(engine, setup, self.user_knobs, self.activity, crash)
         self.oldest = OldestTurns(self)
         self.offer = offer
-        self.usual_system = setup.system
-        """The system prompt that a new chat begins with."""
+        self.comparison: Comparison | None = None
+        """The comparison of the last reply with plain decoding."""
+        self._compared = 0  # of how many messages that is the last
+        self._figures = RunningFigures()
         self._waiting: list[str] = []
         self._writer: ReplyWriter | None = None
-        self._leaving = False  # a reply of an earlier conversation has not ended yet
+        self._came_back: CameBack | None = None
+        self.conversation.listen(self._changed)
 
     def close(self) -> None:
         """Close the engine, save the text of a reply in progress, and close the journal."""
@@ -61,26 +67,26 @@ class ChatSession(OpenConversation):
             pass
         self.journal.close()
 
+    def _changed(self, same: int) -> None:
+        """The conversation has changed behind its first `same` messages: the journal and the figures follow."""
+        head = self.conversation.head
+        self.journal.at = head.id if head is not None else None
+        self.journal.save_head(self.journal.at)
+        self._figures.show(head)
+        if same < self._compared:
+            self.comparison = None
+
     # What is going on
 
     @property
     def state(self) -> State:
         """What is going on."""
-        if self.models.state != "ready":
-            return self.models.state
-        if self.comparing:
-            return "comparing"
-        return self._writer.state if self._writer is not None else "writing" if self._leaving else "ready"
+        return self.activity.now
 
     @property
     def replying(self) -> bool:
         """A reply is being prepared or written, or compared."""
-        return self._writer is not None or self._leaving or self.comparing
-
-    @property
-    def comparing(self) -> bool:
-        """The last prompt is being decoded again without drafts."""
-        return self.comparison is not None and self.comparison.running
+        return self.writing is not None or self.state in ("comparing", "leaving")
 
     @property
     def busy_reason(self) -> str:
@@ -95,18 +101,30 @@ class ChatSession(OpenConversation):
         return sentences.WAITING if self._waiting else ""
 
     @property
+    def messages(self) -> list[ChatMessage]:
+        """The messages that are read, with the reply in progress."""
+        return self.conversation.path
+
+    @property
     def writing(self) -> ChatMessage | None:
         """The reply in progress."""
         return self._writer.message if self._writer is not None else None
 
-    def messages_so_far(self) -> list[ChatMessage]:
-        """The messages, and the reply in progress as far as it is written."""
-        return [*self.messages, *([self._writer.so_far()] if self._writer is not None else [])]
+    @property
+    def finished(self) -> list[ChatMessage]:
+        """The messages without the reply in progress."""
+        return [each for each in self.messages if each is not self.writing]
 
     @property
     def last_reply(self) -> ChatMessage | None:
         """The reply to the last prompt; None while there is none."""
-        return self.messages[-1] if self.messages and self._unanswered is None and self._writer is None else None
+        head = self.conversation.head
+        return head if head is not None and head.role == "assistant" and self.writing is None else None
+
+    @property
+    def no_undo(self) -> str:
+        """Why nothing can be undone just now; "" if something can."""
+        return self.no_change or self.conversation.no_undo
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -123,12 +141,12 @@ class ChatSession(OpenConversation):
     @property
     def setup(self) -> Setup:
         """The models' set-up, with the conversation's system prompt."""
-        return self.models.setup
+        return replace(self.models.setup, system=self.conversation.system)
 
     @property
     def name(self) -> str:
         """The target's name: its file's name."""
-        return sentences.short_name(self.setup.model)
+        return sentences.short_name(self.models.setup.model)
 
     @property
     def knobs(self) -> Knobs:
@@ -141,24 +159,23 @@ class ChatSession(OpenConversation):
 
     def set_system(self, text: str) -> None:
         """Give this conversation another system prompt, from the next reply on."""
-        self._use_system(text)
+        self.conversation.system = text
         self.journal.set_system(text)
-
-    def _use_system(self, text: str) -> None:
-        self.models.setup = replace(self.setup, system=text)
 
     # What is asked of the engine
 
     def send(self, text: str) -> None:
-        """Send a prompt. It is written to the journal first. If a message is being edited, the prompt takes its place, and the
-        messages from there on come back if the reply ends without text."""
-        instead_of = self.tree.head if self._editing is not None else None
-        if self._editing is not None:
-            self._turn(self.messages[self._editing].parent)
+        """Send a prompt. It is written to the journal first. If a message is being edited, the prompt takes its place when its
+        reply has text; a prompt without an answer is replaced at once."""
+        talk, edited = self.conversation, self.conversation.editing
+        replaced = talk.path[edited] if edited is not None else talk.unanswered
+        behind = replaced.parent if replaced is not None else talk.head
+        self.journal.at = behind.id if behind is not None else None
         prompt = ChatMessage("user", text)
-        self.tree.add(prompt)
-        prompt.id = self.journal.prompt(text, self.setup.system, self.name, instead=instead_of is not None)
-        self._begin_reply(instead_of)
+        prompt.id = self.journal.prompt(
+            text, talk.system, self.name, instead=edited is not None, created=prompt.created
+        )
+        self._begin_reply([prompt], behind, instead=edited is not None)
 
     def queue(self, text: str) -> None:
         """Send a prompt when the engine is free: at the next call of `send_waiting` then."""
@@ -181,16 +198,19 @@ class ChatSession(OpenConversation):
     @property
     def no_regenerating(self) -> str:
         """Why no prompt can be answered again just now; "" if one can."""
-        return self.busy_reason or ("" if self.unanswered or self.messages else sentences.NOTHING_ASKED)
+        return self.busy_reason or ("" if self._last_prompt is not None else sentences.NOTHING_ASKED)
+
+    @property
+    def _last_prompt(self) -> ChatMessage | None:
+        head = self.conversation.head
+        return head.parent if head is not None and head.role == "assistant" else head
 
     def regenerate(self) -> None:
-        """Answer the last prompt again. The reply before comes back if the new one ends without text. Call it only if
-        `no_regenerating` is ""."""
-        reply = self.tree.head if self.unanswered is None else None
-        prompt = self.unanswered if reply is None else reply.parent
-        self._turn(prompt)
-        self._follow(prompt)
-        self._begin_reply(reply)
+        """Answer the last prompt again. The reply before stays until the new one has text. Call it only if `no_regenerating` is
+        ""."""
+        instead, prompt = self.last_reply is not None, self._last_prompt
+        self.journal.at = prompt.id if prompt is not None else None
+        self._begin_reply([], prompt, instead=instead)
 
     @property
     def can_continue(self) -> bool:
@@ -204,43 +224,48 @@ class ChatSession(OpenConversation):
         Round numbers continue from the stopped part.
         """
         otherwise = otherwise or self.setup_changed
-        before = prompt_messages(self.setup.system, self.messages)[:-1]
         reply = self.messages[-1]
-        begun = (
-            reply.begun() if reply.setup is not None and reply.setup.model == self.setup.model else reply.for_engine()
-        )
-        reply.mixed = reply.mixed or otherwise
+        same = reply.setup is not None and reply.setup.model == self.setup.model
+        begun = reply.begun() if same else reply.for_engine()
+        reply.mixed, reply.stop = reply.mixed or otherwise, None
         self.journal.continue_reply(otherwise=otherwise)
-        self.tree.turn(reply.parent)
-        self._write(reply, (*before, begun))
+        self._writer = ReplyWriter(reply, self.journal)
+        self._begin(reply, begun)
 
     def stop(self) -> None:
         """End the reply, the comparison or the loading."""
-        self.models.stopped = self.models.state == "loading"
+        self.models.stopped = self.state == "loading"
         self.engine.stop()
+
+    def take_back(self) -> CameBack | None:
+        """The reply in place of another that has ended without text since the last call; None if there is none."""
+        came_back, self._came_back = self._came_back, None
+        return came_back
 
     # The conversation as a whole
 
     def new_chat(self) -> None:
         """Begin a new conversation; the models stay. Stops a reply in progress and drops its remaining events."""
-        # A load in progress has stopped the reply already; another stop would end the load.
-        if self.state in ("reading", "writing", "comparing"):
-            self.engine.stop()
-        self.user_knobs.restore()
-        self._leaving = self.replying
-        self._writer = None
-        self.journal.clear()
-        self._begin(MessageTree(), RunningFigures())
-        self._use_system(self.usual_system)
+        self._leave()
+        self.conversation.begin((), self.models.setup.system)
 
     def resume(self, opened: OpenedConversation) -> None:
         """Continue a stored conversation. A last prompt without an answer can be asked again."""
-        self.new_chat()
-        conversation = opened.conversation
-        self._use_system(conversation.system)
-        self.journal.resume(conversation)
-        self._begin(MessageTree(opened.said()), RunningFigures(opened.figures))
-        self._turn(self.tree.head)
+        self._leave(opened)
+        self.conversation.begin(opened.said(), opened.conversation.system)
+
+    def _leave(self, opened: OpenedConversation | None = None) -> None:
+        # A load in progress has stopped the reply already; another stop would end the load.
+        if self.state in ("reading", "writing", "comparing"):
+            self.engine.stop()
+            self.activity.now = "leaving"
+        self.user_knobs.restore()
+        self._writer = self.comparison = self._came_back = None
+        self._figures = RunningFigures(opened.figures if opened is not None else None)
+        if opened is not None:
+            self.journal.resume(opened.conversation)
+        else:
+            self.journal.clear()
 
     def delete(self, identity: str) -> Deletion:
         """Prepare to delete the conversation of this id. If it is the open one, a new chat begins."""
@@ -249,7 +274,7 @@ class ChatSession(OpenConversation):
             self.new_chat()
         return Deletion(left, lambda: self.stored.delete(identity))
 
-    def take_offer(self) -> Conversation | None:
+    def take_offer(self) -> StoredConversation | None:
         """The conversation that a crash ended; None at the second call."""
         offer, self.offer = self.offer, None
         return offer
@@ -281,9 +306,10 @@ class ChatSession(OpenConversation):
         Knobs that a person turns meanwhile take effect afterwards.
         """
         comparison.strict = self.setup.strict == "on"
-        self.comparison = comparison
+        self.comparison, self._compared = comparison, len(self.messages)
         self.user_knobs.override(comparison.knobs)
-        self.engine.generate(prompt_messages(self.setup.system, self.messages[:-1]))
+        self.activity.now = "comparing"
+        self.ask(self.messages[-1])
 
     # Events of the engine
 
@@ -304,17 +330,17 @@ class ChatSession(OpenConversation):
         """Update the session with an event. Returns the event to show, or None if there is nothing to show."""
         if self.comparison is not None and self.comparison.take(event):
             if not self.comparison.running:
+                self.activity.end()
                 self.user_knobs.restore()
             return OfComparison(event)
-        if self._leaving and isinstance(event, Prompt | RoundDone | Finished | Failed):
-            self._leaving = not isinstance(event, Finished | Failed)
+        if isinstance(event, Prompt | RoundDone | Finished | Failed) and self._writer is None:
+            if isinstance(event, Finished | Failed):
+                self.activity.end()
+            return None  # of a conversation that was left
+        if isinstance(event, Asked) or not self.models.take(event):
             return None
-        if not self.models.take(event):
-            return None
-        if isinstance(event, Asked):
-            return None  # the session has asked it
         if isinstance(event, RoundDone) and self._writer is not None:
-            event = event._replace(round=self._writer.add(event.round))
+            event = event._replace(round=self._add(event.round, self._writer))
         self._figures.take(event)
         to_drop = self.oldest.to_drop(event)
         match event:
@@ -330,38 +356,45 @@ class ChatSession(OpenConversation):
         """The figures of this moment."""
         return self._figures.now(self.state, self.models)
 
-    def _begin_reply(self, instead_of: ChatMessage | None = None) -> None:
-        """Begin the reply to the last message; `instead_of`: as in `ReplyWriter`."""
-        self._unanswered = None
-        left_out = dropped(self.messages)
-        identity = self.journal.begin_reply(self.setup, left_out)
-        reply = ChatMessage("assistant", "", identity, setup=self.setup, dropped=left_out)
-        self._write(reply, prompt_messages(self.setup.system, self.messages), instead_of)
+    def ask(self, reply: ChatMessage, begun: Message | None = None) -> None:
+        """Have the engine write this reply, to the messages before it, or go on with it where it is `begun`. The template
+        writes the time of the prompt, whenever that is answered, so that it is the same prompt each time."""
+        talk, line = self.conversation, reply.line
+        whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
+        self.engine.generate(whole, (reply.parent.created or None) if reply.parent is not None else None)
 
-    def _write(
-        self, reply: ChatMessage, conversation: tuple[Message, ...], instead_of: ChatMessage | None = None
-    ) -> None:
-        self._writer = ReplyWriter(reply, self.journal, instead_of)
-        self._figures.begin_reply(reply)
+    def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
+        """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""
+        left_out = dropped(behind.line) if behind is not None else 0
+        reply = ChatMessage("assistant", "", setup=self.setup, dropped=left_out)
+        reply.id = self.journal.begin_reply(self.setup, left_out)
+        self._writer = ReplyWriter(reply, self.journal)
+        (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
+        self._begin(reply)
+
+    def _begin(self, reply: ChatMessage, begun: Message | None = None) -> None:
+        self._figures.show(reply)
         self.oldest.begin_reply()
-        self.engine.generate(conversation)
+        self.activity.now = "reading"
+        self.ask(reply, begun)
+
+    def _add(self, round: Round, writer: ReplyWriter) -> Round:
+        if self.state == "reading":
+            self.activity.now = "writing"
+        round = writer.add(round)
+        if self.conversation.attempt and writer.message.content:
+            self.conversation.keep_attempt()
+        return round
 
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
+        assert self._writer is not None  # other replies' events are dropped
         writer, self._writer = self._writer, None
-        if writer is None:
-            return
-        writer.message.first_token_s = writer.message.first_token_s or self._figures.first_token_s
-        prompt, before = self.tree.head, writer.instead_of
+        self.activity.end()
+        reply, talk = writer.message, self.conversation
+        reply.first_token_s = reply.first_token_s or self._figures.first_token_s
         if writer.end(stop, finished):
-            self.tree.add(writer.message)
-            if before is not None:
-                self.tree.remember(before)
-        elif before is not None:
-            self._turn(before)
-            if prompt is not None and prompt not in self.messages:
-                self.tree.remove(prompt)
-        elif prompt is not None:
-            # A prompt without an answer must not stay: chat templates require turns, and a prompt that is too long would make
-            # every later one fail. It can be asked again.
-            self._follow(prompt.parent)
-            self._unanswered = prompt
+            return
+        if talk.attempt:
+            self._came_back = talk.leave_attempt()
+        else:  # chat templates require turns: the prompt can be asked again, and the next one replaces it
+            talk.remove(reply)

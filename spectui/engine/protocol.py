@@ -37,8 +37,11 @@ class Commands(Protocol):
     def unload(self) -> None:
         """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
 
-    def generate(self, messages: Sequence[Message]) -> None:
-        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed.
+
+        `at`: the time that the chat template writes, in seconds since the epoch; None: the present.
+        """
 
     def stop(self) -> None:
         """Stop the reply within one target pass, or cancel the loading."""
@@ -81,8 +84,9 @@ class Session(Protocol):
     def begin_cold(self, setup: Setup) -> None:
         """Drop what earlier replies have left behind: the next reply is like the first after loading."""
 
-    def generate(self, messages: Sequence[Message]) -> Finished:
-        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
+        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: as in
+        `Engine.generate`."""
 
     def close(self) -> None:
         """Free the models."""

@@ -112,14 +112,15 @@ class Session:
             self.pair.clear_caches()
             self.pair.load(setup, again=True)
 
-    def generate(self, messages: Sequence[Message]) -> Finished:
-        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
+        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: the time
+        that the template writes, in seconds since the epoch; None: the present."""
         from spectui.llama.devices.listing import list_devices
 
         pair, since = self.pair, perf_counter()
         if pair is None or pair.context is None or pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        prompt, begun = self._prompt(messages)
+        prompt, begun = self._prompt(messages, at)
         tokens = [*prompt, *begun]
         self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(tokens)))
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
@@ -206,7 +207,7 @@ class Session:
         prompt, begun = self._prompt(messages)
         return self.pair.context, prompt + begun
 
-    def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], list[int]]:
+    def _prompt(self, messages: Sequence[Message], at: float | None = None) -> tuple[list[int], list[int]]:
         """The prompt for the next reply, and the tokens of one that is continued, if they are known.
 
         Earlier replies reach the template as what they thought and what they answered.
@@ -230,10 +231,11 @@ class Session:
         turns = [_turn(each) for each in before]
         if not begun:
             turns.append((last.role, last.content))
-        # A template may write the time: the same conversation again, as for a comparison, is the prompt that was answered.
-        asked = (self.pair.template, self.knobs.chat_template_kwargs, turns)
+        # A template may write the time: the same conversation again is the prompt that was answered.
+        asked = (self.pair.template, self.knobs.chat_template_kwargs, turns, at)
         if self._asked is None or self._asked[0] != asked:
-            self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {}, self._clock)
+            clock = self._clock if at is None else datetime.fromtimestamp(at)
+            self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {}, clock)
             self._asked = asked, self.pair.template.tokens(turns)
         return list(self._asked[1]), begun
 

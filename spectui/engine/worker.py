@@ -150,8 +150,8 @@ class Worker:
         self.stop()
         self._post(self._unload, self._went_wrong)
 
-    def generate(self, messages: Sequence[Message]) -> None:
-        self._post(lambda session: self._generate(session, tuple(messages)), self._reply_failed)
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+        self._post(lambda session: self._generate(session, tuple(messages), at), self._reply_failed)
 
     def answer(self, request: Request) -> None:
         """Answer a request, with its own knobs. Its events are in an `OfRequest`; the last of them is Finished or Failed."""
@@ -253,10 +253,10 @@ class Worker:
         finally:
             self._emit(Unloaded())
 
-    def _generate(self, session: protocol.Session, messages: Sequence[Message]) -> None:
+    def _generate(self, session: protocol.Session, messages: Sequence[Message], at: float | None = None) -> None:
         self._enter("decoding")
         session.looked_at = self.looked_at
-        session.generate(messages)
+        session.generate(messages, at)
 
     def _answer(self, session: protocol.Session, request: Request) -> None:
         with self._handing:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.speculation.statistics import Statistics
-from spectui.store.records import Conversation, StoredMessage
+from spectui.store.records import StoredConversation, StoredMessage
 from spectui.text import safe
 from spectui.thinking import divided, split
 
@@ -46,7 +46,7 @@ class ExistsError(ExportError):
     """A file of this name exists, and the caller did not allow to replace it."""
 
 
-def markdown(conversation: Conversation) -> str:
+def markdown(conversation: StoredConversation) -> str:
     """The messages as Markdown, without rejected drafts."""
     when = datetime.fromtimestamp(conversation.created).strftime("%Y-%m-%d %H:%M")
     parts = [f"# {conversation.title or 'Conversation'}", " · ".join(filter(None, (conversation.target, when)))]
@@ -57,7 +57,7 @@ def markdown(conversation: Conversation) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def document(conversation: Conversation, progress: Callable[[float], None] = lambda share: None) -> str:
+def document(conversation: StoredConversation, progress: Callable[[float], None] = lambda share: None) -> str:
     """The conversation as a `spectui.conversation/1` object in JSON: tokens with origins, replies with figures and models.
 
     `progress` is called with the share that is done, 0..1. Messages and tokens have a line each. Times are ISO 8601 in UTC,
@@ -135,7 +135,7 @@ def working_directory() -> Path:
 
 
 def save(
-    conversation: Conversation,
+    conversation: StoredConversation,
     directory: Path,
     name: str,
     *,

@@ -15,7 +15,7 @@ from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store.pending import ConversationRow, PendingConversation, PendingMessage, ReplyRow, setup_json, storable
-from spectui.store.records import FAILED, Conversation
+from spectui.store.records import FAILED, StoredConversation
 from spectui.store.rounds.packed import PackedRounds
 from spectui.store.writer import Writer
 
@@ -85,7 +85,7 @@ class Journal:
             self._save()
         self._pending = self.at = None
 
-    def resume(self, conversation: Conversation) -> None:
+    def resume(self, conversation: StoredConversation) -> None:
         """Go on with a conversation that was read from the disk."""
         self.clear()
         self._begin(
@@ -98,10 +98,11 @@ class Journal:
         """The conversation's title, as it was when it was begun or opened; "" before a prompt."""
         return self._pending.row.title if self._pending is not None else ""
 
-    def save_head(self, message: int) -> None:
-        """The conversation is opened the next time at the message of this id."""
-        if self._pending is not None:
-            self._pending.row = self._pending.row._replace(head=message)
+    def save_head(self, message: int | None) -> None:
+        """The conversation is opened the next time at the message of this id, unless that waits for its text."""
+        pending = self._pending
+        if pending is not None and message is not None and message != pending.row.head and pending.find(message):
+            pending.row = pending.row._replace(head=message)
             self._save()
 
     def set_system(self, text: str) -> None:
@@ -110,10 +111,12 @@ class Journal:
             self._pending.row = self._pending.row._replace(system=storable(text))
             self._save()
 
-    def prompt(self, text: str, system: str, target: str, *, instead: bool = False) -> int:
+    def prompt(
+        self, text: str, system: str, target: str, *, instead: bool = False, created: float | None = None
+    ) -> int:
         """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so. `instead`: it
-        takes the place of another one, and is written with its reply. Returns its id."""
-        now = time.time()
+        takes the place of another one, and is written with its reply. `created`: when; None: now. Returns its id."""
+        now = time.time() if created is None else created
         message = PendingMessage(_new_id(), self.at, "user", text, now)
         system, target = storable(system), storable(target)
         self.at = message.id

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.store.database import StoreError, reading, transaction, writing
-from spectui.store.records import Conversation, Reply, StoredMessage, Summary, setup_of
+from spectui.store.records import Reply, StoredConversation, StoredMessage, Summary, setup_of
 from spectui.store.rounds.packed import PackedRounds
 from spectui.text import safe
 
@@ -38,7 +38,7 @@ def summaries(file: Path, words: str = "") -> list[Summary]:
         return _summaries(connection, words)
 
 
-def last(file: Path) -> Conversation | None:
+def last(file: Path) -> StoredConversation | None:
     """The conversation that was written to last; None if there is none. Call it from a worker thread."""
     if not file.exists():
         return None
@@ -47,7 +47,7 @@ def last(file: Path) -> Conversation | None:
         return _conversation(connection, newest.id) if newest is not None else None
 
 
-def open_conversation(file: Path, name: str) -> Conversation:
+def open_conversation(file: Path, name: str) -> StoredConversation:
     """The conversation of this id, or of the only one that begins so.
 
     Call it from a worker thread.
@@ -90,7 +90,7 @@ def delete(file: Path, name: str) -> list[str]:
     return said
 
 
-def branch(file: Path, name: str, message: int) -> Conversation:
+def branch(file: Path, name: str, message: int) -> StoredConversation:
     """Make the path that ends at an earlier message the conversation's current one, and return it. Nothing is deleted.
 
     Call it from a worker thread.
@@ -136,7 +136,7 @@ def _folded(text: str) -> str:
     return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
 
 
-def _conversation(connection: sqlite3.Connection, identity: str) -> Conversation:
+def _conversation(connection: sqlite3.Connection, identity: str) -> StoredConversation:
     row = connection.execute(
         "SELECT id, title, created, updated, target, system, head FROM conversation WHERE id = ?", (identity,)
     ).fetchone()
@@ -153,7 +153,7 @@ def _conversation(connection: sqlite3.Connection, identity: str) -> Conversation
         each = by_id.pop(at)
         at = each[1]
         ordered.append(_message(each, _reply(connection, each[0])))
-    return Conversation(
+    return StoredConversation(
         identity, _line(row[1]), _time(row[2]), _time(row[3]), _text(row[5]), _line(row[4]), tuple(reversed(ordered))
     )
 

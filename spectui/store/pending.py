@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from spectui.knobs import Setup
 from spectui.store.database import is_damage
-from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds
 from spectui.store.rounds.packing import pack
 
@@ -102,7 +102,7 @@ class PendingConversation:
         """Kinds of errors over messages that could not be written."""
 
     @classmethod
-    def of(cls, conversation: Conversation, saved_in: object) -> PendingConversation:
+    def of(cls, conversation: StoredConversation, saved_in: object) -> PendingConversation:
         """A conversation that was read from this file, or from a file that is not known (None)."""
         messages = conversation.messages
         row = ConversationRow(*conversation[:6], messages[-1].id if messages else 0)

@@ -48,7 +48,7 @@ class StoredMessage(NamedTuple):
     reply: Reply | None = None
 
 
-class Conversation(NamedTuple):
+class StoredConversation(NamedTuple):
     """A conversation along its current path: the one last written to. Times are seconds since the epoch."""
 
     id: str

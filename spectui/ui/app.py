@@ -26,7 +26,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.screen.chat import ChatScreen
@@ -79,9 +79,9 @@ class SpectuiApp(TerminalApp):
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
         journal: Journal | None = None,
-        conversation: Conversation | None = None,
+        conversation: StoredConversation | None = None,
         crash: Crash | None = None,
-        offer: Conversation | None = None,
+        offer: StoredConversation | None = None,
         profiles: ProfileFile | None = None,
         catalogue: ModelCatalogue | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,

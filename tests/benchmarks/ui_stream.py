@@ -55,7 +55,7 @@ class StreamingEngine(FakeEngine):
         super().load(setup)
         self.finish_loading()
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         super().generate(messages)
         threading.Thread(target=self._write, daemon=True).start()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spectui.chat.dropping import Dropped
+from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
-from spectui.chat.message_list import listed_messages
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.recorded import Send, recorded_step, take_over
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT, SETUP_CHANGED
@@ -112,7 +112,7 @@ def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, sess
     session.send("four")
     engine.fail("The conversation has 9 tokens.", to_drop=6)
     drained(session)
-    assert session.unanswered and not session.oldest.no_dropping
+    assert session.conversation.unanswered and not session.oldest.no_dropping
     session.oldest.drop_for_next()
     session.regenerate()
     engine.fail("The conversation has 9 tokens.", to_drop=6)
@@ -128,7 +128,7 @@ def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSessi
     reply(engine, "d")
     drained(session)
     assert (session.oldest.dropped, session.oldest.turns) == (4, 2)
-    listed = [each.label for each in listed_messages(session.messages, [], session.oldest.dropped)]
+    listed = [each.label for each in listed_messages(session)]
     assert listed[2:6] == ["you, dropped", "reply, dropped", "you", "reply"]
     session.oldest.bring_back()
     session.send("five")
@@ -144,12 +144,12 @@ def test_going_back_edits_and_comparisons_have_what_was_read_then(engine: FakeEn
     session.send("five")
     reply(engine, "e")
     drained(session)
-    session.begin_edit(6)  # "four" is replaced: its reply was the first without the oldest turns
+    session.conversation.begin_edit(6)  # "four" is replaced: its reply was the first without the oldest turns
     session.send("4")
     assert asked(engine) == ["Be brief.", "three", "c", "4"]
     reply(engine, "x")
     drained(session)
-    session.begin_edit(4)  # and the turn before is asked with all
+    session.conversation.begin_edit(4)  # and the turn before is asked with all
     session.send("3")
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "3"]
 
@@ -174,7 +174,7 @@ def test_it_is_kept_on_disk_and_exported_whole(engine: FakeEngine, session: Chat
     assert asked(another) == ["Be brief.", "three", "c", "four", "d", "five"]
     reply(another, "e")
     drained(resumed)
-    resumed.cut(4)
+    resumed.conversation.go_back(4)
     assert resumed.oldest.dropped == 0
     resumed.close()
 
@@ -208,7 +208,7 @@ def test_a_replay_drops_and_brings_back_what_was(engine: FakeEngine, session: Ch
     engine.fail("The conversation has 9 tokens.")
     drained(session)
     replay("three", "c", "four")
-    assert (session.oldest.dropped, len(session.messages)) == (4, 7)
+    assert (session.oldest.dropped, len(session.finished)) == (4, 7)
     reply(engine, "d")
     drained(session)
     replay("three", "c", "four", "d", "five")
@@ -223,7 +223,7 @@ def test_a_replay_drops_and_brings_back_what_was(engine: FakeEngine, session: Ch
     reply(engine, "f")
     drained(session)
     replay("five")
-    assert len(session.messages) == 1, "another conversation, or this one from its beginning on"
+    assert len(session.finished) == 1, "another conversation, or this one from its beginning on"
 
 
 def test_a_stopped_reply_drops_nothing(engine: FakeEngine, session: ChatSession) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
-from spectui.chat.message_list import listed_messages
 from spectui.chat.sentences import NOT_SAVED, SETUP_CHANGED
 from spectui.chat.session import ChatSession
 from spectui.errors import UsageError
@@ -91,11 +91,11 @@ def test_a_title_is_one_line_of_limited_length(engine: FakeEngine, tmp_path: Pat
 
 def test_a_prompt_is_edited_a_reply_gone_back_to_and_a_branch_turned_to(engine: FakeEngine, tmp_path: Path) -> None:
     session = chat(engine, tmp_path / "c.db", "one", "two")
-    session.cut_and_save(2)
+    session.conversation.go_back(2)
     session.send("three")
     reply(engine, "last")
     drained(session)
-    listed = list(listed_messages(session.messages, session.stored.branches()))
+    listed = list(listed_messages(session, session.stored.branches()))
     assert [(each.verb, each.label, each.text) for each in listed[:4]] == [
         ("edit", "you", "one"), ("back", "reply", "re"), ("edit", "you", "three"), ("back", "reply", "last")
     ]  # fmt: skip

@@ -162,7 +162,7 @@ def test_what_still_comes_of_a_reply_that_was_left_is_dropped(late: FakeEngine) 
     session.send("one")
     late.emit_round(plain="a")
     session.new_chat()
-    assert late.stops == 1 and session.state == "writing", "the engine has not said that it is free"
+    assert late.stops == 1 and session.state == "leaving", "the engine has not said that it is free"
     session.queue("two")
     assert session.send_waiting() is None
     late.settle()
@@ -177,11 +177,17 @@ def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> 
         session.send(text)
         reply(engine, "re")
         drained(session)
-    assert session.begin_edit(session.prompt_to_edit()) == "two" and session.editing == 2
-    assert session.begin_edit(session.prompt_to_edit()) == "one" and session.editing == 0
-    assert session.prompt_to_edit() is None
+    assert (
+        session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "two"
+        and session.conversation.editing == 2
+    )
+    assert (
+        session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "one"
+        and session.conversation.editing == 0
+    )
+    assert session.conversation.prompt_to_edit() is None
     session.send("other")
-    assert engine.generates[-1] == (Message("user", "other"),) and session.editing is None
+    assert engine.generates[-1] == (Message("user", "other"),) and session.conversation.editing is None
 
 
 def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
@@ -209,7 +215,7 @@ def test_a_reply_is_asked_again_and_a_failed_prompt_too(engine: FakeEngine) -> N
     session.send("one")
     engine.fail("It broke.")
     drained(session)
-    assert session.unanswered and session.messages == []
+    assert session.messages == [session.conversation.unanswered]
     session.regenerate()
     reply(engine, "a")
     drained(session)
@@ -234,10 +240,10 @@ def test_figures_are_of_the_reply_that_is_gone_back_to(engine: FakeEngine) -> No
         reply(engine, *"ab" * number)
         drained(session)
     assert session.figures().reply.emitted == 4
-    session.cut(2)
+    session.conversation.go_back(2)
     figures = session.figures()
     assert (figures.reply.emitted, len(figures.rounds), figures.chat.emitted) == (2, 2, 6)
-    session.cut(0)
+    session.conversation.go_back(0)
     assert session.figures().reply.emitted == 0
 
 
@@ -255,6 +261,23 @@ def test_a_conversation_from_the_disk_has_its_figures(engine: FakeEngine, tmp_pa
     assert (again.figures().reply, again.figures().chat) == (before.reply, before.chat)
     again.new_chat()
     assert again.setup.system == "" and again.figures().chat.emitted == 0
+
+
+def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engine: FakeEngine, tmp_path: Path) -> None:
+    """A template may write it."""
+    session = loaded(engine, Journal(tmp_path / "c.db"))
+    session.send("one")
+    reply(engine, "a")
+    drained(session)
+    session.close()
+    session = loaded(again := FakeEngine(), Journal(tmp_path / "c.db"))
+    session.resume(OpenedConversation.of(last(tmp_path / "c.db")))
+    session.compare(Comparison(session.messages[-1].rounds))
+    reply(again, "a")
+    drained(session)
+    session.regenerate()
+    assert engine.times * 2 == again.times and engine.times[0] is not None
+    session.close()
 
 
 def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
@@ -278,8 +301,8 @@ def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     session.send("more")
     engine.emit_round(plain="```\nc")
     drained(session)
-    assert last_code_blocks(session.messages) == ["a", "b"]
-    assert last_code_blocks(session.messages_so_far()) == ["c"]
+    assert last_code_blocks(session.finished) == ["a", "b"]
+    assert last_code_blocks(session.messages) == ["c"]
     engine.finish()
     drained(session)
     session.send("no code")

@@ -63,7 +63,7 @@ class ScriptedSession:
         self._emit(Notice("something in passing"))
         return LOADED
 
-    def generate(self, messages: Sequence[Message]) -> Finished:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
         self.threads.add(threading.current_thread().name)
         type(self).messages, type(self).asked_with = messages, self.knobs
         self._emit(RoundDone(a_round(), 9))

@@ -52,7 +52,7 @@ class ScriptedWorker(FakeEngine):
         self._watch("", setup)
         self.finish_loading()
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         super().generate(messages)
         self._stopped.clear()
         self._thread = threading.Thread(target=self._write, args=(messages[-1].content,))

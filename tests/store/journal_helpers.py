@@ -13,7 +13,7 @@ from spectui.speculation.records import Reason, Round
 from spectui.store import library
 from spectui.store.database import database_file, identity
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
 from spectui.store.recovery.rescue import Rescued, begin_anew
 from spectui.store.rounds.packing import pack, unpack
 from tests.fake_engine import FakeEngine
@@ -76,7 +76,7 @@ def until(condition: Callable[[], object]) -> None:
         threading.Event().wait(0.005)
 
 
-def last(file: Path | None = None) -> Conversation:
+def last(file: Path | None = None) -> StoredConversation:
     """The conversation that was written to last, of this file or of spectui's own."""
     conversation = library.last(file or database_file())
     assert conversation is not None

@@ -10,24 +10,24 @@ import pytest
 
 from spectui.speculation.statistics import Statistics
 from spectui.store.export import ExistsError, ExportError, document, file_name, markdown, save
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
 from tests.store.journal_helpers import last, some_rounds, written
 
 
 @pytest.fixture
-def conversation(tmp_path: Path) -> Conversation:
+def conversation(tmp_path: Path) -> StoredConversation:
     written(tmp_path / "conversations.db")
     return last(tmp_path / "conversations.db")
 
 
-def test_markdown_has_the_messages(conversation: Conversation) -> None:
+def test_markdown_has_the_messages(conversation: StoredConversation) -> None:
     text = markdown(conversation)
     assert text.startswith("# first\n\ntarget · ")
     assert "## System\n\nBe brief.\n\n## You\n\nfirst\nof all\n\n## Reply\n\nEin 2 ä!\n xy\n\n## You\n\nsecond" in text
     assert "z" not in text.split("## Reply")[1], "a rejected draft is no text"
 
 
-def test_json_has_origins_and_figures(conversation: Conversation) -> None:
+def test_json_has_origins_and_figures(conversation: StoredConversation) -> None:
     table = json.loads(document(conversation))
     assert table["schema"] == "spectui.conversation/1" and table["system"] == "Be brief."
     prompt, reply, *_ = table["messages"]
@@ -47,7 +47,9 @@ def test_json_has_origins_and_figures(conversation: Conversation) -> None:
     [("<think>\nso\n</think>\n\nFour.", False), ("so\n</think>\n\nFour.", True),
      ("<|channel|>analysis<|message|>so<|start|>assistant<|channel|>final<|message|>Four.", False)],
 )  # fmt: skip
-def test_what_a_reply_thought_is_apart_from_its_answer(conversation: Conversation, text: str, opened: bool) -> None:
+def test_what_a_reply_thought_is_apart_from_its_answer(
+    conversation: StoredConversation, text: str, opened: bool
+) -> None:
     prompt, reply, *_ = conversation.messages
     assert reply.reply is not None
     thought = reply._replace(text=text, reply=reply.reply._replace(thinking=opened))
@@ -74,7 +76,7 @@ def test_what_a_reply_thought_is_apart_from_its_answer(conversation: Conversatio
         "\x9b2J.md",
     ],
 )
-def test_a_name_cannot_leave_the_directory(conversation: Conversation, tmp_path: Path, name: str) -> None:
+def test_a_name_cannot_leave_the_directory(conversation: StoredConversation, tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
     with pytest.raises(ExportError):
@@ -87,12 +89,12 @@ def test_a_name_cannot_leave_the_directory(conversation: Conversation, tmp_path:
     [("../../etc/passwd", "etc-passwd.md"), ("", "conversation.md"), ("Größe 日本?", "Größe-日本.md"),
      ("nul", "conversation-nul.md"), ("\x1b[31m", "31m.md"), ("x" * 300, "x" * 60 + ".md")],
 )  # fmt: skip
-def test_a_title_makes_a_plain_name(conversation: Conversation, tmp_path: Path, title: str, name: str) -> None:
+def test_a_title_makes_a_plain_name(conversation: StoredConversation, tmp_path: Path, title: str, name: str) -> None:
     assert file_name(title) == name
     assert save(conversation, tmp_path, name).parent == tmp_path
 
 
-def test_a_file_is_replaced_only_on_request(conversation: Conversation, tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_on_request(conversation: StoredConversation, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "x.md").symlink_to(victim)
@@ -104,7 +106,7 @@ def test_a_file_is_replaced_only_on_request(conversation: Conversation, tmp_path
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_failed_export_leaves_no_file(conversation: Conversation, tmp_path: Path, replace: bool) -> None:
+def test_a_failed_export_leaves_no_file(conversation: StoredConversation, tmp_path: Path, replace: bool) -> None:
     home = tmp_path / "home"
     home.mkdir()
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -117,7 +119,7 @@ def test_a_failed_export_leaves_no_file(conversation: Conversation, tmp_path: Pa
     assert list(home.iterdir()) == []
 
 
-def test_a_directory_of_that_name_is_not_replaced(conversation: Conversation, tmp_path: Path) -> None:
+def test_a_directory_of_that_name_is_not_replaced(conversation: StoredConversation, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "x.md").mkdir(parents=True)
     with pytest.raises(ExportError, match="cannot be written"):
@@ -125,6 +127,8 @@ def test_a_directory_of_that_name_is_not_replaced(conversation: Conversation, tm
     assert [path.name for path in home.iterdir()] == ["x.md"]
 
 
-def test_a_directory_that_cannot_be_written_to_gives_a_sentence(conversation: Conversation, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_to_gives_a_sentence(
+    conversation: StoredConversation, tmp_path: Path
+) -> None:
     with pytest.raises(ExportError, match=r"nowhere.x\.md cannot be written"):
         save(conversation, tmp_path / "nowhere", "x.md")

@@ -15,7 +15,7 @@ import pytest
 
 from spectui.store import library
 from spectui.store.database import StoreError, connect, reading, transaction
-from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.records import Reply, StoredConversation, StoredMessage
 from tests.store.journal_helpers import last, text_of, written
 
 APPEND = """
@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def assert_whole(conversation: Conversation) -> None:
+def assert_whole(conversation: StoredConversation) -> None:
     """Each reply's text is that of its rounds."""
     for message in conversation.messages:
         assert message.reply is None or text_of(message.reply.rounds) == message.text

@@ -17,6 +17,7 @@ STATES = {
     "reading": "reading the prompt",
     "writing": "writing",
     "comparing": "comparing",
+    "leaving": "stopping",
     "measuring": "measuring",
     "failed": "no model",
 }

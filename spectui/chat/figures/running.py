@@ -14,9 +14,9 @@ from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 
 if TYPE_CHECKING:
+    from spectui.chat.figures.activity import State
     from spectui.chat.messages import ChatMessage
     from spectui.chat.models import LoadedModels
-    from spectui.chat.sentences import State
 
 LATEST = 256
 """Latest rounds of a reply that stay unpacked for figures and plots."""
@@ -67,7 +67,7 @@ class LastReply:
 
     @classmethod
     def of(cls, message: ChatMessage) -> LastReply:
-        """The record of a finished reply."""
+        """The record of a message."""
         latest = message.rounds.between(max(0, len(message.rounds) - LATEST), len(message.rounds))
         return cls(message.figures, deque(latest, LATEST), first_token_s=message.first_token_s)
 
@@ -106,14 +106,14 @@ class RunningFigures:
         """Seconds from the last prompt to the first token of its reply."""
         return self._last.first_token_s
 
-    def begin_reply(self, message: ChatMessage) -> None:
-        """The next events are of this reply. Its earlier rounds, if it is continued, are counted already."""
-        self._last = LastReply(message.figures)
-
-    def go_back(self, last: ChatMessage | None) -> None:
-        """Show the figures of this message, which is the last one now; None: there is no message."""
-        self._last = LastReply.of(last) if last is not None else LastReply()
-        self.n_context = None
+    def show(self, message: ChatMessage | None) -> None:
+        """The last message is this one now: a reply in progress, a finished one, or a prompt; None: there is no message."""
+        if message is None:
+            self._last = LastReply()
+        elif message.figures is not self._last.figures:
+            self._last = LastReply.of(message)
+        if message is None or message.stop is not None:
+            self.n_context = None  # until it is known what of it the context has
 
     def take(self, event: Event) -> None:
         """Count an event. The rounds of a continuation are numbered within the whole reply."""

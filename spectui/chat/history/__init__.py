@@ -1,1 +1,1 @@
-"""The conversations on disk: listed, opened, branched, renamed, deleted, exported."""
+"""The open conversation, and those on disk: listed, opened, branched, renamed, deleted, exported."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.chat.history.tree import MessageTree
+from spectui.chat.history.conversation import Conversation
 from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
@@ -14,18 +14,18 @@ from spectui.store import library
 from spectui.store.database import DamagedError, StoreError, database_file, identity
 from spectui.store.journal import TITLE, Journal
 from spectui.store.prompts import PromptHistory, prompts_file
-from spectui.store.records import Conversation, StoredMessage, Summary
+from spectui.store.records import StoredConversation, StoredMessage, Summary
 from spectui.store.recovery.rescue import begin_anew
 
 
-def conversation_at_start(name: str | None, history: Path | None, notices: list[str]) -> Conversation | None:
+def conversation_at_start(name: str | None, history: Path | None, notices: list[str]) -> StoredConversation | None:
     """The conversation of this id, or the last; None if there is none. Raises StoreError.
 
     If the `history` that is written to is damaged, what can be read is first brought over to a new file, and a notice says so.
     """
     file = database_file()
 
-    def read() -> Conversation | None:
+    def read() -> StoredConversation | None:
         return library.last(file) if name is None else library.open_conversation(file, name)
 
     found = identity(file)
@@ -58,11 +58,10 @@ class StoredConversations:
     They wait for the disk and may decode a long conversation: the window calls them in a worker thread.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        """`journal` writes the open conversation."""
+    def __init__(self, journal: Journal, conversation: Conversation) -> None:
+        """`journal` writes the open `conversation`."""
         self._journal = journal
-        self.tree = MessageTree()
-        """The open conversation."""
+        self._conversation = conversation
 
     @property
     def saved(self) -> bool:
@@ -106,9 +105,10 @@ class StoredConversations:
         """The last message of each branch of the open conversation, except the one that is shown."""
         journal = self._journal
         if journal.file is None or not journal.conversation:
-            return [StoredMessage(each.id, None, each.role, each.content, each.created) for each in self.tree.ends()]
+            ends = self._conversation.ends()
+            return [StoredMessage(each.id, None, each.role, each.content, each.created) for each in ends]
         journal.flush()
-        shown = {each.id for each in self.tree.path}
+        shown = {each.id for each in self._conversation.path}
         return [each for each in library.ends(journal.file, journal.conversation) if each.id not in shown]
 
     def read_branch(self, message: int, reader: MessageReader | None = None) -> OpenedConversation:

@@ -11,11 +11,11 @@ from spectui.chat.session import ChatSession
 from spectui.knobs import Setup
 from spectui.store import export, library
 from spectui.store.database import StoreError
-from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.text import safe
 
 
-def snapshot(session: ChatSession) -> Callable[[], Conversation]:
+def snapshot(session: ChatSession) -> Callable[[], StoredConversation]:
     """A function that gives the conversation as it is now, without a reply in progress.
 
     It reads dates and earlier models from the disk, so call it in a worker thread. If the disk lacks a part, the snapshot
@@ -24,9 +24,9 @@ def snapshot(session: ChatSession) -> Callable[[], Conversation]:
     journal, memory = session.journal, _in_memory(session)
     if journal.file is None or not journal.conversation:
         return lambda: memory
-    file, identity, path = journal.file, journal.conversation, {each.id for each in session.messages}
+    file, identity, path = journal.file, journal.conversation, {each.id for each in session.finished}
 
-    def read() -> Conversation:
+    def read() -> StoredConversation:
         journal.flush()
         try:
             stored = library.open_conversation(file, identity)
@@ -48,20 +48,22 @@ def exported(session: ChatSession, name: str, *, replace: bool = False) -> Calla
     return lambda: export.save(read(), export.working_directory(), file, replace=replace)
 
 
-def _has_all(stored: Conversation, memory: Conversation) -> bool:
+def _has_all(stored: StoredConversation, memory: StoredConversation) -> bool:
     """Whether the disk, which may be full or slow, has the whole conversation."""
     return len(stored.messages) == len(memory.messages) and all(
         len(one.text) >= len(safe(other.text)) for one, other in zip(stored.messages, memory.messages, strict=True)
     )
 
 
-def _in_memory(session: ChatSession) -> Conversation:
+def _in_memory(session: ChatSession) -> StoredConversation:
     now, setup = time.time(), session.setup
     messages = tuple(
         StoredMessage(index, None, each.role, each.content, now, _reply(each, setup) if each.rounds else None)
-        for index, each in enumerate(session.messages)
+        for index, each in enumerate(session.finished)
     )
-    return Conversation(session.journal.conversation, session.title, now, now, setup.system, session.name, messages)
+    return StoredConversation(
+        session.journal.conversation, session.title, now, now, setup.system, session.name, messages
+    )
 
 
 def _reply(message: ChatMessage, setup: Setup) -> Reply:

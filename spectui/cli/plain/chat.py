@@ -19,6 +19,7 @@ from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import (
+    NO_TEXT,
     UNANSWERED,
     crash_advice,
     dropped_note,
@@ -41,7 +42,7 @@ from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation, Summary
+from spectui.store.records import StoredConversation, Summary
 from spectui.store.recovery.crash import Crash
 from spectui.text import LOOKALIKES, printable
 from spectui.thinking import OPEN
@@ -86,7 +87,7 @@ class PlainChat:
         self._busy = self._away = self._failed = self._quit = False
         self._at_line_start = True
 
-    def run(self, conversation: Conversation | None = None) -> int:
+    def run(self, conversation: StoredConversation | None = None) -> int:
         """Until the input ends or a person leaves. Returns the exit code; raises SpectuiError if a pipe has no model."""
         with self._signals():
             try:
@@ -240,6 +241,8 @@ class PlainChat:
                 self.notice(f"{message} {with_commands(failed_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 self.notice(message)
+        if self.session.take_back() is not None:
+            self.notice(NO_TEXT)
 
     def _write(self, text: str) -> None:
         """To standard output, at once."""
@@ -297,7 +300,7 @@ class PlainChat:
         if self.interactive:
             for message in self.session.messages:
                 self.output(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
-        if self.session.unanswered:
+        if self.session.conversation.unanswered:
             self.notice(with_commands(UNANSWERED))
 
     def _show_crash(self) -> None:
@@ -335,12 +338,12 @@ def chat(
     engine: Engine,
     setup: Setup,
     journal: Journal,
-    conversation: Conversation | None,
+    conversation: StoredConversation | None,
     catalogue: ModelCatalogue,
     profiles: ProfileFile,
     *,
     crash: Crash | None,
-    offer: Conversation | None,
+    offer: StoredConversation | None,
     interactive: bool,
 ) -> int:
     """Chat over the standard streams. Returns the exit code."""

@@ -98,9 +98,9 @@ class ChatEngine:
             self._loaded_here = False
             self._worker.unload()
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         with self._switching:
-            self._engine.generate(messages)
+            self._engine.generate(messages, at)
 
     def stop(self) -> None:
         self._engine.stop()

@@ -117,8 +117,8 @@ class EngineProcess:
     def unload(self) -> None:
         self._begin("unload")
 
-    def generate(self, messages: Sequence[Message]) -> None:
-        self._begin("generate", tuple(messages))
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+        self._begin("generate", tuple(messages), at)
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         """Call `function`, which can be pickled, with the session and the arguments in the engine's thread."""

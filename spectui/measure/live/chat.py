@@ -81,7 +81,7 @@ class ChatMeasurements:
         self.options[self.chosen.name] = options
         self.last_process, self._measured = None, self.chosen
         self.views.pop(self.chosen.name, None)
-        if self.models.state != "measuring":
+        if not self.models.measured:
             self.models.unload()
         self.poll()
 

@@ -70,7 +70,7 @@ class TracePlayer:
     def unload(self) -> None:
         """There is nothing to free."""
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         """Begin the recorded reply to the prompt that was asked, whatever `messages` are."""
         if self.asked is not None:
             self.asked, self._writing, self._due = None, True, 0.0

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from spectui.chat.message_list import ListedMessage
+from spectui.chat.history.message_list import ListedMessage
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED

@@ -34,7 +34,8 @@ from spectui.engine.events import (
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.profiles.file import ProfileFile
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
+from spectui.store.rounds.packed import CHUNK
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
@@ -84,7 +85,7 @@ class ChatScreen(KeyActions, DirectScreen):
         self,
         session: ChatSession,
         *,
-        conversation: Conversation | None = None,
+        conversation: StoredConversation | None = None,
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
         profiles: ProfileFile | None = None,
@@ -132,6 +133,7 @@ class ChatScreen(KeyActions, DirectScreen):
         self.transcript = self.query_one(InspectableTranscript)
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
+        self.session.conversation.listen(self.conversations.follow)
         self.show_models()
         if self.session.setup.model:
             self.query_one("#loading", LoadingLine).begin()
@@ -189,28 +191,24 @@ class ChatScreen(KeyActions, DirectScreen):
             self.transcript.add_error(printable(notice))
         if not self.session.engine.events:
             return
-        arrived: list[RoundDone] = []
+        rounds = 0
         for shown in self.session.drain():
-            if isinstance(event := shown.event if isinstance(shown, OfComparison) else shown, RoundDone):
+            event = shown.event if isinstance(shown, OfComparison) else shown
+            if isinstance(event, RoundDone):
                 self._refresh_rate.add(len(event.round.tokens))
-            if isinstance(shown, RoundDone):
-                arrived.append(shown)
-                continue
-            self._append(arrived)
             if isinstance(shown, OfComparison):
                 self.replies.show_comparison(shown.event)
+            elif isinstance(shown, RoundDone):
+                rounds += 1
+                if rounds % CHUNK == 0:
+                    self.transcript.grow()  # before they are packed: to unpack them takes time
             else:
+                self.transcript.grow()
                 self._show(shown)
-        self._append(arrived)
+        self.transcript.grow()
         self._figures_stale = True
         # After all events of this drain: a notice belongs above the next prompt.
         self.replies.send_waiting()
-
-    def _append(self, arrived: list[RoundDone]) -> None:
-        """Append the rounds since the last call all at once, so that the view's end is computed once."""
-        if arrived:
-            self.replies.append([event.round for event in arrived])
-            arrived.clear()
 
     def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript
@@ -236,7 +234,7 @@ class ChatScreen(KeyActions, DirectScreen):
                 note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
                 self.replies.finish(with_keys(self.app, note))
             case Dropped(turns=turns):
-                transcript.add_notice(with_keys(self.app, dropped_note(turns)))
+                transcript.add_notice_above(with_keys(self.app, dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
                 self.replies.finish()
                 transcript.add_error(f"{printable(message)} {with_keys(self.app, failed_advice(to_drop))}".rstrip())
@@ -280,8 +278,8 @@ class ChatScreen(KeyActions, DirectScreen):
         if waiting:
             word = "prompt waits" if waiting == 1 else "prompts wait"
             way = f"{waiting} {word} until the model is free, {{stop}} takes back"
-        elif session.editing is not None:
-            way = f"editing message {session.editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
+        elif (editing := session.conversation.editing) is not None:
+            way = f"editing message {editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
         self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
         self.prompt.border_title = Content(with_keys(self.app, way))
         self.refresh_bindings()

@@ -222,7 +222,7 @@ class Controls:
         def back(draft: str | None) -> None:
             if draft is not None:
                 self.use_models(replace(session.setup, draft=draft))
-            elif session.models.state == "measuring":
+            elif session.state == "measuring":
                 self.load_again()
 
         session = self._screen.session

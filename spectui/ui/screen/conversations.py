@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from spectui.chat.figures.running import ChatFigures
-from spectui.chat.messages import MessageReader, OpenedConversation
+from spectui.chat.messages import ChatMessage, MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
 from spectui.engine.events import Loading
 from spectui.errors import SpectuiError
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
 from spectui.text import printable
 from spectui.ui.keys import with_keys
-from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.document_reader import DocumentReader
+from spectui.ui.transcript.transcript import REWRITTEN_AT_ONCE
 from spectui.ui.widgets.loading import LoadingLine
 
 if TYPE_CHECKING:
@@ -28,7 +27,9 @@ class Conversations:
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
-        self._opening: Document | None = None  # the document that is being filled
+        self._opening: DocumentReader | None = None  # fills a document from the disk
+        self._read: DocumentReader | None = None  # has just filled one
+        self._building: DocumentReader | None = None  # fills one with messages that are here
 
     def list(self) -> None:
         """List the conversations."""
@@ -52,20 +53,40 @@ class Conversations:
         self._screen.replies.return_waiting()
         self._screen.run_worker(self._open(read), exclusive=True, group="open")
 
-    async def show(self, conversation: Conversation) -> None:
+    async def show(self, conversation: StoredConversation) -> None:
         """Resume a conversation that was read from the disk before the window started."""
         await self._open(lambda reader: OpenedConversation.of(conversation, reader))
 
-    def show_again(self) -> None:
-        """Show the open conversation, which has turned to other messages."""
-        messages = tuple(self._screen.session.messages)
+    def follow(self, same: int) -> None:
+        """The conversation has changed behind its first `same` messages: show it as it is now."""
+        screen, session, (read, self._read) = self._screen, self._screen.session, (self._read, None)
+        building, self._building = self._building, None
+        messages, same = session.conversation.shown, same if building is None else 0
+        if read is not None:
+            screen.transcript.show_document(read)
+        elif sum(len(each.rounds) for each in messages[same:] if each is not session.writing) <= REWRITTEN_AT_ONCE:
+            screen.transcript.follow(messages, same, session.writing, lambda note: with_keys(screen.app, note))
+        else:
+            self._building = self._reader(lambda share: None)
+            screen.run_worker(self._build(self._building, messages), exclusive=True, group="build")
 
-        def read(reader: MessageReader) -> OpenedConversation:
+    async def _build(self, reader: DocumentReader, messages: Sequence[ChatMessage]) -> None:
+
+        def build() -> None:
             for index, message in enumerate(messages):
                 reader.show(index, message, iter(message.rounds))
-            return OpenedConversation(Conversation("", "", 0, 0, "", "", ()), messages, ChatFigures())
 
-        self._screen.run_worker(self._open(read, resume=False), exclusive=True, group="open")
+        await asyncio.to_thread(build)
+        if self._building is reader:
+            self._building = None
+            self._screen.transcript.show_document(reader)
+            self.show_unanswered()
+
+    def show_unanswered(self) -> None:
+        """Say how to have the last prompt answered, if it is not."""
+        screen = self._screen
+        if screen.session.conversation.unanswered is not None and self._building is None:
+            screen.transcript.add_notice(with_keys(screen.app, UNANSWERED))
 
     def open_offer(self) -> None:
         """Resume the conversation that a crash ended."""
@@ -87,7 +108,6 @@ class Conversations:
     def _show_new(self) -> None:
         screen, self._opening = self._screen, None
         screen.query_one("#opening", LoadingLine).end()
-        screen.replies.forget()
         screen.replies.return_waiting()
         screen.transcript.clear()
         screen.panel.clear()
@@ -99,48 +119,42 @@ class Conversations:
         """A conversation is being read; prompts sent now wait for it."""
         return self._opening is not None
 
-    async def _open(self, read: Callable[[MessageReader], OpenedConversation], *, resume: bool = True) -> None:
-        screen, transcript = self._screen, self._screen.transcript
-        document = self._opening = Document(transcript.text_width)
-        ghosts, thinking, notes = transcript.show_ghosts, transcript.show_thinking, self._notes()
-
-        loop, line = asyncio.get_running_loop(), screen.query_one("#opening", LoadingLine)
+    async def _open(self, read: Callable[[MessageReader], OpenedConversation]) -> None:
+        screen, loop = self._screen, asyncio.get_running_loop()
+        line = screen.query_one("#opening", LoadingLine)
 
         def progress(share: float) -> None:
             loop.call_soon_threadsafe(line.update_loading, Loading("the conversation", share))
 
-        reader = DocumentReader(document, notes, progress, ghosts=ghosts, show_thinking=thinking)
+        reader = self._opening = self._reader(progress)
         try:
             opened = await asyncio.to_thread(read, reader)
         except SpectuiError as error:
             screen.complain(error)
             opened = None
-        if self._opening is not document:
+        if self._opening is not reader:
             return  # a person has begun a new chat, or opened another, meanwhile
         self._opening = None
         line.end()
         if opened is None:
             screen.replies.return_waiting()
             return
-        if resume:
-            screen.session.resume(opened)
-        screen.replies.forget()
+        self._read = reader
+        screen.session.resume(opened)
         screen.panel.clear()
-        transcript.show_document(document)
-        shown = transcript.show_ghosts, transcript.show_thinking
-        if shown != (ghosts, thinking):  # a person has pressed a key meanwhile
-            transcript.watch_show_ghosts()
-            transcript.watch_show_thinking()
-        if screen.session.unanswered:
-            transcript.add_notice(with_keys(screen.app, UNANSWERED))
+        self.show_unanswered()
         screen.show_figures()
         screen.show_state()
         screen.replies.send_waiting()
 
-    def _notes(self) -> Callable[[str], str]:
-        """Inserts keys into a sentence; any thread may call it."""
+    def _reader(self, progress: Callable[[float], None]) -> DocumentReader:
+        """Fills a document with messages, in any thread."""
         keys = {action: with_keys(self._screen.app, action) for action in ("{drop}", "{new-chat}", "{placement}")}
-        return lambda note: re.sub("{[a-z-]+}", lambda found: keys[found[0]], note)
+        transcript = self._screen.transcript
+        return DocumentReader(
+            transcript.text_width, lambda note: re.sub("{[a-z-]+}", lambda found: keys[found[0]], note), progress,
+            ghosts=transcript.show_ghosts, show_thinking=transcript.show_thinking,
+        )  # fmt: skip
 
     def show_crash(self) -> None:
         """Show how spectui crashed the last time, and what to do about it."""

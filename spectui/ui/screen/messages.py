@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from spectui.chat.message_list import ListedMessage, listed_messages
+from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
 from spectui.errors import SpectuiError
 from spectui.store.records import StoredMessage
@@ -23,21 +23,22 @@ class Messages:
 
     def edit_last(self) -> None:
         """Put the last prompt into the text area, to replace it; at the next call the one before, and so on."""
-        prompt = self._screen.session.prompt_to_edit()
+        talk = self._screen.session.conversation
+        prompt = talk.prompt_to_edit()
         if prompt is not None:
             self.edit(prompt)
-        elif self._screen.session.editing is None:
+        elif talk.editing is None:
             self._screen.say(NOTHING_TO_EDIT)
 
     def edit(self, index: int) -> None:
         """Put the message with this index into the text area, to replace it."""
-        session, box = self._screen.session, self._screen.prompt
+        talk, box = self._screen.session.conversation, self._screen.prompt
         if not self._may_change():
             return
-        if box.text.strip() and (session.editing is None or box.text != self._original):
+        if box.text.strip() and (talk.editing is None or box.text != self._original):
             self._screen.say("Send or clear what is in the box first.")
             return
-        box.put_sent(session.begin_edit(index))
+        box.put_sent(talk.begin_edit(index))
         self._original = box.text
         box.focus()
         self._screen.show_state()
@@ -55,12 +56,18 @@ class Messages:
         if reason := self._screen.session.no_undo:
             self._screen.say(reason)
             return
-        self._screen.session.undo()
-        self._screen.conversations.show_again()
+        self._screen.session.conversation.undo()
+        self._turned()
+
+    def _turned(self) -> None:
+        self._screen.conversations.show_unanswered()
+        self._screen.transcript.scroll_to_end()
+        self._screen.show_figures()
+        self._screen.show_state()
 
     def leave_edit(self) -> None:
         """End the edit; the message stays as it is, and what was written is in the history of prompts."""
-        self._screen.session.leave_edit()
+        self._screen.session.conversation.leave_edit()
         self._screen.prompt.put_away()
         self._screen.show_state()
 
@@ -86,7 +93,7 @@ class Messages:
             self._screen.complain(error)
         if session.no_change or not self._screen.is_current:
             return  # a person has gone on meanwhile
-        listed = list(listed_messages(session.messages, branches, session.oldest.dropped))
+        listed = list(listed_messages(session, branches))
         if not listed:
             self._screen.say(NOTHING_SAID)
             return
@@ -96,13 +103,11 @@ class Messages:
                 case ListedMessage("edit", index):
                     self.edit(index)
                 case ListedMessage("back", length):
-                    session.cut_and_save(length)
+                    session.conversation.go_back(length)
                     self._screen.say(WENT_BACK, "information")
-                    self._screen.transcript.cut(length)
-                    self._screen.show_figures()
-                    self._screen.show_state()
-                case ListedMessage("branch", end) if session.turn_to(end):
-                    self._screen.conversations.show_again()
+                    self._turned()
+                case ListedMessage("branch", end) if session.conversation.turn_to(end):
+                    self._turned()
                 case ListedMessage("branch", end):
                     self._screen.conversations.open(lambda reader: session.stored.read_branch(end, reader))
 

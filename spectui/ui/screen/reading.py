@@ -93,7 +93,7 @@ class Reading:
         # Imported on use: the libraries for Markdown and colours take a tenth of the window's start.
         from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 
-        messages = tuple(each.for_engine() for each in self._screen.session.messages)
+        messages = tuple(each.for_engine() for each in self._screen.session.finished)
         if any(each.role == "assistant" for each in messages):
             self._screen.app.push_screen(MarkdownScreen(messages))
         else:
@@ -104,7 +104,7 @@ class Reading:
         from spectui.chat.text.prose import last_code_blocks
         from spectui.ui.dialogs.markdown_screen import copy_block
 
-        seen = self._screen.session.messages_so_far()[: self._screen.transcript.last_seen + 1]
+        seen = self._screen.session.messages[: self._screen.transcript.last_seen + 1]
         blocks = last_code_blocks(seen)
         copy_block(self._screen, blocks, len(blocks) - 1)
 

@@ -96,10 +96,6 @@ class ReplayScreen(ChatScreen):
     def _send(self, step: Send) -> None:
         if self.session.messages and not step.same:
             self.conversations.begin_new()
-        self.transcript.cut(step.same)
-        for index, each in enumerate(step.missing, step.same):
-            name = self.session.name if each.role == "assistant" else None
-            self.transcript.add_message(each.role, each.content, name, index)
         take_over(self.session, step)
         self.replies.send_waiting()
 

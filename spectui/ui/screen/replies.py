@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.messages import ChatMessage
 from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
-from spectui.speculation.records import Round
 from spectui.ui.widgets.slider import Slider
 
 if TYPE_CHECKING:
@@ -19,26 +17,12 @@ COMPLETE = "The last reply is complete: it cannot be continued."
 NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
 
 
-class _Attempt(NamedTuple):
-    """A reply in place of others, which are shown until it has text.
-
-    `length` messages stay before it. `prompt`: the edited one, which is shown from `end` on meanwhile; "" if the last is asked
-    again."""
-
-    length: int
-    prompt: str
-    end: tuple[int, int]
-    reply: ChatMessage
-
-
 class Replies:
-    """Asks the session for replies, and starts them in the transcript."""
+    """Asks the session for replies."""
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
         self._comparison_shown = False
-        self._attempt: _Attempt | None = None
-        self._held: list[Round] = []  # of the attempt: they have no text
 
     # Prompts
 
@@ -51,20 +35,14 @@ class Replies:
         elif screen.prompt.remove_sent(text):
             screen.session.queue(text)
             self.send_waiting()
+            if not screen.session.waiting:
+                screen.transcript.scroll_to_end()
             screen.show_state()
 
     def send_waiting(self) -> None:
         """Send the longest waiting prompt, if the engine is free."""
-        session, transcript = self._screen.session, self._screen.transcript
-        if self._screen.conversations.opening:
-            return
-        replaces, end = session.editing is not None, transcript.end
-        if (text := session.send_waiting()) is not None:
-            index = len(session.messages) - 1
-            if not replaces:
-                transcript.cut(index)  # a prompt without an answer
-            transcript.add_message("user", text, index=index)
-            self._begin(_Attempt(index, text, end, session.writing) if replaces and session.writing else None)
+        if not self._screen.conversations.opening and self._screen.session.send_waiting() is not None:
+            self._begun()
 
     def return_waiting(self) -> None:
         """Put waiting prompts back into the text area."""
@@ -72,48 +50,22 @@ class Replies:
             self._screen.prompt.give_back(waiting)
             self._screen.show_state()
 
-    def _begin(self, attempt: _Attempt | None = None) -> None:
-        session = self._screen.session
-        self._attempt, self._held = attempt, []
-        if session.writing is not None and attempt is None:
-            self._screen.transcript.start_reply(session.name, len(session.messages), session.writing.rounds)
+    def _begun(self) -> None:
         self._screen.show_figures()
         self._screen.show_state()
 
-    def append(self, rounds: list[Round]) -> None:
-        """Show rounds of the reply. With the first text of one in place of others, those go."""
-        transcript, attempt = self._screen.transcript, self._attempt
-        if attempt is not None:
-            self._held += rounds
-            if not any(token.text for round in rounds for token in round.tokens):
-                return
-            rounds, length = self._held, attempt.length
-            self.forget()
-            transcript.cut(length)
-            if attempt.prompt:
-                transcript.add_message("user", attempt.prompt, index=length)
-                length += 1
-            transcript.start_reply(self._screen.session.name, length, attempt.reply.rounds)
-            if attempt.reply.thinking:
-                transcript.begin_thinking()
-        transcript.append_rounds(rounds)
-
     def finish(self, note: str = "") -> None:
-        """The reply has ended, with a note. If it has no text and is in place of others, they stay, and an edited prompt is
-        edited again."""
-        attempt, screen = self._attempt, self._screen
-        self.forget()
-        if attempt is None:
-            screen.transcript.finish_reply(note)
+        """The reply has ended, with a note. If it has no text and was in place of others, they are there again, and an edited
+        prompt is edited again."""
+        screen, came_back = self._screen, self._screen.session.take_back()
+        if came_back is None:
+            screen.transcript.finish_reply()
+            if note:
+                screen.transcript.add_notice(note)
             return
         screen.say(NO_TEXT)
-        if attempt.prompt:
-            screen.transcript.cut_from(attempt.end)
-            screen.messages.edit_again(attempt.length, attempt.prompt)
-
-    def forget(self) -> None:
-        """The reply in progress has text, or another conversation is shown."""
-        self._attempt, self._held = None, []
+        if came_back.prompt:
+            screen.messages.edit_again(came_back.at, came_back.prompt)
 
     def is_free(self) -> bool:
         """Whether the engine can answer; if not, show why."""
@@ -130,12 +82,9 @@ class Replies:
         if reason := session.no_regenerating:
             self._screen.say(reason)
             return
-        replaces, transcript = not session.unanswered, self._screen.transcript
         session.regenerate()
-        length = len(session.messages)
-        if not replaces:
-            transcript.cut(length)
-        self._begin(_Attempt(length, "", transcript.end, session.writing) if replaces and session.writing else None)
+        self._begun()
+        self._screen.transcript.scroll_to_end()
 
     def continue_last(self) -> None:
         """Continue the last reply where it was stopped."""
@@ -146,8 +95,8 @@ class Replies:
             self._screen.say(COMPLETE)
             return
         session.continue_reply()
-        self._screen.show_figures()
-        self._screen.show_state()
+        self._begun()
+        self._screen.transcript.scroll_to_end()
 
     def drop_oldest(self) -> None:
         """Drop the oldest turns, and go on with the reply that the full context ended, or ask the prompt without room again."""
@@ -156,7 +105,7 @@ class Replies:
             self._screen.say(reason)
             return
         session.oldest.drop_for_next()
-        (self.regenerate if session.unanswered else self.continue_last)()
+        (self.regenerate if session.conversation.unanswered else self.continue_last)()
 
     def bring_back(self) -> None:
         """Make the dropped turns a part of the next prompt again."""
@@ -177,7 +126,12 @@ class Replies:
             return
         if screen.panel.devices.has_focus and screen.controls.leave_picked():
             return
-        if session.editing is not None and slider is None and not session.waiting and session.state != "loading":
+        if (
+            session.conversation.editing is not None
+            and slider is None
+            and not session.waiting
+            and session.state != "loading"
+        ):
             screen.messages.leave_edit()
             return
         if session.waiting:
@@ -217,8 +171,8 @@ class Replies:
         """Show an event of the plain decoding on the panel."""
         panel = self._screen.panel
         match event:
-            case RoundDone(round=round):
-                panel.plain.append_rounds([round])
+            case RoundDone():
+                panel.plain.grow()
                 return
             case Prompt(thinking=True):
                 panel.plain.begin_thinking()

@@ -73,12 +73,6 @@ class Block:
     _needs_newline: bool = False
     """The next text is below a folded heading, so a newline comes before it."""
 
-    def add(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
-        """Append a round and draw it, as `draw` does."""
-        if len(self._starts) == len(self.rounds):  # the block has its own list, so the round must be appended here
-            self.rounds.append(round)
-        return self.draw(round, ghosts)
-
     def draw(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
         """Draw the next of `rounds`. Returns the first changed row of the block, and sections of thinking that have ended."""
         number = len(self._starts)
@@ -107,6 +101,11 @@ class Block:
         self._starts, self._length, self._needs_newline = rewritten._starts, rewritten._length, rewritten._needs_newline
         for number in range(len(self._starts), written):
             self._write(self.rounds[number], ghosts)
+
+    @property
+    def undrawn(self) -> list[Round]:
+        """Those of `rounds` that have come since the last was drawn."""
+        return self.rounds.between(len(self._starts), len(self.rounds))
 
     @property
     def pieces(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from spectui.chat.messages import ChatMessage
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.transcript.blocks import (
@@ -46,24 +47,34 @@ class Document:
         self.add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         return first
 
-    def add_reply(
+    def show(
         self,
-        name: str,
         index: int,
-        rounds: PackedRounds,
-        unpacked: Iterable[Round],
+        message: ChatMessage,
+        rounds: Iterable[Round],
+        notes: Callable[[str], str],
         *,
-        opened_thinking: bool,
         ghosts: bool,
         show_thinking: bool,
     ) -> None:
-        """Add a finished reply with all its rounds. `opened_thinking`: the prompt had begun the model's thinking."""
-        self.begin(name, is_reply=True, index=index)
-        block = self.add_block(rounds=rounds)
-        if opened_thinking:
+        """Add a finished message of the conversation, its `index`th, with all its `rounds` and the line that says why it
+        ended. `notes` inserts keys into that."""
+        before = len(self.blocks), len(self.messages)
+        if message.role == "assistant":
+            self.begin(message.model or message.role, is_reply=True, index=index)
+            self._add_rounds(message, rounds, ghosts, show_thinking)
+        if message.role != "assistant" or (message.content and not message.rounds):  # it has none, or they are damaged
+            self.cut(*before)
+            self.add_message(message.role, message.content, message.model or None, index)
+        elif message.setup is not None and (note := notes(message.stop_note(to_drop=index > 2))):
+            self.add_remark(note, NOTICE)
+
+    def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round], ghosts: bool, show_thinking: bool) -> None:
+        block = self.add_block(rounds=message.rounds)
+        if message.thinking:
             block.thinking.begin()
         folded = False
-        for round in unpacked:
+        for round in rounds:
             for section in block.draw(round, ghosts)[1]:
                 section.folded = not show_thinking
                 folded |= section.folded

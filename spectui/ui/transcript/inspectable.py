@@ -12,8 +12,10 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from spectui.chat.messages import ChatMessage
 from spectui.speculation.records import Round, Token
-from spectui.ui.transcript.blocks import CURSOR, Block, index_at
+from spectui.ui.transcript.blocks import CURSOR, NOTICE, Block, index_at
+from spectui.ui.transcript.document_reader import DocumentReader
 from spectui.ui.transcript.restyling import restyled
 from spectui.ui.transcript.token_cursor import TokenCursor
 from spectui.ui.transcript.transcript import Transcript
@@ -162,22 +164,58 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         if lost:
             self.post_message(self.Inspected(self, None, None))
 
+    # The conversation
+
+    def follow(
+        self, messages: Sequence[ChatMessage], same: int, writing: ChatMessage | None, notes: Callable[[str], str]
+    ) -> None:
+        """Show these messages, of which the first `same` are shown already. `writing` is in progress; `notes` inserts keys into
+        the line below a reply that says why it ended."""
+        self.cut(same)
+        first = len(self.blocks)
+        for index, message in enumerate(messages[same:], same):
+            if message is writing:
+                self.start_reply(message.model, index, message.rounds)
+                if message.thinking:
+                    self.begin_thinking()
+                self.grow()
+            else:
+                self._document.show(
+                    index, message, message.rounds, notes, ghosts=self.show_ghosts, show_thinking=self.show_thinking
+                )
+        self._changed(first)
+
+    def show_document(self, read: DocumentReader) -> None:
+        """Replace the content by what was read, and scroll to its end."""
+        self.clear()
+        document = read.document
+        if document.width != self.text_width:  # the window has been resized since they were made
+            document.rewrap(self.text_width)
+        self.blocks += document.blocks
+        self._messages += document.messages
+        self._changed(0)
+        if (read.ghosts, read.show_thinking) != (
+            self.show_ghosts,
+            self.show_thinking,
+        ):  # a person has pressed a key meanwhile
+            self.watch_show_ghosts()
+            self.watch_show_thinking()
+
+    def add_notice_above(self, text: str) -> None:
+        """Add a notice above the reply that is being written, for what was before its text."""
+        if self._reply is None:
+            self.add_notice(text)
+            return
+        first = self._messages[-1].first
+        self._document.add_remark(text, NOTICE)
+        self.blocks.insert(first, self.blocks.pop())
+        self._messages[-1].first, self._reply = first + 1, self._reply + 1
+        self._changed(first)
+
     def cut(self, length: int) -> None:
         """Remove the messages after the first `length`, and the cursor."""
         self._lose_cursor()
         super().cut(length)
-
-    @property
-    def end(self) -> tuple[int, int]:
-        """Where the next message will be, for `cut_from`."""
-        return len(self.blocks), len(self._messages)
-
-    def cut_from(self, end: tuple[int, int]) -> None:
-        """Remove what was added since `end` was this, and the cursor."""
-        self._lose_cursor()
-        self._document.cut(*end)
-        self._reply = None
-        self._changed(end[0])
 
     def clear(self) -> None:
         """Remove everything."""

@@ -121,20 +121,27 @@ class Transcript(GrowingScrollView, can_focus=True):
         return reply is not None
 
     def append_rounds(self, rounds: Iterable[Round]) -> None:
-        """Append the tokens of rounds to the reply. Ignored if no reply was begun, as after `clear`."""
+        """Append rounds to the reply, and draw them. Ignored if no reply was begun, as after `clear`."""
+        if self._reply is not None:
+            for round in rounds:
+                self.blocks[self._reply].rounds.append(round)
+            self.grow()
+
+    def grow(self) -> None:
+        """Draw the rounds that the reply has got since, all at once, so that the view's end is computed once."""
         if self._reply is None:
             return
         block = self.blocks[self._reply]
-        first, folded = block.flow.height, False
+        first, folded, rounds = block.flow.height, False, block.undrawn
         for round in rounds:
-            row, ended = block.add(round, self.show_ghosts)
+            row, ended = block.draw(round, self.show_ghosts)
             first = min(first, row)
             for section in ended:
                 # Do not fold it while a person reads further up.
                 section.folded, folded = not self.show_thinking and self._following, True
         if folded:
             self._rewrite([block])
-        else:
+        elif rounds:
             self._changed(self._reply, first)
 
     def begin_thinking(self) -> None:
@@ -181,14 +188,9 @@ class Transcript(GrowingScrollView, can_focus=True):
         self._reply = None
         self._changed(0)
 
-    def show_document(self, document: Document) -> None:
-        """Replace the content by these blocks, and scroll to their end."""
-        self.clear()
-        if document.width != self.text_width:  # the window has been resized since they were made
-            document.rewrap(self.text_width)
-        self.blocks += document.blocks
-        self._messages += document.messages
-        self._changed(0)
+    def scroll_to_end(self) -> None:
+        """Let the view follow the end again."""
+        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
     # Queries
 

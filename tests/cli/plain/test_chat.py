@@ -29,7 +29,7 @@ from spectui.speculation.statistics import Statistics
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.library import last
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from tests.fake_engine import CPU, FakeEngine
 from tests.store.journal_helpers import written
@@ -68,7 +68,7 @@ class AnsweringEngine(FakeEngine):
             self.report_loading("target", 0.5, 1_900_000_000)
             self.finish_loading()
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         super().generate(messages)
         self.turned.append(self.knobs)
         prompt = messages[-1].content
@@ -132,7 +132,7 @@ class Chat:
         setup: Setup = PAIR,
         journal: Journal | None = None,
         crash: Crash | None = None,
-        offer: Conversation | None = None,
+        offer: StoredConversation | None = None,
         devices: tuple[Device, ...] = (CPU,),
         here: Path | None = None,
         catalogue: ModelCatalogue | None = None,

@@ -84,7 +84,7 @@ def test_a_stopped_reply_is_gone_on_with(tmp_path: Path):
 class Small(AnsweringEngine):
     """Its context holds three messages, and a reply to "fill" fills it."""
 
-    def generate(self, messages: Sequence[Message]) -> None:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         last = messages[-1]
         if len(messages) < 3 and last.content != "fill":
             super().generate(messages)

@@ -62,3 +62,20 @@ def test_the_same_conversation_has_the_same_prompt(tmp_path: Path) -> None:
         assert prompts()[-1] != prompts()[-2], "the template reads other values"
     finally:
         session.close()
+
+
+def test_a_prompt_has_the_time_that_it_is_asked_with_in_another_process_too(tmp_path: Path) -> None:
+    """A chat keeps when a prompt was sent, and opens it again."""
+    model, prompts = write_model(tmp_path / "clock.gguf", template=CLOCK), []
+    for _ in range(2):
+        events: list[Event] = []
+        session = Session(events.append)
+        session.knobs = Knobs(predict=1, drafter="off")
+        try:
+            session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
+            for at in (1_700_000_000.25, 1_700_000_000.5):
+                session.generate([HI], at)
+        finally:
+            session.close()
+        prompts.append([event.tokens for event in events if isinstance(event, Asked)])
+    assert prompts[0] == prompts[1] and prompts[0][0] != prompts[0][1]

@@ -79,7 +79,7 @@ class Toy:
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         return self.context, PROMPT
 
-    def generate(self, messages: Sequence[Message]) -> Finished:
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
         self.context.truncate(0)
         strategy = None if self.knobs.drafter == "off" else Drafting(HalfRight(self.text))
         _, rounds, _ = decode(self.context, PROMPT, self.knobs, strategy=strategy)

@@ -11,7 +11,7 @@ import pytest
 from spectui.store import library
 from spectui.store.database import DamagedError, StoreError, connect
 from spectui.store.journal import Journal
-from spectui.store.records import Conversation
+from spectui.store.records import StoredConversation
 from spectui.store.recovery import rescue
 from tests.store.journal_helpers import begun_anew, exchange, last, lose, some_rounds, text_of, written
 
@@ -74,7 +74,7 @@ def middle(numbers: list[int]) -> int:
     return numbers[len(numbers) // 2]
 
 
-def before(file: Path) -> list[Conversation]:
+def before(file: Path) -> list[StoredConversation]:
     """The conversations in the file, without the one in which the damage was found."""
     kept = [library.open_conversation(file, each.id) for each in library.summaries(file)]
     return [each for each in kept if each.messages[0].text != "now"]

@@ -51,7 +51,7 @@ async def test_what_was_written_in_an_edit_is_in_the_history(window: Window, eng
         engine.finish()
         await wait_until(pilot, lambda: not engine.events)
         await pilot.press("alt+e", "!", "2", "escape")
-        assert box.text == "" and app.screen.session.editing is None
+        assert box.text == "" and app.screen.session.conversation.editing is None
         await pilot.press("up")
         assert box.text == "one!2"
 

@@ -15,6 +15,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from spectui.chat.history.conversation import Conversation
 from spectui.chat.history.conversations import StoredConversations
 from spectui.store import library
 from spectui.store.journal import Journal
@@ -109,7 +110,7 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     exchange(journal, "first question", some_rounds())
     journal.close()
     held = Journal(file)
-    read = Held(StoredConversations(held).read)
+    read = Held(StoredConversations(held, Conversation()).read)
     monkeypatch.setattr(StoredConversations, "read", lambda stored, identity, reader: read(identity, reader))
     async with window(journal=Journal(file)) as (app, pilot):
         await begin_reading(app, pilot, read)

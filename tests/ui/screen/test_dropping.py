@@ -118,7 +118,10 @@ async def test_a_setting_drops_by_itself_and_an_opened_conversation_is_marked(
         await full(pilot, engine, goes_on=True)
         engine.emit_round(plain=" gamma")
         engine.finish()
-        await wait_until(pilot, lambda: top_of_mark(app) > 0)
+        await wait_until(pilot, lambda: top_of_mark(app) > 0 and "beta gamma" in rows_of(app))
+        shown = rows_of(app)
+        notice = next(at for at, row in enumerate(shown) if "The context was full" in row)
+        assert shown.index("two") < notice < shown.index("beta gamma"), "it tells what was before the text"
     app = make_app(journal=Journal(file), conversation=last(file))
     async with app.run_test(size=(120, 60)) as pilot:
         await wait_until(pilot, lambda: app.screen.session.last_reply is not None)

@@ -246,7 +246,10 @@ async def test_a_comparison_goes_with_the_reply_that_is_replaced(window: Window,
         await wait_until(pilot, lambda: not engine.events)
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(engine.generates) == 3)
-        assert "with drafts" not in str(app.screen.query_one(ComparePage).build_lines())
+        page = app.screen.query_one(ComparePage)
+        assert "with drafts" in str(page.build_lines()), "until the new one has text"
+        engine.emit_round(plain="other")
+        await wait_until(pilot, lambda: "with drafts" not in str(page.build_lines()))
 
 
 async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: FakeEngine) -> None:

@@ -51,7 +51,8 @@ async def test_the_whole_chat_is_played_and_it_is_said_that_it_is_a_replay(tmp_p
         await wait_until(pilot, lambda: "chat.jsonl: ended" in screen_text(app))
         # The last prompt of the recording began another conversation, and failed.
         await wait_until(pilot, lambda: "the device is gone" in shown(app))
-        assert session_of(app).unanswered and session_of(app).messages == []
+        session = session_of(app)
+        assert session.messages == [session.conversation.unanswered]
 
 
 async def test_prompts_and_replies_stand_there_as_they_did(tmp_path: Path) -> None:

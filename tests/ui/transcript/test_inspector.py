@@ -188,7 +188,8 @@ def _block(rounds: list[list[str]], width: int, ghosts: bool) -> Block:
     for index, texts in enumerate(rounds):
         tokens = tuple(Token(0, text, "accepted", "model", index, 0, 0.5, 0.5) for text in texts)
         ghost = (DraftToken(0, "ghost", 0.5, "model", "rejected"),)
-        block.add(Round(index, 0, Knobs(), ghost, tokens, 0, 0, 0, 1), ghosts)
+        block.rounds.append(Round(index, 0, Knobs(), ghost, tokens, 0, 0, 0, 1))
+        block.draw(block.rounds[-1], ghosts)
     return block
 
 

@@ -19,7 +19,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
 from spectui.store.pending import PendingConversation, write_conversation
-from spectui.store.records import Conversation, Reply, StoredMessage
+from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds, same
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow
@@ -101,7 +101,7 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
     for index in range(size // each):
         round = make(index)
         session.take(RoundDone(round, index))
-        block.add(round, False)
+        block.draw(round, False)
         del round
         fresh += each
         if fresh >= A_CHUNK:
@@ -155,7 +155,7 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
     connection = database.connect(file)
     try:
         message = StoredMessage(1, None, "assistant", text, 0.0, reply)
-        save(connection, PendingConversation.of(Conversation("1", "Why?", 0.0, 0.0, "", "", (message,)), None))
+        save(connection, PendingConversation.of(StoredConversation("1", "Why?", 0.0, 0.0, "", "", (message,)), None))
         tracemalloc.start()
         conversation = last(file)
         pending = PendingConversation.of(conversation, None)
@@ -164,7 +164,7 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
         assert read is not None and all(map(same, read.rounds, rounds))
         block = Block(Flow(80), rounds=read.rounds)
         for each in read.rounds:
-            block.add(each, False)
+            block.draw(each, False)
         taken = held()
     finally:
         connection.close()
@@ -177,7 +177,8 @@ def test_a_packed_round_is_what_it_was_but_for_digits_that_nobody_sees() -> None
     made = [noise.round(index, index % 4, index % 2) for index in range(6 * CHUNK)]
     block = Block(Flow(80))
     for each in made:
-        block.add(each, False)
+        block.rounds.append(each)
+        block.draw(each, False)
     assert all(map(same, block.rounds, made)) and len(list(block.rounds)) == len(made) == len(block.rounds[:])
     for number in (0, CHUNK, 3 * CHUNK - 1, len(made) - 1):
         assert same(block.rounds[number], made[number]) and block.rounds[number] == block.rounds[number - len(made)]
@@ -207,6 +208,7 @@ def test_a_reply_that_was_gone_on_with_counts_its_rounds_anew() -> None:
     then = [faked(engine, index, 0, 0) for index in range(5)]
     block = Block(Flow(80))
     for each in (*first, *then):
-        block.add(each, False)
+        block.rounds.append(each)
+        block.draw(each, False)
     assert [block.number_of(each) for each in then] == [len(first) + at for at in range(5)]
     assert block.token_at(block.pieces - 1) == then[-1].tokens[0]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spectui.ui.transcript.transcript import Transcript
-from tests.ui.pilot_helpers import wait_until
-from tests.ui.screen_text import compositor
+from tests.fake_engine import FakeEngine
+from tests.ui.pilot_helpers import Window, ask, wait_until
+from tests.ui.screen.test_editing import exchange
+from tests.ui.screen_text import compositor, screen_text
 from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
 
 
@@ -88,3 +90,18 @@ async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
             if number in (3, 30):
                 await pilot.press("pagedown", "up" if number == 3 else "down")
         assert any("line 59" in row for row in rows(transcript))
+
+
+async def test_the_view_follows_what_a_person_sends(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        transcript = app.screen.transcript
+        await exchange(pilot, engine, "one", "line\n" * 60)
+        await pilot.press("pageup")
+        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
+        await ask(pilot, "where am I?")
+        await wait_until(pilot, lambda: any("where am I?" in row for row in screen_text(app).splitlines()))
+        engine.emit_round(plain="line\n" * 60)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events and transcript.scroll_y == transcript.max_scroll_y)
+        await pilot.press("pageup", "ctrl+r")
+        await wait_until(pilot, lambda: engine.replying and transcript.scroll_y == transcript.max_scroll_y)

@@ -70,7 +70,7 @@ async def test_an_edited_prompt_without_a_reply_is_in_the_box_again_and_what_it_
         assert "second reply" in said(app) and "one!" in said(app)
         await pilot.press("escape")
         await wait_until(pilot, lambda: box.text == "one!")
-        assert said(app) == before and app.screen.session.editing == 0
+        assert said(app) == before and app.screen.session.conversation.editing == 0
         assert [each.content for each in app.screen.session.messages] == ["one", "first reply", "two", "second reply"]
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(engine.generates) == 4)

@@ -37,8 +37,8 @@ def _compare(chat: PlainChat, rest: str) -> None:
 
 
 def _token(chat: PlainChat, rest: str) -> None:
-    last = chat.session.messages[-1:]
-    tokens = [(token, round) for message in last for round in message.rounds for token in round.tokens]
+    last = chat.session.last_reply
+    tokens = [(token, round) for round in last.rounds for token in round.tokens] if last is not None else []
     if not tokens:
         raise UsageError("There is no reply yet.")
     try:

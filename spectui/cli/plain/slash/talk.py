@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spectui.chat.message_list import ListedMessage, listed_messages
-from spectui.chat.messages import ChatMessage, OpenedConversation
-from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT, NOTHING_SAID, NOTHING_TO_EDIT
+from spectui.chat.history.message_list import ListedMessage, listed_messages
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.sentences import BROUGHT_BACK, NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.text.prose import last_code_blocks
 from spectui.cli.plain.slash.command import Command, numbered
 from spectui.errors import UsageError
@@ -25,9 +25,7 @@ def _new(chat: PlainChat, rest: str) -> None:
 
 def _regenerate(chat: PlainChat, rest: str) -> None:
     chat.refuse(chat.session.no_regenerating)
-    before = chat.session.last_reply
     chat.answer(chat.session.regenerate)
-    _say_if_back(chat, before)
 
 
 def _continue(chat: PlainChat, rest: str) -> None:
@@ -44,7 +42,7 @@ def _drop(chat: PlainChat, rest: str) -> None:
     session = chat.session
     chat.refuse(session.oldest.no_dropping)
     session.oldest.drop_for_next()
-    chat.answer(session.regenerate if session.unanswered else session.continue_reply)
+    chat.answer(session.regenerate if session.conversation.unanswered else session.continue_reply)
 
 
 def _undrop(chat: PlainChat, rest: str) -> None:
@@ -55,20 +53,14 @@ def _undrop(chat: PlainChat, rest: str) -> None:
 
 def _edit(chat: PlainChat, rest: str) -> None:
     chat.must_be_ready()
-    prompt = chat.session.prompt_to_edit()
+    talk = chat.session.conversation
+    prompt = talk.prompt_to_edit()
     if prompt is None:
         raise UsageError(NOTHING_TO_EDIT)
-    text = chat.with_files(rest) if rest else chat.edited(chat.session.messages[prompt].content)
+    text = chat.with_files(rest) if rest else chat.edited(talk.path[prompt].content)
     if text.strip():
-        before = chat.session.last_reply
-        chat.session.begin_edit(prompt)
+        talk.begin_edit(prompt)
         chat.ask(text)
-        _say_if_back(chat, before)
-
-
-def _say_if_back(chat: PlainChat, before: ChatMessage | None) -> None:
-    if before is not None and chat.session.last_reply is before:
-        chat.notice(NO_TEXT)
 
 
 def _editor(chat: PlainChat, rest: str) -> None:
@@ -86,14 +78,15 @@ def _messages(chat: PlainChat, rest: str) -> None:
 
 
 def _back(chat: PlainChat, rest: str) -> None:
+    talk = chat.session.conversation
     match numbered(_listed(chat), rest, "message", "messages"):
         case ListedMessage("edit", index):
-            chat.session.cut_and_save(index)
+            talk.go_back(index)
             chat.notice("The next prompt takes its place.")
         case ListedMessage("back", length):
-            chat.session.cut_and_save(length)
+            talk.go_back(length)
             chat.notice(f"Going on from message {rest}.")
-        case ListedMessage("branch", message) if chat.session.turn_to(message):
+        case ListedMessage("branch", message) if talk.turn_to(message):
             _show_last(chat)
         case ListedMessage("branch", message):
             chat.resume(chat.session.stored.read_branch(message))
@@ -101,7 +94,7 @@ def _back(chat: PlainChat, rest: str) -> None:
 
 def _undo(chat: PlainChat, rest: str) -> None:
     chat.refuse(chat.session.no_undo)
-    chat.session.undo()
+    chat.session.conversation.undo()
     _show_last(chat)
 
 
@@ -112,7 +105,7 @@ def _show_last(chat: PlainChat) -> None:
 
 
 def _listed(chat: PlainChat) -> list[ListedMessage]:
-    return list(listed_messages(chat.session.messages, chat.session.stored.branches(), chat.session.oldest.dropped))
+    return list(listed_messages(chat.session, chat.session.stored.branches()))
 
 
 def _line(text: str) -> str:

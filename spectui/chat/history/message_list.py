@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from spectui.chat.messages import ChatMessage
+from spectui.chat.session import ChatSession
 from spectui.store.records import StoredMessage
 
 
@@ -23,12 +23,10 @@ class ListedMessage(NamedTuple):
     text: str
 
 
-def listed_messages(
-    messages: Sequence[ChatMessage], branches: Sequence[StoredMessage], dropped: int = 0
-) -> Iterator[ListedMessage]:
-    """The messages in order, then the branches. The first `dropped` messages are no part of the prompt."""
-    for index, message in enumerate(messages):
-        left_out = ", dropped" if index < dropped else ""
+def listed_messages(session: ChatSession, branches: Sequence[StoredMessage] = ()) -> Iterator[ListedMessage]:
+    """The messages in order, those that are no part of the prompt marked; then the branches."""
+    for index, message in enumerate(session.messages):
+        left_out = ", dropped" if index < session.oldest.dropped else ""
         if message.role == "user":
             yield ListedMessage("edit", index, f"you{left_out}", message.content)
         else:
