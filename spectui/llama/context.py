@@ -79,6 +79,7 @@ class Context:
         """Does a device compute all of a pass while Python continues?"""
         self._interrupt = interrupt
         self._checkpoint: _Checkpoint | None = None
+        self._state: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * 0)()  # memory for checkpoints
         if not model.simulated:
             window = model.window + min(ubatch, batch) if model.window and not swa_full else None
             context_memory.check_cells(model, self.n_ctx, type_k, type_v, window)
@@ -196,7 +197,8 @@ class Context:
                 self._decode(tokens[start : min(start + self.chunk, certain)], 0)
                 self._wait()
             if saves:
-                self._checkpoint = _Checkpoint(self.handle, len(self.tokens))
+                self._checkpoint = _Checkpoint(self.handle, len(self.tokens), self._state)
+                self._state = self._checkpoint.state
             if certain < len(tokens):
                 self._decode(tokens[certain:], rows)
         except (Interrupted, EvaluationError):
@@ -320,18 +322,19 @@ class Context:
 class _Checkpoint:
     """The part of a context that cannot be truncated, as it was after `length` tokens."""
 
-    def __init__(self, context: Any, length: int) -> None:
+    def __init__(self, context: Any, length: int, before: ctypes.Array[ctypes.c_uint8]) -> None:
+        """`before`: memory of an earlier one, which is used again: it is tens of megabytes, and a round makes one."""
         size = llama.llama_state_seq_get_size_ext(context, 0, _PARTIAL_ONLY)
         self.length = length
-        self._state = (ctypes.c_uint8 * size)()
-        self._size = llama.llama_state_seq_get_data_ext(context, self._state, size, 0, _PARTIAL_ONLY)
+        self.state = before if len(before) == size else (ctypes.c_uint8 * size)()
+        self._size = llama.llama_state_seq_get_data_ext(context, self.state, size, 0, _PARTIAL_ONLY)
 
     def restore(self, context: Any) -> int:
         """Restore it; the length that the context can now be truncated to, 0 if saving or restoring was incomplete."""
-        size = len(self._state)
+        size = len(self.state)
         if self._size != size:
             return 0
-        done = llama.llama_state_seq_set_data_ext(context, self._state, size, 0, _PARTIAL_ONLY)
+        done = llama.llama_state_seq_set_data_ext(context, self.state, size, 0, _PARTIAL_ONLY)
         return self.length if done == size else 0
 
 

@@ -188,6 +188,17 @@ def test_a_checkpoint_restores_the_state_bit_for_bit(memory: Context):
     assert np.array_equal(memory.evaluate([4], 1), expected)
 
 
+def test_checkpoints_share_their_memory(memory: Context, monkeypatch: pytest.MonkeyPatch):
+    """Each round with a draft makes one."""
+    real, used = llama.llama_state_seq_get_data_ext, []
+    monkeypatch.setattr(llama, "llama_state_seq_get_data_ext", lambda *given: (used.append(given[1]), real(*given))[1])
+    memory.evaluate([1, 2, 3], 0)
+    for _ in range(4):
+        memory.evaluate([9, 8, 7], 3)
+        memory.truncate(4)
+    assert len(used) == 4 and len({id(each) for each in used}) == 1
+
+
 @pytest.mark.parametrize("stopped", [[4], [9, 8, 7]])
 def test_an_interrupted_pass_leaves_the_state_unchanged(model: Model, stopped: list[int]):
     interrupt = Interrupt()
