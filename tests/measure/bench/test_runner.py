@@ -10,9 +10,11 @@ from spectui.engine.events import Finished, Message
 from spectui.engine.room import no_room
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
+from spectui.measure.bench import runner
 from spectui.measure.bench.conditions import conditions
 from spectui.measure.bench.prompt_files import built_in
-from spectui.measure.bench.runner import fixed, left, measure, plan
+from spectui.measure.bench.results import FINALS
+from spectui.measure.bench.runner import Cell, fixed, left, measure, plan
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, ToyModels
 
 PROMPTS = built_in(["python", "chess"], "")
@@ -61,3 +63,26 @@ def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ToyModels, "answer", refused)
     with pytest.raises(SpectuiError, match=r"^python: The prompt has 90 tokens and the context holds 64: "):
         list(measure(ToyModels(), fixed(CELLS), KNOBS, SHARED))
+
+
+def test_what_the_host_took_meanwhile_is_kept(monkeypatch: pytest.MonkeyPatch):
+    class Stolen:
+        share = 0.25
+
+    monkeypatch.setattr(runner, "Stolen", Stolen)
+    (run,) = measure(ToyModels(), fixed(CELLS[:1]), KNOBS, SHARED)
+    assert run.stolen == 0.25
+
+
+def test_a_plan_may_depend_on_its_runs_and_says_length_and_seed_of_each():
+    """The finals of a plan that adapts have a seed for each repetition, and the prompt counts as in the wanted length."""
+    seen = []
+
+    def plan():
+        seen.append((yield Cell(TARGET, PROMPTS[0], 0, 4, "start")))
+        seen.append((yield Cell(FAST, PROMPTS[0], 2, 6, FINALS)))
+
+    models = ToyModels()
+    runs = list(measure(models, plan(), KNOBS, SHARED))
+    assert seen == runs and [(run.stage, run.predict, run.length) for run in runs] == [("start", 4, 8), (FINALS, 6, 8)]
+    assert [(knobs.predict, knobs.seed) for _, knobs, _ in models.asked] == [(4, 1), (6, 3)]

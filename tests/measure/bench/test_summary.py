@@ -54,12 +54,12 @@ def test_temperatures_are_not_mixed():
     """The hot runs are of slower texts: they say nothing of the settings."""
     hot = [
         replace(each, setting=replace(each.setting, temperature=0.8))
-        for each in some((10.0, 10.1, 9.9), (9.0, 9.1, 9.0))
+        for each in some((10.0, 10.1, 9.9), (9.0, 9.1, 9.0), (5.0, 5.1, 5.0))
     ]
     rows = {row.setting: row for row in summarise([*some(), *hot]).rows}
     assert [row.setting.temperature for row in rows.values() if row.best] == [0.0, 0.8]
     gain = rows[replace(FAST, temperature=0.8)].gain
-    assert gain is not None and gain.ratio == pytest.approx((1.0 * 1.01 * 9.9 / 10.5) ** (1 / 3))
+    assert gain is not None and gain.ratio == pytest.approx((2.0 * 10.1 / 5.1 * 9.9 / 5.0) ** (1 / 3))
     assert rows[FAST].gain.ratio == pytest.approx((2.0 * 2.2 * 2.0) ** (1 / 3))
     assert "auto policy, draft-max 16 temp 0.8" not in table(summarise(some())) and "temp 0.8" in table(
         summarise([*some(), *hot])
@@ -138,6 +138,9 @@ def test_a_setting_that_misses_a_prompt_is_not_compared():
 
 def test_it_says_what_makes_the_figures_doubtful():
     assert any("One run of each" in each for each in remarks(summarise([a_run(TARGET, 10.0), a_run(FAST, 20.0)])))
+    assert any(
+        "The host took up to 30%" in each for each in remarks(summarise([replace(run, stolen=0.3) for run in some()]))
+    )
     assert any("differ by more than" in each for each in remarks(summarise(some(fast=(20.0, 30.0, 21.0)))))
     assert any(
         "texts differ on python" in each for each in remarks(summarise([*some(), a_run(FAST, 20.0, 3, text="u")]))
