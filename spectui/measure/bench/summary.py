@@ -238,11 +238,12 @@ def remarks(summary: Summary) -> list[str]:
     stolen = max((run.stolen for run in summary.runs), default=0)
     if stolen > 0.02:
         found.append(f"The host took up to {stolen:.0%} of the cores during a run.")
-    texts: dict[tuple[str, float], set[str]] = {}
+    texts: dict[tuple[str, float, int, int], set[str]] = {}
     for run in summary.runs:
         if run.setting.baseline != "draft":
-            texts.setdefault((run.prompt, run.setting.temperature), set()).add(run.text)
-    different = [prompt for (prompt, _), each in texts.items() if len(each) > 1]
+            own = (run.predict, run.repetition) if run.stage else (0, 0)  # length and seed of a plan that adapts
+            texts.setdefault((run.prompt, run.setting.temperature, *own), set()).add(run.text)
+    different = [prompt for (prompt, *_), each in texts.items() if len(each) > 1]
     if different:
         found.append(
             f"The texts differ on {', '.join(dict.fromkeys(different))}: see docs/exactness.md, or add --strict."

@@ -88,7 +88,7 @@ def _gain(row: Row) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.0f}"
+    return ">+900" if ratio > 10 else f"{100 * (ratio - 1):+.0f}"
 
 
 def _speed(row: Row, prompt: str) -> str:
