@@ -44,8 +44,9 @@ def is_long(messages: Iterable[Message]) -> bool:
 class Attention:
     """Makes the target's context, and makes it anew where a conversation needs the other kind."""
 
-    def __init__(self, interrupt: Interrupt, notice: Callable[[str], None]) -> None:
-        self._interrupt, self._notice = interrupt, notice
+    def __init__(self, interrupt: Interrupt, notice: Callable[[str], None], closing: Callable[[], None]) -> None:
+        """`closing` is called before the context is closed."""
+        self._interrupt, self._notice, self._closing = interrupt, notice, closing
         self._setup = Setup()
         self._target: Model | None = None
         self.context: Context | None = None
@@ -61,7 +62,7 @@ class Attention:
         self._setup, self._target, self._refused = setup, target, ""
         kept = self.context is not None and bool(self.context.tokens)
         suits = {self.kind(long) for long in ((False, True) if kept else (False,))}
-        if self._kind not in suits or self._key != keys.context_key(setup, self._kind):
+        if self._kind not in suits or self._key != self._key_of(self._kind):
             self._make(self.kind(long=False))
 
     def kind(self, long: bool) -> str:
@@ -94,6 +95,7 @@ class Attention:
     def close(self) -> None:
         """Free the context."""
         if self.context is not None:
+            self._closing()
             self.context.close()
         self.context, self._target, self._key = None, None, ()
 
@@ -103,7 +105,11 @@ class Attention:
         self.close()
         self._target = target
         self.context = models.target_context(self._setup, target, self._interrupt, kind)
-        self._kind, self._key = kind, keys.context_key(self._setup, kind)
+        self._kind, self._key = kind, self._key_of(kind)
+
+    def _key_of(self, kind: str) -> tuple[Any, ...]:
+        assert self._target is not None
+        return (*keys.context_key(self._setup, kind), models.drafts_with_heads(self._setup, self._target))
 
     def _exchange_terms(self, verify: VerifyCost) -> None:
         """Take the context terms of the other kind, and keep those of this one."""

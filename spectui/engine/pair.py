@@ -17,7 +17,7 @@ from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
-from spectui.gguf_files.check import ModelFileError, check_file, same_model, same_vocabulary
+from spectui.gguf_files.check import ModelFileError, check_file, heads_in, same_model, same_vocabulary
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
@@ -25,6 +25,7 @@ from spectui.llama.cpu.cores import allowed_cpus
 from spectui.llama.devices import rpc
 from spectui.llama.devices.records import MemoryUse
 from spectui.llama.drafting import drafter_for
+from spectui.llama.heads.context import Heads
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
@@ -32,7 +33,7 @@ from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.reply_text import ReplyMarks
 from spectui.llama.tokens.vocabulary import VocabularyError, padding
 from spectui.speculation.drafters.ahead import AheadDrafter
-from spectui.speculation.drafters.model import DraftModel
+from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.strategy import Strategy
 
@@ -50,7 +51,7 @@ class Pair:
         self._loaded: dict[str, tuple[Any, ...]] = {}
         self.target: Model | None = None
         self.draft: Model | None = None
-        self.attention = Attention(interrupt, lambda text: self._emit(Notice(text)))
+        self.attention = Attention(interrupt, lambda text: self._emit(Notice(text)), self._close_heads)
         """The target's context."""
         self.draft_context: Context | None = None
         self.drafter: DraftModel | None = None
@@ -97,6 +98,8 @@ class Pair:
         self._load_target(setup, extra_buffers)
         if setup.draft is not None:
             self._load_draft(setup, extra_buffers)
+        else:
+            self._use_own_heads()
         rpc.reset_when_closed()
         self._plan(setup, extra_buffers, again)
         self._choose_threads(setup)
@@ -141,6 +144,8 @@ class Pair:
         ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
         if self.draft is not None:
             draft_key = keys.draft_costs_key(setup, extra_buffers, self.draft.path, ahead, self.draft.kernels)
+        elif self.draft_context is not None:
+            draft_key = keys.heads_costs_key(setup, target_key)
         measured_as = target_key, draft_key
         again = again and self._measured is not None and self._measured[0] == measured_as
         if again and self._measured is not None:
@@ -220,15 +225,43 @@ class Pair:
     def select_attention(self, messages: Sequence[Message]) -> None:
         """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
         assert self.strategy is not None
-        if self.attention.select(messages, self.strategy.costs.verify) and self._threads is not None:
-            self._use_threads(self._threads)
+        if self.attention.select(messages, self.strategy.costs.verify):
+            self._make_heads()
+            if self._threads is not None:
+                self._use_threads(self._threads)
+
+    def _use_own_heads(self) -> None:
+        """Let the target draft with its own heads, if it has some."""
+        try:
+            self._make_heads()
+        except SpectuiError as error:
+            self._emit(Notice(f"The model's own heads cannot draft: {error}"))
+
+    def _make_heads(self) -> None:
+        """The context of the heads, the target's own or those of the draft's file, beside a new context of the target."""
+        assert self.target is not None and self.context is not None
+        if self.context.hidden is None or self.draft_context is not None:
+            return
+        model = self.draft or self.target
+        self.draft_context = models.heads_context(self._setup, model, self.context, self._interrupt)
+        self.drafter = ModelDrafter(self.draft_context, self.target.n_vocab)
+        if self.strategy is not None:
+            self.strategy.model = self.drafter
+
+    def _close_heads(self) -> None:
+        """They read the target's context, which is going to be closed."""
+        if isinstance(self.draft_context, Heads):
+            self.draft_context.close()
+            self.draft_context = self.drafter = None
 
     def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
         assert self.target is not None and self.context is not None
-        if self.draft is not None:
-            return
         try:
-            self.draft = self._draft_or_copy(setup, extra_buffers)
+            self.draft = self.draft or self._draft_or_copy(setup, extra_buffers)
+            self._make_heads()  # if it is a file of heads
+            if self.draft_context is not None:
+                self._loaded["draft"] = keys.draft_key(setup, extra_buffers)
+                return
             if self.draft.recurrent:
                 raise DraftError(
                     "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
@@ -266,7 +299,7 @@ class Pair:
             progress, kernels = self._loading("draft", path), self._kernels.of("draft", path)
             return models.draft_model(setup, path, extra_buffers, progress, metadata=metadata, kernels=kernels)
 
-        if setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
+        if heads_in(setup.draft)[1] or setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
             return load(setup.draft)
         return draft_copy.load_best(
             setup.draft, target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
@@ -301,8 +334,11 @@ class Pair:
 
     def draft_info(self) -> ModelInfo | None:
         """Facts about the draft; None without one."""
-        if self.draft is None or self.draft_context is None:
+        if self.draft_context is None:
             return None
+        if self.draft is None:
+            assert self.target is not None
+            return models.heads_info(self.target, self.draft_context)
         info = models.info(self.draft, self.draft_context, self.remarks.get("draft", ""))
         # The path of the set-up, not of the draft copy.
         return info._replace(path=self._loaded["draft"][0], translated=self._translated)

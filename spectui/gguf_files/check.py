@@ -10,7 +10,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.judgement import judge, read_file
+from spectui.gguf_files.judgement import are_heads, judge, read_file
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import PADDING
@@ -27,7 +27,7 @@ class ModelFileError(SpectuiError):
 
 
 def check_file(path: str, role: str, *, textless: bool = False) -> Path:
-    """The path with the home directory put in, if the file can be a model. `role` is "target" or "draft".
+    """The path with the home directory put in, if the file can be a model. `role` is "target" or "draft", which may be heads.
 
     `textless`: as in `judge`. Raises ModelFileError with a sentence.
     """
@@ -38,7 +38,7 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
             raise ModelFileError(f"The {role} model {name} is a directory: name the .gguf file in it.")
         if not stat.S_ISREG(file.stat().st_mode):  # to open a pipe would block
             raise ModelFileError(f"The {role} model {name} is not a file: name one that ends in .gguf.")
-        problem = judge(file, _metadata, textless=textless).problem
+        problem = judge(file, _metadata, textless=textless, heads=role == "draft").problem
     except FileNotFoundError:
         raise ModelFileError(f"There is no {role} model {name}: check the path.") from None
     except (OSError, ValueError) as error:
@@ -98,6 +98,15 @@ def tied_bytes(path: str) -> int:
         return reduce(Tensors.with_those_of, (_metadata(each).tensors for each in _files_of(path))).tied
     except (Damaged, OSError):
         return 0
+
+
+def heads_in(path: str) -> tuple[int, bool]:
+    """(number of a model's own heads that the file has, whether it has nothing else); (0, False) if it cannot be read."""
+    try:
+        found = [_metadata(each) for each in _files_of(path)]
+    except (Damaged, OSError):
+        return 0, False
+    return sum(each.tensors.heads for each in found), are_heads(found[0].values, found[0].tensors)
 
 
 def values_of(path: str) -> Mapping[str, Value]:

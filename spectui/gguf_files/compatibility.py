@@ -20,6 +20,8 @@ class Match(NamedTuple):
 
 def match(target: GgufHeader, draft: GgufHeader) -> Match:
     """May `draft` draft for `target`?"""
+    if draft.only_heads:
+        return _match_heads(target, draft)
     if draft.problem:
         return Match("never", draft.problem)
     if draft.path == target.path:
@@ -34,20 +36,33 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
     return Match("same", "same vocabulary" if draft.size < target.size else "same vocabulary, but no smaller")
 
 
+def _match_heads(target: GgufHeader, heads: GgufHeader) -> Match:
+    """llama.cpp says which architecture's heads go with which; another size of the same one has another width."""
+    assistant = f"{target.architecture}-assistant" == heads.architecture
+    if assistant or (target.architecture, target.width) == (heads.architecture, heads.width):
+        return Match("same", "heads for such a target (MTP)")
+    return Match("never", "are the heads of another model")
+
+
 def drafts_for(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader]:
-    """The models that may draft for the target, the best first: same vocabulary, then smaller than the target, then by size."""
+    """The models that may draft for the target, the best first: heads, same vocabulary, smaller than the target, by size."""
     order = {"same": 0, "translated": 1}
     ranked = [(match(target, header), header) for header in headers]
     usable = [
-        (order[found.how], header.size >= target.size, header.size, header.path, header)
+        (not header.only_heads, order[found.how], header.size >= target.size, header.size, header.path, header)
         for found, header in ranked
         if found.how in order
     ]
-    return [header for *_, header in sorted(usable, key=lambda each: each[:4])]
+    return [header for *_, header in sorted(usable, key=lambda each: each[:5])]
 
 
 def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader]:
-    """The models of the target's vocabulary that are smaller, the smallest first: those that are proposed as its draft."""
+    """The models of the target's vocabulary that are smaller, the smallest first: those that are proposed as its draft.
+
+    Heads come before them. None is proposed for a target that has heads of its own.
+    """
+    if target.heads:
+        return []
     return [
         each for each in drafts_for(target, headers) if each.size < target.size and match(target, each).how == "same"
     ]

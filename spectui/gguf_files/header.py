@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.judgement import judge, read_file, text_of
+from spectui.gguf_files.judgement import are_heads, judge, read_file, text_of
 from spectui.gguf_files.parts import model_name
 from spectui.gguf_files.vocabulary import VocabularyDigest, read_vocabulary
 
@@ -27,7 +27,8 @@ class GgufHeader:
     `size` is in bytes, of all its parts. `n_ctx_train`: tokens of the context that it was trained with. `problem`: why it
     cannot be loaded, to complete the sentence "The model ..."; "" if it can. `called`: its name in the program that keeps it,
     where its file has another. `recurrent`: its context cannot be truncated, so
-    it cannot draft.
+    it cannot draft. `heads`: of its own (multi-token prediction). `only_heads`: it is those of a target, and no model. `width`:
+    numbers of a hidden row.
     """
 
     path: str
@@ -40,6 +41,9 @@ class GgufHeader:
     vocabulary: VocabularyDigest | None = None
     problem: str = ""
     called: str = ""
+    heads: int = 0
+    only_heads: bool = False
+    width: int | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +71,9 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
         or f"{architecture}.shortconv.l_cache" in values,
         vocabulary=read_vocabulary(values, of.n_tokens, of.digests, of.padding),
         problem=found.problem,
+        heads=of.tensors.heads,
+        only_heads=are_heads(values, of.tensors),
+        width=_whole_number(values.get(f"{architecture}.embedding_length")),
     )
 
 

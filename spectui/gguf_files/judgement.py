@@ -21,6 +21,9 @@ _RANK = 4  # LLAMA_POOLING_TYPE_RANK; those above 0 are of models that make one 
 
 _SAME_NAMES = "give the parts the names that they were downloaded with, or download them again"
 _JOINED = f"is several parts of a split model joined to one file: {_SAME_NAMES}"
+_HEADS = (
+    "is the draft heads (MTP) of one target, no model of its own: load that target, and give this file as its draft"
+)
 _HEAD = "is a draft head ({}), a part that drafts for one target only, with which spectui cannot draft: choose a whole model"
 _EMBEDDING = "writes no text (it is an embedding or encoder model): choose a chat model"
 _RERANKING = "writes no text (it is a reranking model): choose a chat model"
@@ -31,7 +34,7 @@ _DIFFUSION = "writes by diffusion, not one token after the other: choose another
 _PURPOSES: Mapping[str, str] = {
     **dict.fromkeys(("eagle", "eagle2", "eagle3"), _HEAD.format("EAGLE")),
     **dict.fromkeys(("dflash", "dspark"), _HEAD.format("DFlash")),
-    **dict.fromkeys(("mtp", "gemma4-assistant"), _HEAD.format("MTP")),
+    "mtp": _HEAD.format("MTP"),
     "medusa": _HEAD.format("Medusa"),
     **dict.fromkeys(("clip", "mmproj"), _SEES),
     "controlvector": "is a control vector, which changes a model: choose the model itself",
@@ -64,10 +67,10 @@ class Judgement(NamedTuple):
     metadata: Metadata | None = None
 
 
-def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = False) -> Judgement:
+def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = False, heads: bool = False) -> Judgement:
     """What this file of any content is. `read`: `read_file`, or what does the same. Raises OSError if it cannot be read.
 
-    `textless`: a model whose tokens have no texts is one too.
+    `textless`: a model whose tokens have no texts is one too. `heads`: so are the heads of a target.
     """
     size = os.stat(file).st_size
     try:
@@ -75,7 +78,7 @@ def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = Fals
     except Damaged as damage:
         return Judgement(_in_words(damage), size)
     problem, size, tensors = _with_later_parts(file, size, first, read)
-    return Judgement(problem or purpose(first.values, tensors, textless) or _unfit(first), size, first)
+    return Judgement(problem or purpose(first.values, tensors, textless, heads) or _unfit(first), size, first)
 
 
 def read_file(
@@ -143,7 +146,7 @@ def _with_later_parts(
     return "", size, tensors
 
 
-def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool) -> str:
+def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads: bool = False) -> str:
     """What a file with these keys is, if it is no chat model; "" if it may be one."""
     architecture = metadata.architecture_of(values)
     kind, pooling = text_of(values, "general.type"), _number(values, f"{architecture}.pooling_type")
@@ -154,9 +157,8 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool) -> st
         return f"is no model of its own ({kind}): choose a chat model"
     if tensors.number == 0:
         return "has no weights, only a vocabulary: choose the model itself"
-    predicted = _number(values, f"{architecture}.nextn_predict_layers")
-    if predicted > 0 and (not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0):
-        return _HEAD.format("MTP")
+    if not heads and are_heads(values, tensors):
+        return _HEADS
     if pooling == _RANK:
         return _RERANKING
     if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:
@@ -164,6 +166,14 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool) -> st
     if not tokenizer or (tokenizer == WITHOUT_TEXT and not textless):
         return "has no vocabulary of text: choose a chat model"
     return ""
+
+
+def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
+    """Whether a file with these keys is a target's own heads, apart from that."""
+    architecture = metadata.architecture_of(values)
+    predicted = _number(values, f"{architecture}.nextn_predict_layers")
+    alone = not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0
+    return architecture == "gemma4-assistant" or (predicted > 0 and tensors.number > 0 and alone)
 
 
 def _unfit(file: Metadata) -> str:

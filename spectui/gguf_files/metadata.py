@@ -111,7 +111,7 @@ class Tensors(NamedTuple):
     """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
 
     `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
-    is an output matrix. `matrices`: those that passes multiply by.
+    is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction).
     """
 
     number: int = 0
@@ -120,6 +120,7 @@ class Tensors(NamedTuple):
     embedding: int = 0
     output: bool = False
     matrices: tuple[Matrices, ...] = ()
+    heads: int = 0
 
     @property
     def tied(self) -> int:
@@ -135,6 +136,7 @@ class Tensors(NamedTuple):
             self.embedding + part.embedding,
             self.output or part.output,
             self.matrices + part.matrices,
+            self.heads + part.heads,
         )
 
 
@@ -194,7 +196,7 @@ def architecture_of(values: Mapping[str, Value]) -> str:
 
 def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
     """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
-    embedding, end, has_output, first_layer = 0, 0, False, False
+    embedding, end, has_output, first_layer, heads = 0, 0, False, False, 0
     matrices: dict[bytes, Matrices] = {}
     for _ in range(count):
         name = _string(read, LONGEST_TENSOR_NAME)
@@ -211,6 +213,7 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         end = max(end, offset + bytes)
         has_output |= name == b"output.weight"
         first_layer |= name.startswith(b"blk.0.")
+        heads += name.endswith(b".nextn.eh_proj.weight")
         if name == b"token_embd.weight":
             embedding = bytes
         if dimensions > 1 and (b"token_embd" not in name or name == b"token_embd.weight"):
@@ -218,7 +221,7 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
     if has_output:
         matrices.pop(b"token_embd.weight", None)
     end += aligned(file.tell(), values) if count else file.tell()
-    return Tensors(count, end, first_layer, embedding, has_output, tuple(matrices.values()))
+    return Tensors(count, end, first_layer, embedding, has_output, tuple(matrices.values()), heads)
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:

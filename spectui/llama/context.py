@@ -16,6 +16,7 @@ from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.reference_path import SPLIT_FROM, ReferencePath
 from spectui.llama.devices import context_memory, memory_use, rpc
 from spectui.llama.devices.records import MemoryUse, added
+from spectui.llama.heads.rows import HiddenRows
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.model import Model
@@ -27,12 +28,20 @@ from spectui.speculation.top_k import TopK
 # string of one byte returns 0 or 1 and does not take it.
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _ABORT = ctypes.cast(_libc.strlen, llama.ggml_abort_callback)
+_NEVER = llama.ggml_abort_callback()
 
 _Result = TypeVar("_Result")
 
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
 _RING = re.compile(r"creating +SWA KV cache, size = +(\d+) cells")
+
+_STATES = 4
+"""Recurrent states that are kept beside the last one, where llama.cpp can, so that rejected tokens are dropped without a
+second pass. Each takes as much memory as the last: 150 MB for a 27B of Qwen3.5. Longer drafts need a checkpoint."""
+
+_OF_HEADS = 1
+"""LLAMA_CONTEXT_TYPE_MTP (llama.h)."""
 
 _PARTIAL_ONLY = 1
 """LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: save only the recurrent part of a hybrid context (llama.h)."""
@@ -61,6 +70,8 @@ class Context:
         swa_full: bool = False,
         equal_rows: bool = False,
         keeps: int = 0,
+        hidden: bool = False,
+        heads_of: Context | None = None,
     ) -> None:
         """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
 
@@ -68,8 +79,10 @@ class Context:
         drafts before it: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`), and
         keep the cells of a sliding window in order (see `ring`).
         llama.cpp ends the process when more rows are asked for. `keeps`: have the device keep so many of the likeliest tokens
-        of each row at first (see `submit`); 0: never. Raises SpectuiError if llama.cpp refuses the context.
+        of each row at first (see `submit`); 0: never. `hidden`: keep hidden rows for the model's heads. `heads_of`: it
+        is a context of these heads, beside that target (see `heads.context`). Raises SpectuiError if llama.cpp refuses it.
         """
+        self.handle: Any = None  # llama_context *
         self.model = model
         self.n_vocab = model.n_vocab
         self.n_ctx = n_ctx or model.trained_ctx
@@ -80,7 +93,8 @@ class Context:
         self._interrupt = interrupt
         self._checkpoint: _Checkpoint | None = None
         self._state: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * 0)()  # memory for checkpoints
-        if not model.simulated:
+        self._computing = False  # or a pass has ended in the middle
+        if not model.simulated and heads_of is None:
             window = model.window + min(ubatch, batch) if model.window and not swa_full else None
             context_memory.check_cells(model, self.n_ctx, type_k, type_v, window)
 
@@ -91,6 +105,7 @@ class Context:
         params.n_ubatch = min(ubatch, batch)
         params.n_seq_max = 1
         params.n_outputs_max = rows
+        params.n_rs_seq = min(rows - 1, _STATES) if model.recurrent else 0
         self._sampler = TopKSampler(min(keeps, self.n_vocab)) if keeps else None
         self._keeps = self._sampler is not None
         if self._sampler is not None:
@@ -103,6 +118,8 @@ class Context:
         params.swa_full = swa_full
         params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.role, model.kernels)]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
+        if heads_of is not None:
+            params.ctx_type, params.ctx_other = _OF_HEADS, heads_of.handle
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
         clear_errors()
@@ -123,8 +140,12 @@ class Context:
         """
         self._output = memory_use.logged_output(log, rows)
         logged = memory_use.divided(memory_use.logged(log), model.tensor_shares)
-        self.memory = added((*model.memory, *logged, self._output))
+        weights = model.memory if heads_of is None or heads_of.model is not model else ()
+        self.memory = added((*weights, *logged, self._output))
         """What the model and this context take on each device, once a pass of all rows has been made."""
+        self._takes_back: int = llama.llama_n_rs_seq(
+            self.handle
+        )  # tokens that a recurrent context drops without a checkpoint
         self._logits_at, self._views = 0, dict[int, NDArray[np.float32]]()
         self._memory = llama.llama_get_memory(self.handle)
         divides = reference_path.divides(type_k, type_v)
@@ -132,8 +153,13 @@ class Context:
         self._ubatch = params.n_ubatch
         # Chunks of n_ubatch tokens: on a GPU a pass cannot be interrupted.
         self.chunk = min(params.n_ubatch, params.n_batch)
-        self._batch = llama.llama_batch_init(max(self.chunk, rows), 0, 1)
-        self._fields = _Fields(self._batch, max(self.chunk, rows))
+        self._size = max(self.chunk, rows)
+        self._batch = llama.llama_batch_init(self._size, 0, 1)
+        self._fields = _Fields(self._batch, self._size)
+        self.hidden = HiddenRows(self.handle, model.width) if hidden else None
+        """For the model's heads."""
+        self.on_hidden: Callable[[], None] | None = None
+        """Called when there are more of them."""
         if self._sampler is not None and not self._sampler.supported:
             self._stop_keeping()
             self._keeps = False
@@ -187,8 +213,8 @@ class Context:
         """Append tokens; a function for the result of the last `rows`. Both raise what `evaluate` raises."""
         before = len(self.tokens)
         clear_errors()
-        # A recurrent context is saved before it gets a draft, so the tokens before the draft are evaluated first.
-        saves = self.model.recurrent and rows > 1
+        # A recurrent context is saved before it gets a long draft, so the tokens before the draft are evaluated first.
+        saves = self.model.recurrent and rows - 1 > self._takes_back
         certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
         try:
             for start in range(0, certain, self.chunk):
@@ -196,24 +222,40 @@ class Context:
                     raise Interrupted
                 self._decode(tokens[start : min(start + self.chunk, certain)], 0)
                 self._wait()
+                self._keep_hidden(min(self.chunk, certain - start))
             if saves:
                 self._checkpoint = _Checkpoint(self.handle, len(self.tokens), self._state)
                 self._state = self._checkpoint.state
             if certain < len(tokens):
+                if self._takes_back and rows:  # it is over soon, and to interrupt it would cost the states
+                    if self._interrupt.is_set():
+                        raise Interrupted
+                    llama.llama_set_abort_callback(self.handle, _NEVER, None)
                 self._decode(tokens[certain:], rows)
         except (Interrupted, EvaluationError):
             # An interrupted or failed pass may leave cells: the context must agree with `tokens`.
-            self.truncate(before)
+            self._truncate(before, broken=self._computing)
             raise
+        finally:
+            if self._takes_back:
+                llama.llama_set_abort_callback(self.handle, _ABORT, self._interrupt.address)
 
         def computed() -> _Result:
             try:
-                return result(rows)
+                found = result(rows)
             except EvaluationError:
                 self.truncate(before)
                 raise
+            self._keep_hidden(len(tokens) - certain)
+            return found
 
         return computed
+
+    def _keep_hidden(self, n: int) -> None:
+        if self.hidden is not None and n > 0:
+            self.hidden.append(len(self.tokens) - n, n)
+            if self.on_hidden is not None:
+                self.on_hidden()
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
         """The logits of the last pass, once it is computed."""
@@ -261,7 +303,9 @@ class Context:
             # llama.cpp divides a pass into parts of n_ubatch tokens; the last part may be a single one.
             single = n % self._ubatch == 1 or self._ubatch == 1
             self._reference.use(single and start + n > SPLIT_FROM)
+        self._computing = True
         code = llama.llama_decode(self.handle, self._batch)
+        self._computing = code != 0
         if code == 0:
             self.tokens.extend(tokens)
             return
@@ -273,12 +317,18 @@ class Context:
 
     def truncate(self, length: int) -> None:
         """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""
+        self._truncate(length)
+
+    def _truncate(self, length: int, broken: bool = False) -> None:
+        """`broken`: a pass has ended in the middle, so recurrent states are lost."""
+        if self.hidden is not None and length < len(self.tokens):
+            length = self.hidden.truncate(length)
         length = min(length, len(self.tokens))
         last = llama.llama_memory_seq_pos_max(self._memory, 0) if self.ring else -1
         if length <= last and length // self.ring != last // self.ring:
             self.clear()
             return
-        removed = self._remove(length)
+        removed = not (broken and self._takes_back) and self._remove(length)
         if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
             length = self._checkpoint.restore(self.handle)
             removed = self._remove(length)

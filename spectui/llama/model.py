@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.check import ModelFileError, check_file, tied_bytes
+from spectui.gguf_files.check import ModelFileError, check_file, heads_in, tied_bytes
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin
@@ -52,6 +52,7 @@ class Model:
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
         simulated: bool = False,
+        heads: bool = False,
     ) -> None:
         """Load the file. `progress` is called with 0..1 and returns False to stop the loading.
 
@@ -59,8 +60,8 @@ class Model:
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`=False avoids kernels that
         end the process on some builds (see `selftest`). `kernels`: what multiplies the weights. `same_vocabulary`: the metadata
         of a draft whose tokens are the target's; then their texts are not loaded, which for 150,000 saves half a second and
-        30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. Raises ModelFileError,
-        LoadCancelled, Unusable.
+        30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. `heads`: with the layers that
+        foresee tokens, where the file has some. Raises ModelFileError, LoadCancelled, Unusable.
         """
         self.simulated = simulated
         self.kernels = kernels
@@ -76,6 +77,7 @@ class Model:
         params.split_mode = _SPLIT_MODES[split_mode]
         params.main_gpu = main_gpu
         params.use_extra_bufts = extra_buffers
+        params.load_mtp = heads
         if overrides:
             placed = tensor_overrides(overrides)
             params.tensor_buft_overrides = ctypes.cast(placed, ctypes.c_void_p)
@@ -114,6 +116,8 @@ class Model:
             raise ModelFileError(_sentence(self.path, role, first_error()))
         self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
         """The bytes of its weights on each device."""
+        self.heads: int = heads and min(heads_in(path)[0], llama.llama_model_n_layer_nextn(self._model))
+        """Number of its own heads, as far as they are loaded: a file may name some that it does not have."""
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
@@ -130,6 +134,11 @@ class Model:
         if not self._model:
             raise RuntimeError("the model is closed")
         return self._model
+
+    @property
+    def width(self) -> int:
+        """Numbers of a hidden row."""
+        return int(llama.llama_model_n_embd_out(self.handle))
 
     @property
     def description(self) -> str:

@@ -24,7 +24,8 @@ class Interrupted(Exception):
 class Evaluator(Protocol):
     """A model with its KV cache. `llama.context.Context` is the real one; the tests have toys.
 
-    One whose KV cache is filled over and over has `ring`, its number of cells: a draft must not extend over its end. One whose
+    One whose KV cache is filled over and over has `ring`, its number of cells: a draft must not extend over its end. One that
+    drafts no more tokens than it has heads has `foresees`, their number. One whose
     device may compute by itself has a method `submit` too, and `asynchronous`, which says whether it does.
     One that keeps hidden rows has `hidden`, of its last pass: see `Observe`.
     """

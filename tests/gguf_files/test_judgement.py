@@ -12,25 +12,27 @@ import pytest
 
 from spectui.engine.demo import default_setup
 from spectui.gguf_files.check import ModelFileError, check_file
-from spectui.gguf_files.compatibility import match
+from spectui.gguf_files.compatibility import drafts_for, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
+from tests.llama.heads.headed import write_headed
 
 
 def problem(path: Path) -> str:
     """What both say of the file, the list without the name; "" if it is a model."""
     listed = read_header(path)
     try:
-        check_file(str(path), "draft")
+        check_file(str(path), "target")
         said = ""
     except ModelFileError as error:
-        said = str(error).removeprefix(f"The draft model {str(path)!r} ").removesuffix(".")
+        said = str(error).removeprefix(f"The target model {str(path)!r} ").removesuffix(".")
     assert listed.problem == said
     assert not said or ": " in said, "it says what to do"
     if said:
         whole = read_header(write_model(path.with_name("whole.gguf")))
-        assert match(whole, listed) == ("never", said), "it is not offered as a draft"
+        why = "are the heads of another model" if listed.only_heads else said
+        assert match(whole, listed) == ("never", why), "it is not offered as a draft"
     return said
 
 
@@ -104,11 +106,11 @@ CUT = "is damaged or cut short: download it again"
         ({"general.architecture": "llama", **WORDS}, [], "has no weights, only a vocabulary"),
         ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
         ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
-        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
+        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is the draft heads (MTP)"),
         ({"general.architecture": "qwen35", "qwen35.block_count": 25, "qwen35.nextn_predict_layers": 1, **WORDS},
-         ["token_embd.weight", "blk.24.attn_norm.weight", "blk.24.nextn.eh_proj.weight"], "is a draft head (MTP)"),
+         ["token_embd.weight", "blk.24.attn_norm.weight", "blk.24.nextn.eh_proj.weight"], "is the draft heads (MTP)"),
         ({"general.architecture": "step35", "step35.block_count": 1, "step35.nextn_predict_layers": 1, **WORDS},
-         ["blk.0.nextn.eh_proj.weight"], "is a draft head (MTP)"),
+         ["blk.0.nextn.eh_proj.weight"], "is the draft heads (MTP)"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 3, **WORDS}, ["a"], "writes no text (it is an emb"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 4, **WORDS}, ["blk.0.a"], "writes no text (it is a reranking"),
         ({"general.architecture": "bert", **WORDS}, ["blk.0.a"], "writes no text (it is an embedding or encoder"),
@@ -207,3 +209,18 @@ def test_a_part_that_is_missing_or_cut_short(tmp_path: Path) -> None:
     assert problem(first).startswith("has a part 2 of 3 that is a pointer of Git LFS")
     second.unlink()
     assert problem(first) == "lacks part 2 of 3: download it"
+
+
+def test_heads_are_offered_to_their_target_alone(tmp_path: Path) -> None:
+    target = read_header(write_headed(tmp_path / "target.gguf", heads=0, layers=3))
+    small = read_header(write_headed(tmp_path / "small.gguf", heads=0, feed_forward=16))
+    heads = read_header(write_headed(tmp_path / "mtp-target.gguf", alone=True, feed_forward=8))
+    other = read_header(write_headed(tmp_path / "mtp-other.gguf", alone=True, width=320))
+    own = read_header(write_headed(tmp_path / "own.gguf", heads=1))
+    assert check_file(heads.path, "draft") == Path(heads.path)
+    assert match(target, heads) == ("same", "heads for such a target (MTP)")
+    assert match(target, other) == ("never", "are the heads of another model")
+    assert drafts_for(target, [small, other, heads]) == [heads, small]
+    assert smaller_drafts(target, [small, heads]) == [heads, small]
+    assert own.heads == 1 and not own.only_heads
+    assert smaller_drafts(own, [small, heads]) == []

@@ -181,7 +181,7 @@ def test_a_checkpoint_restores_the_state_bit_for_bit(memory: Context):
     expected = memory.evaluate([4], 1).copy()
     memory.clear()
     memory.evaluate([1, 2, 3], 0)
-    memory.evaluate([9, 8, 7], 3)
+    memory.evaluate([9, 8, 7, 6, 5, 4], 6)
     memory.truncate(4)
     # the checkpoint lies before the draft, so the first of its tokens goes too and is evaluated again by who needs it
     assert memory.tokens == [1, 2, 3]
@@ -194,9 +194,25 @@ def test_checkpoints_share_their_memory(memory: Context, monkeypatch: pytest.Mon
     monkeypatch.setattr(llama, "llama_state_seq_get_data_ext", lambda *given: (used.append(given[1]), real(*given))[1])
     memory.evaluate([1, 2, 3], 0)
     for _ in range(4):
-        memory.evaluate([9, 8, 7], 3)
+        memory.evaluate([9, 8, 7, 6, 5, 4], 6)
         memory.truncate(4)
     assert len(used) == 4 and len({id(each) for each in used}) == 1
+
+
+@pytest.mark.parametrize("drafted", [1, 2, 4])
+def test_a_hybrid_drops_a_short_draft_without_a_second_pass(models: dict[str, Model], drafted: int):
+    memory = Context(models["lfm2"], Interrupt(), n_ctx=256, rows=9, threads=1)
+    try:
+        memory.evaluate([1, 2, 3, 4], 0)
+        expected = memory.evaluate([5, 6], 2).copy()
+        memory.clear()
+        memory.evaluate([1, 2, 3], 0)
+        memory.evaluate([4, 9, 8, 7, 6][: drafted + 1], drafted + 1)
+        memory.truncate(4)
+        assert memory.tokens == [1, 2, 3, 4]
+        assert np.array_equal(memory.evaluate([5, 6], 2), expected)
+    finally:
+        memory.close()
 
 
 @pytest.mark.parametrize("stopped", [[4], [9, 8, 7]])
@@ -253,7 +269,7 @@ def test_a_checkpoint_of_another_size_is_not_used(
 
     monkeypatch.setattr(llama, function, other_size)
     memory.evaluate([1, 2, 3], 0)
-    memory.evaluate([9, 8, 7], 3)
+    memory.evaluate([9, 8, 7, 6, 5, 4], 6)
     memory.truncate(4)
     assert memory.tokens == []
     memory.evaluate([1, 2, 3], 0)
@@ -261,7 +277,7 @@ def test_a_checkpoint_of_another_size_is_not_used(
 
 
 def test_without_a_checkpoint_the_context_is_emptied_not_corrupted(memory: Context):
-    memory.evaluate([1, 2, 3, 4, 5], 0)
+    memory.evaluate([1, 2, 3, 4, 5, 6, 7, 8], 0)
     memory.truncate(2)
     assert memory.tokens == []
     fresh = memory.evaluate([1, 2, 6], 1).copy()

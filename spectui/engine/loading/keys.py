@@ -82,6 +82,11 @@ def draft_costs_key(
     return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
+def heads_costs_key(setup: Setup, target: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key of the costs of the target's own heads. `target`: the key of the target's costs."""
+    return (*target, placement.draft_threads(setup, ahead=False), setup.cache_type_k_draft, setup.cache_type_v_draft)
+
+
 def _file(path: str | None) -> tuple[str, int, int]:
     """A model file's identity: path, bytes, time of the last change in ns."""
     path = os.path.expanduser(path or "")

@@ -9,7 +9,8 @@ from spectui.engine.events import ModelInfo
 from spectui.engine.loading import placement
 from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
-from spectui.gguf_files.check import ModelFileError
+from spectui.errors import DraftError
+from spectui.gguf_files.check import ModelFileError, heads_in
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup, spec_of
@@ -17,6 +18,8 @@ from spectui.llama.context import Context
 from spectui.llama.devices.records import Device
 from spectui.llama.devices.rpc import on_this_machine
 from spectui.llama.drafting import has_own_devices
+from spectui.llama.heads import rows
+from spectui.llama.heads.context import Heads
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.speculation.choice import tokens_to_keep
@@ -51,6 +54,7 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
         same_vocabulary=metadata,
         progress=progress,
         simulated=simulated,
+        heads=True,
     )
 
 
@@ -79,6 +83,39 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
         swa_full=setup.swa_full == "on",
         equal_rows=True,
         keeps=tokens_to_keep_on(model),
+        hidden=drafts_with_heads(setup, model),
+    )
+
+
+def drafts_with_heads(setup: Setup, model: Model) -> bool:
+    """Whether the target drafts with heads of its own: those of its file, or a file of heads that is named as the draft."""
+    named = setup.draft is not None
+    return rows.available() and (heads_in(setup.draft or "")[1] if named else model.heads > 0)
+
+
+def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interrupt) -> Heads:
+    """The context of the target's heads, as large as the target's. `model`: the target's own, or that of a file of heads.
+
+    Raises SpectuiError.
+    """
+    of = target.model
+    if (of.width, of.n_vocab) != (model.width, model.n_vocab):
+        raise DraftError(
+            f"The heads in {model.path!r} are those of another model ({model.width} numbers a token and {model.n_vocab} tokens "
+            f"instead of {of.width} and {of.n_vocab}): choose the file that was made for this target."
+        )
+    return Heads(
+        model,
+        target,
+        interrupt,
+        n_ctx=target.n_ctx,
+        batch=setup.batch,
+        ubatch=placement.draft_chunk_of(setup, model.kernels),
+        threads=placement.draft_threads(setup, ahead=False),
+        flash_attn=placement.draft_flash(setup, model.kernels),
+        type_k=setup.cache_type_k_draft,
+        type_v=setup.cache_type_v_draft,
+        swa_full=setup.swa_full == "on",
     )
 
 
@@ -104,6 +141,7 @@ def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress
             same_vocabulary=metadata,
             progress=progress,
             simulated=simulated,
+            heads=heads_in(path)[1],
         )
 
     if metadata is not None:
@@ -168,6 +206,12 @@ def draft_context(setup: Setup, model: Model, interrupt: Interrupt, n_ctx: int, 
         swa_full=setup.swa_full == "on",
         keeps=tokens_to_keep_on(model),
     )
+
+
+def heads_info(model: Model, context: Context) -> ModelInfo:
+    """Facts about a target's own heads."""
+    heads = "1 head" if model.heads == 1 else f"{model.heads} heads"
+    return info(model, context, "")._replace(description=f"{heads} of the target", parameters=0, bytes=0)
 
 
 def info(model: Model, context: Context, remark: str) -> ModelInfo:

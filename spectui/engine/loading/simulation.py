@@ -51,6 +51,7 @@ class Simulation:
         self._own = own
         self._interrupt = Interrupt()
         self._freed = {use.device: use for use in added(freed)}  # target and draft may be on one device
+        self._heads: tuple[MemoryUse, ...] = ()
         self.n_ctx = 0
         """Tokens of the context of the target asked about last."""
         self.devices: tuple[Device, ...] = ()
@@ -70,12 +71,17 @@ class Simulation:
         self.layers = model.layers
         context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
         self.n_ctx = context.n_ctx
+        self._heads = ()
+        if models.drafts_with_heads(setup, model):
+            heads = models.heads_context(setup, model, context, self._interrupt)
+            self._heads = tuple(use._replace(weights=0) for use in heads.simulated_memory())  # the target has them
+            heads.close()
         return self._ask(model, context)
 
     def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
-        """The memory of its draft beside the target of the last call; () without a draft."""
+        """The memory of its draft beside the target of the last call, or of that target's own heads; () without either."""
         if setup.draft is None:
-            return ()
+            return self._heads
         path = setup.draft
         if setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup):
             copy = draft_copy.copy_of(path)

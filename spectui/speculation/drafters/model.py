@@ -108,7 +108,9 @@ class ModelDrafter:
         # The last token is evaluated again even if the KV cache has it: its logits are needed.
         model.truncate(min(self._read(history), len(history) - 1))
         pending = history[len(model.tokens) :]
-        while len(model.tokens) + len(pending) <= model.n_ctx:
+        most: int | None = getattr(model, "foresees", None)
+        end = len(history) + most if most is not None else model.n_ctx
+        while len(history) < end and len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()
             row = self._row_after(pending, knobs)
             token, p = choose_draft(row, knobs, len(history), history)

@@ -225,7 +225,8 @@ class ModelsScreen(ListWindow[Setup]):
             return ("There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs; --models-dir names "
                     "more directories.")  # fmt: skip
         if self._chosen_id == NO_DRAFT and self._target is not None:
-            return "The target goes on alone; the conversation's own repetitions are still drafted."
+            own = "drafts with its own heads" if self._target.heads else "goes on alone"
+            return f"The target {own}; the conversation's own repetitions are drafted too."
         header = self._found.get(self._chosen_id or "")
         if header is None:
             return "No model has these words."
@@ -234,6 +235,8 @@ class ModelsScreen(ListWindow[Setup]):
             return f"{path}\n{_sentence(header.problem)}"
         if self._target is not None:
             return f"{path}\n{_sentence(self._match(header).reason)}"
+        if header.heads:
+            return f"{path}\nIt has heads of its own (MTP), and drafts with them."
         if not self._catalogue.pairs:
             return path
         names = ", ".join(_shown(each.name) for each in smaller_drafts(header, list(self._found.values()))[:3])

@@ -1,0 +1,1 @@
+"""A model's own heads, which foresee the tokens behind the next one: multi-token prediction."""

@@ -1,0 +1,205 @@
+"""A model that drafts with its own heads: the text is the target's own, whatever they foresee and whenever they are asked."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.events import Event, Loaded, RoundDone
+from spectui.engine.session import Session
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import StopReason
+from tests.helpers.llama_server import PROGRAM
+from tests.helpers.smollm2 import ask, opened
+from tests.llama.heads.headed import write_headed, write_hybrid
+
+Opened = tuple[Session, list[Event]]
+KNOBS = Knobs(temperature=0.8, seed=5, predict=60, policy="fixed", drafter="model", draft_max=3, p_min=0.0)
+SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
+OFF = replace(KNOBS, drafter="off")
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one head", "three heads"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    path = write_headed(tmp_path_factory.mktemp("headed") / "headed.gguf", heads=request.param)
+    session, events = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
+    yield session, events
+    session.close()
+
+
+def rounds(events: Sequence[Event]) -> list[RoundDone]:
+    return [event for event in events if isinstance(event, RoundDone)]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8, 1.5])
+def test_the_text_is_that_without_drafts(pair: Opened, temperature: float) -> None:
+    session, _ = pair
+    expected = ask(session, replace(OFF, temperature=temperature), "hello")
+    found = ask(session, replace(KNOBS, temperature=temperature), "hello")
+    assert found.text == expected.text
+
+
+def test_they_foresee_more_than_half(pair: Opened) -> None:
+    found = ask(pair[0], replace(KNOBS, predict=200), "hello").statistics
+    assert found.acceptance is not None
+    assert found.acceptance > 0.5
+    assert found.accepted > 100
+
+
+def test_no_draft_has_more_tokens_than_there_are_chained_heads(pair: Opened) -> None:
+    session, events = pair
+    before = len(rounds(events))
+    ask(session, replace(KNOBS, draft_max=8), "hello")
+    most = max(len(event.round.drafted) for event in rounds(events)[before:])
+    assert session.draft_context is not None
+    assert most == (getattr(session.draft_context, "foresees", None) or 8)
+
+
+def test_they_catch_up_when_they_are_switched_on_again(pair: Opened) -> None:
+    session, _ = pair
+    expected = ask(session, replace(KNOBS, predict=120), "again")
+    written, drafted, plain = 0, 0, 0
+
+    def turn(event: Event) -> None:
+        nonlocal written, drafted, plain
+        if isinstance(event, RoundDone):
+            written += len(event.round.tokens)
+            drafted += bool(event.round.drafted)
+            plain += not event.round.drafted
+            session.knobs = replace(KNOBS if 20 <= written < 60 or written >= 80 else OFF, predict=120)
+
+    with session.listening(turn):
+        found = ask(session, replace(OFF, predict=120), "again")
+    assert found.text == expected.text
+    assert drafted > 10
+    assert plain > 30
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda session, knobs: ask(session, knobs, "one", "two", "three"),
+        lambda session, knobs: ask(session, knobs, "one", "another reply", "three"),  # edited
+        lambda session, knobs: ask(session, knobs, "one", "the reply begins"),  # continued
+        lambda session, knobs: ask(session, knobs, "one " * 80, "two", "three"),  # nearly full
+    ],
+)
+def test_conversations_go_on_in_every_way(pair: Opened, way: Callable[[Session, Knobs], object]) -> None:
+    session, _ = pair
+    texts = []
+    for knobs in (KNOBS, OFF, replace(KNOBS, drafter="auto", policy="auto"), replace(KNOBS, draft_max=1)):
+        texts.append(way(session, replace(knobs, predict=40)).text)
+    assert len(set(texts)) == 1
+
+
+def test_the_context_fills_up(pair: Opened) -> None:
+    session, _ = pair
+    texts = [ask(session, replace(knobs, predict=-1, seed=8, temperature=0.5), "w " * 200) for knobs in (OFF, KNOBS)]
+    assert texts[0].text == texts[1].text
+    assert texts[0].reason in (StopReason.CONTEXT, StopReason.EOS)
+
+
+def test_a_draft_model_takes_their_place(pair: Opened, tmp_path: Path) -> None:
+    session, events = pair
+    setup = next(event.setup for event in events if isinstance(event, Loaded))
+    assert session.draft_context is not None
+    other = write_headed(tmp_path / "draft.gguf", heads=0)
+    session.load(replace(setup, draft=str(other), requantise_draft="off"))
+    try:
+        assert session.draft_context.model.path == str(other)
+        assert session.target_context is not None
+        assert session.target_context.hidden is None
+    finally:
+        session.load(setup)
+    assert session.target_context.hidden is not None
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Setup, Path]:
+    """A target without heads, and the set-up of it with a file of heads beside it."""
+    folder = tmp_path_factory.mktemp("apart")
+    target = write_headed(folder / "target.gguf", heads=0, layers=2)
+    heads = write_headed(folder / "mtp-target.gguf", heads=1, layers=2, alone=True)
+    return Setup(model=str(target), draft=str(heads), ctx_size=512, threads=1, no_profile="on"), heads
+
+
+def test_a_file_of_heads_drafts_for_its_target(apart: tuple[Setup, Path]) -> None:
+    session, _ = opened(apart[0])
+    try:
+        expected = ask(session, OFF, "hello")
+        found = ask(session, KNOBS, "hello")
+        assert found.text == expected.text
+        assert (found.statistics.acceptance or 0) > 0.5
+    finally:
+        session.close()
+
+
+def test_heads_of_another_target_are_refused(apart: tuple[Setup, Path], tmp_path: Path) -> None:
+    other = write_headed(tmp_path / "other.gguf", heads=0, width=320)
+    session = Session(lambda _: None)
+    try:
+        with pytest.raises(SpectuiError, match=r"those of another model \(288 numbers a token .* instead of 320"):
+            session.load(replace(apart[0], model=str(other)))
+    finally:
+        session.close()
+
+
+def test_a_file_of_heads_is_no_target(apart: tuple[Setup, Path]) -> None:
+    session = Session(lambda _: None)
+    with pytest.raises(SpectuiError, match="load that target, and give this file as its draft"):
+        session.load(Setup(model=str(apart[1])))
+    session.close()
+
+
+def test_a_target_that_names_heads_and_has_none_drafts_without_them(tmp_path: Path) -> None:
+    path = write_headed(tmp_path / "trunk.gguf", heads=1, without=True)
+    session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
+    try:
+        assert session.draft_context is None
+        assert ask(session, KNOBS, "hello").statistics.accepted == 0
+    finally:
+        session.close()
+
+
+def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
+    session, events = opened(
+        Setup(model=str(write_hybrid(tmp_path / "hybrid.gguf")), ctx_size=512, threads=1, no_profile="on")
+    )
+    try:
+        expected = ask(session, OFF, "hello")
+        for most in (3, 8):  # with the states that are kept, and by checkpoint
+            assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text
+        assert max(len(event.round.drafted) for event in rounds(events)) == 8
+    finally:
+        session.close()
+
+
+@pytest.mark.skipif(not SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({SPECULATIVE})")
+@pytest.mark.parametrize("heads", [1, 3])
+def test_llama_cpp_accepts_as_many(tmp_path: Path, heads: int) -> None:
+    path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("hello there")
+    flags = ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", "draft-mtp"]
+    flags += ["--spec-draft-n-max", "3", "--spec-draft-p-min", "0"]
+    said = None
+    for _ in range(20):  # it may end before its log is written
+        done = subprocess.run(
+            [SPECULATIVE, "-m", path, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True
+        )
+        if said := re.search(r"accept +=\s+([\d.]+)%", done.stderr):
+            break
+    assert said is not None
+    session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on", no_template="on"))
+    try:
+        found = ask(session, replace(KNOBS, temperature=0.0, predict=200), "hello there")
+    finally:
+        session.close()
+    assert found.text[:100] in done.stdout
+    assert found.statistics.acceptance == pytest.approx(float(said[1]) / 100, abs=0.02)
