@@ -19,6 +19,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 
+from spectui.chat.commands import COMMANDS
 from spectui.chat.session import ChatSession
 from spectui.engine.loading.plan import PlanInWords
 from spectui.engine.protocol import Engine
@@ -29,6 +30,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
+from spectui.ui.keys import binding
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
@@ -57,15 +59,15 @@ class SpectuiApp(TerminalApp):
     """`-tall` has no rules of its own: it is where `-short` ends."""
     BINDING_GROUP_TITLE = "window"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help", id="help", priority=True, tooltip="Every key, and what stands on the screen"),
-        Binding("ctrl+q", "quit", "Quit", id="quit", priority=True, tooltip="Leave at once"),
-        Binding("ctrl+z", "suspend_process", "Suspend", id="suspend", show=False, priority=True,
-                tooltip="Undo in the box; with nothing to undo, go to the shell for a while: fg comes back"),
-        # Textual's own, but with an id, so that they can be mapped.
-        Binding("alt+a", "change_theme", "Theme", id="theme", show=False, priority=True, tooltip="Choose how the window looks"),
-        Binding(App.COMMAND_PALETTE_BINDING, "command_palette", "Palette", id="palette", show=False, priority=True,
-                tooltip="Open the command palette"),
-    ]  # fmt: skip
+        binding(COMMANDS[identity], action)
+        for identity, action in (
+            ("help", "help"),
+            ("quit", "quit"),
+            ("suspend", "suspend_process"),
+            ("theme", "change_theme"),
+            ("palette", "command_palette"),
+        )
+    ]
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.keys import format_key as sign_of
 
+from spectui.chat.commands import Command
 from spectui.ui.textual_patches.bindings import bindings_of, mapped_bindings_of
 
 _NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
@@ -78,6 +79,14 @@ def _is_named(key: str) -> bool:
         return bool(unicodedata.lookup(key.replace("_", " ")))
     except KeyError:
         return False
+
+
+def binding(command: Command, action: str = "") -> Binding:
+    """The command's keys, which act wherever the focus is, also where the prompt's text area would take them."""
+    return Binding(
+        command.keys, action or f"run('{command.id}')", command.title, id=command.id, tooltip=command.help,
+        show=command.shown, priority=True,
+    )  # fmt: skip
 
 
 def group_of(kind: type[DOMNode], binding: Binding) -> str:

@@ -16,7 +16,8 @@ from textual.dom import DOMNode
 
 import spectui.ui
 from spectui import reference
-from spectui.cli.plain.slash import COMMANDS
+from spectui.chat.commands import SLASH
+from spectui.cli.plain.slash import RUN
 from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,9 +49,9 @@ def keys() -> str:
 def slash() -> str:
     """A table of the plain chat's commands."""
     rows = ["| command | what it does |", "| --- | --- |"]
-    for name, command in COMMANDS.items():
-        usage = " ".join(filter(None, (f"/{name}", command.arguments.replace("|", "\\|"))))
-        rows.append(f"| `{usage}` | {command.help} |")
+    for command in (SLASH[name] for name in RUN):
+        usage = command.usage.replace("|", "\\|")
+        rows.append(f"| `{usage}` | {command.behind_slash} |")
     return "\n".join(rows)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
+from spectui.chat.commands import SLASH
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
@@ -31,8 +32,8 @@ from spectui.chat.sentences import (
 from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
-from spectui.cli.plain.slash import COMMANDS
-from spectui.cli.plain.slash.command import Command, with_commands
+from spectui.cli.plain.slash import RUN
+from spectui.cli.plain.slash.command import with_commands
 from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, Prompt, RoundDone
 from spectui.engine.protocol import Engine
@@ -130,9 +131,9 @@ class PlainChat:
                 self.ask(self.with_files(line[1:]))
             elif line.startswith("/"):
                 name, rest = (*line[1:].split(None, 1), "", "")[:2]
-                if name not in self.COMMANDS:
-                    raise UsageError(f"There is no command /{name}{nearest(name, self.COMMANDS)} /help lists them.")
-                self.COMMANDS[name].run(self, rest.strip())
+                if name not in self.RUN:
+                    raise UsageError(f"There is no command /{name}{nearest(name, self.RUN)} /help lists them.")
+                self.RUN[name](self, rest.strip())
             elif line.strip():
                 self.ask(self.with_files(line))
         except SpectuiError as error:
@@ -276,8 +277,8 @@ class PlainChat:
     # Commands
 
     def _help(self, rest: str) -> None:
-        for name, each in self.COMMANDS.items():
-            self.output(f"/{f'{name} {each.arguments}'.strip()}: {each.help}")
+        for name in self.RUN:
+            self.output(f"{SLASH[name].usage}: {SLASH[name].behind_slash}")
         self.output(
             "Ctrl+C stops a reply. A line that ends with \\ goes on in the next one; // begins a prompt with a slash."
         )
@@ -285,11 +286,7 @@ class PlainChat:
     def _leave(self, rest: str) -> None:
         self._quit = True
 
-    COMMANDS: ClassVar[dict[str, Command]] = {
-        "help": Command(_help, "", "this list"),
-        **COMMANDS,
-        "quit": Command(_leave, "", "leave"),
-    }
+    RUN: ClassVar[dict[str, Callable[[PlainChat, str], None]]] = {"help": _help, **RUN, "quit": _leave}
 
     # Beginning and end
 

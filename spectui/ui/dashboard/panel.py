@@ -114,7 +114,8 @@ class SidePanel(VerticalScroll, can_focus=False):
             rows[-1],
             self.profile,
             ActionLine(
-                (("save", "save_profile"), ("next profile", "next_profile"), ("reset all", "reset_knobs")), id="actions"
+                (("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")),
+                id="actions",
             ),
             *self.shares.values(),
             self.devices,

@@ -16,10 +16,12 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
+from spectui.chat.commands import COMMANDS
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
 from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of
 from spectui.text import printable
+from spectui.ui.keys import binding
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 
 
@@ -40,15 +42,12 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
     BINDING_GROUP_TITLE = "prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Priority, because a text area takes Enter for itself before bindings are asked.
-        Binding("enter", "submit", "Send", id="send", priority=True, tooltip="Send the prompt"),
-        Binding(
-            "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="newline", show=False, priority=True,
-            tooltip="Begin a new line",
+        *(
+            binding(COMMANDS[each], action)
+            for each, action in (("send", "submit"), ("newline", "newline"), ("editor", "editor"))
         ),
         Binding("tab", "stay", "Stay", id="prompt.stay", show=False),  # on the panel, arrows and Enter would turn knobs
-        # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
-        Binding("alt+o", "editor", "Editor", id="editor", show=False, priority=True, tooltip="Write the prompt in $EDITOR"),
-    ]  # fmt: skip
+    ]
 
     DEFAULT_CSS = """
     PromptInput, PromptInput:focus {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from inspect import isawaitable
 from time import monotonic
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -13,6 +14,7 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from spectui.chat.commands import LAST_LINE
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.sentences import dropped_mark, dropped_note, failed_advice, load_advice, stop_note
@@ -45,8 +47,7 @@ from spectui.ui.dashboard.shares import Shares
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen.actions import KeyActions
-from spectui.ui.screen.bindings import BINDINGS, GROUPS, LAST_LINE
+from spectui.ui.screen.commands import BINDINGS, ENABLED, GROUPS, RUN
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.messages import Messages
@@ -69,17 +70,26 @@ FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
 
 
-class ChatScreen(KeyActions, DirectScreen):
+class ChatScreen(DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
-    One of its parts does what most keys ask for (`actions`): `replies`, `messages` (earlier ones), `conversations`, `reading`,
-    `controls` (knobs, profiles, models) and `pages` (the panel).
+    One of its parts does what a command asks for (`commands`): `replies`, `messages` (earlier ones), `conversations`,
+    `reading`, `controls` (knobs, profiles, models) and `pages` (the panel).
     """
 
     AUTO_FOCUS = "#prompt"
     BINDING_GROUP_TITLE = "chat"
-    BINDING_GROUPS: ClassVar[Mapping[str, list[BindingType]]] = GROUPS
+    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = GROUPS
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
+
+    controls: Controls
+    pages: PanelPages
+    messages: Messages
+    conversations: Conversations
+    reading: Reading
+    replies: Replies
+    session: ChatSession
+    prompt: PromptInput
 
     def __init__(
         self,
@@ -314,27 +324,16 @@ class ChatScreen(KeyActions, DirectScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is active, and taken from the text area, only while its action is possible."""
-        models = self.session.models
-        match action:
-            case "interrupt":
-                possible = self.session.replying or bool(self.get_selected_text())
-                return possible and not (self.focused is self.prompt and self.prompt.selected_text)  # it copies that
-            case "without_draft":
-                return models.without_draft
-            case "load":
-                return self.session.state == "failed"
-            case "go_on":
-                return self.session.offer is not None
-            case "safe_way":
-                return models.crash is not None and bool(models.setup.model)
-        return True
+        if action != "run":
+            return True
+        enabled = ENABLED.get(str(parameters[0]))
+        return enabled is None or enabled(self)
 
-    def action_interrupt(self) -> None:
-        """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
-        if self.get_selected_text():
-            self.action_copy_text()
-        else:
-            self.replies.stop()
+    async def action_run(self, identity: str) -> None:
+        """Do what the command of this id asks for."""
+        done = RUN[identity](self)
+        if isawaitable(done):
+            await done
 
     def take_text(self, event: events.Key | events.Paste) -> bool:
         """Give the prompt the focus before a printable key or a paste comes, wherever the focus is; a number that is being

@@ -17,19 +17,18 @@ from spectui.engine.events import Asked
 from spectui.knobs import Knobs, Setup
 from spectui.measure.traces.player import TracePlayer
 from spectui.text import one_line
-from spectui.ui.screen.bindings import GROUPS
 from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.screen.commands import GROUPS
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.replies import Replies
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
 _NEED_A_MODEL = (
-    "again", "continue", "compare", "edit", "messages", "system_prompt", "new_chat", "go_on", "conversations", "models",
-    "measure", "load", "without_draft", "safe_way", "devices", "switch", "next_profile", "save_profile",
-    "reset_knobs",
+    "regenerate", "continue", "compare", "edit", "messages", "system", "new-chat", "go-on", "conversations", "models",
+    "measure", "load", "without-draft", "safe-way", "devices", "drafter", "policy", "profile", "save-profile", "reset",
 )  # fmt: skip
-"""Actions of the chat that a replay does not have."""
+"""Commands of the chat that a replay does not have."""
 
 REPLAY: list[BindingType] = [
     Binding("space", "pause", "Pause", id="pause", tooltip="Pause the replay, or play on"),
@@ -44,7 +43,7 @@ class ReplayScreen(ChatScreen):
 
     AUTO_FOCUS = "#transcript"
     BINDINGS: ClassVar[list[BindingType]] = REPLAY
-    BINDING_GROUPS: ClassVar[Mapping[str, list[BindingType]]] = {**GROUPS, "replay": REPLAY}
+    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**GROUPS, "replay": REPLAY}
 
     def __init__(self, session: ChatSession, *, player: TracePlayer, file: Path, **parts: Any) -> None:
         super().__init__(session, **parts)
@@ -64,8 +63,8 @@ class ReplayScreen(ChatScreen):
         self.show_state()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The bindings without the actions that need a model."""
-        return False if action in _NEED_A_MODEL else super().check_action(action, parameters)
+        """The bindings without the commands that need a model."""
+        return False if action == "run" and parameters[0] in _NEED_A_MODEL else super().check_action(action, parameters)
 
     def _tick(self) -> None:
         now = monotonic()

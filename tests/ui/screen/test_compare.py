@@ -160,8 +160,8 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         engine.emit_round(plain="def")
-        app.screen.action_new_chat()
-        app.screen.action_new_chat()
+        await app.screen.action_run("new-chat")
+        await app.screen.action_run("new-chat")
         app.screen.session.queue("next")
         app.screen.replies.send_waiting()
         assert len(engine.generates) == 2, "the engine has not said that it is free"
@@ -227,7 +227,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
         app.screen.controls.load(replace(PAIR, device="none"))
         engine.finish_loading()
         await wait_until(pilot, lambda: app.screen.session.state == "ready")
-        app.screen.action_continue()
+        await app.screen.action_run("continue")
         await answer(pilot, engine)
     app = make_app(journal=Journal(file), conversation=last(file))
     async with app.run_test() as pilot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectui.cli.plain.slash import conversations, see, steer, talk
-from spectui.cli.plain.slash.command import Command
+from spectui.cli.plain.slash.command import Run
 
-COMMANDS: dict[str, Command] = {**talk.COMMANDS, **conversations.COMMANDS, **steer.COMMANDS, **see.COMMANDS}
-"""By name, in the order in which the help has them."""
+RUN: dict[str, Run] = {**talk.RUN, **conversations.RUN, **steer.RUN, **see.RUN}
+"""By the name in the table of commands, in the order in which the help has them."""

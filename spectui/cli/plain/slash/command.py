@@ -1,25 +1,60 @@
-"""What a command is, and how its words are read."""
+"""What the commands of the plain chat are called with, and how their words are read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import Protocol, TypeVar
 
+from spectui.chat.commands import in_sentence
+from spectui.chat.messages import OpenedConversation
+from spectui.chat.session import ChatSession
 from spectui.errors import UsageError
-
-if TYPE_CHECKING:
-    from spectui.cli.plain.chat import PlainChat
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.header import GgufHeader
+from spectui.profiles.file import ProfileFile
+from spectui.store.records import Summary
 
 Listed = TypeVar("Listed")
 
 
-class Command(NamedTuple):
-    """What is called with the chat and the words behind the command, and how the help tells of it."""
+class Chat(Protocol):
+    """The part of `PlainChat` that commands need; its methods are explained there."""
 
-    run: Callable[[PlainChat, str], None]
-    arguments: str
-    help: str
+    session: ChatSession
+    catalogue: ModelCatalogue
+    profiles: ProfileFile
+    listed: list[GgufHeader]
+    found: list[Summary]
+
+    @property
+    def pair(self) -> str: ...
+
+    def output(self, text: str) -> None: ...
+
+    def notice(self, text: str) -> None: ...
+
+    def refuse(self, reason: str) -> None: ...
+
+    def must_be_ready(self) -> None: ...
+
+    def ask(self, text: str) -> None: ...
+
+    def answer(self, ask: Callable[[], object]) -> None: ...
+
+    def wait_for(self, ask: Callable[[], object]) -> None: ...
+
+    def load(self, ask: Callable[[], object]) -> None: ...
+
+    def with_files(self, text: str) -> str: ...
+
+    def edited(self, text: str) -> str: ...
+
+    def resume(self, opened: OpenedConversation) -> None: ...
+
+
+Run = Callable[[Chat, str], None]
+"""What a command does with the chat and the words behind it."""
 
 
 def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> Listed:
@@ -31,14 +66,6 @@ def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> List
     return listed[int(word) - 1]
 
 
-_COMMANDS = {
-    "drop": "/drop", "go-on": "/continue", "load": "/load", "models": "/load TARGET DRAFT", "new-chat": "/new",
-    "placement": "/placement", "regenerate": "/regenerate", "safe-way": "/safe", "stop": "Ctrl+C", "undo": "/undo",
-    "undrop": "/undrop", "without-draft": "/nodraft",
-}  # fmt: skip
-"""What an action of the chat is called here, by its id."""
-
-
 def with_commands(sentence: str) -> str:
     """A sentence of `chat.sentences` with commands in place of the {ids} of actions."""
-    return re.sub(r"\{([a-z-]+)\}", lambda found: _COMMANDS[found[1]], sentence)
+    return re.sub(r"\{([a-z-]+)\}", lambda found: in_sentence(found[1]), sentence)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from spectui.chat.history.snapshot import exported
 from spectui.chat.sentences import NOT_SAVED, NOTHING_SAID, nothing_found
-from spectui.cli.plain.slash.command import Command, numbered
+from spectui.cli.plain.slash.command import Chat, Run, numbered
 from spectui.errors import UsageError
 from spectui.store import export
 from spectui.store.records import Summary
 
-if TYPE_CHECKING:
-    from spectui.cli.plain.chat import PlainChat
 
-
-def _chats(chat: PlainChat, rest: str) -> None:
+def _chats(chat: Chat, rest: str) -> None:
     chat.found = chat.session.stored.find(rest)
     for number, each in enumerate(chat.found, 1):
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
@@ -26,14 +22,14 @@ def _chats(chat: PlainChat, rest: str) -> None:
         chat.notice(nothing_found(rest))
 
 
-def _open(chat: PlainChat, rest: str) -> None:
+def _open(chat: Chat, rest: str) -> None:
     chosen = _chosen(chat, rest)
     if chat.session.stored.is_open(chosen.id):
         raise UsageError("This is the conversation that is open.")
     chat.resume(chat.session.stored.read(chosen.id))
 
 
-def _rename(chat: PlainChat, rest: str) -> None:
+def _rename(chat: Chat, rest: str) -> None:
     word, _, title = rest.partition(" ")
     chosen = _chosen(chat, word)
     title = chat.session.stored.rename(chosen.id, title)
@@ -42,7 +38,7 @@ def _rename(chat: PlainChat, rest: str) -> None:
     chat.notice(f"{chosen.title} is now {title}.")
 
 
-def _delete(chat: PlainChat, rest: str) -> None:
+def _delete(chat: Chat, rest: str) -> None:
     word, _, sure = rest.partition(" ")
     chosen = _chosen(chat, word)
     if sure.strip() != "yes":
@@ -52,7 +48,7 @@ def _delete(chat: PlainChat, rest: str) -> None:
     chat.notice(f"“{chosen.title}” is deleted.")
 
 
-def _export(chat: PlainChat, rest: str) -> None:
+def _export(chat: Chat, rest: str) -> None:
     if not chat.session.messages:
         raise UsageError(NOTHING_SAID)
     try:
@@ -62,15 +58,15 @@ def _export(chat: PlainChat, rest: str) -> None:
     chat.output(f"Written: {file}")
 
 
-def _chosen(chat: PlainChat, word: str) -> Summary:
+def _chosen(chat: Chat, word: str) -> Summary:
     chat.refuse("" if chat.session.stored.saved else NOT_SAVED)  # there was no list
     return numbered(chat.found, word, "conversation", "chats")
 
 
-COMMANDS = {
-    "chats": Command(_chats, "[WORDS]", "list the conversations, or those that have these words"),
-    "open": Command(_open, "NUMBER", "go on with a conversation of the list"),
-    "rename": Command(_rename, "NUMBER TITLE", "give a conversation of the list another title"),
-    "delete": Command(_delete, "NUMBER yes", "delete a conversation of the list, on disk too"),
-    "export": Command(_export, "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
+RUN: dict[str, Run] = {
+    "chats": _chats,
+    "open": _open,
+    "rename": _rename,
+    "delete": _delete,
+    "export": _export,
 }  # fmt: skip

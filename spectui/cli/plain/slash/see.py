@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import count, duration
 from spectui.chat.sentences import counted_lines
-from spectui.cli.plain.slash.command import Command
+from spectui.cli.plain.slash.command import Chat, Run
 from spectui.cli.plain.text_report import comparison_lines, payoff_lines, summary_line, token_lines
 from spectui.errors import UsageError
 
-if TYPE_CHECKING:
-    from spectui.cli.plain.chat import PlainChat
 
-
-def _stats(chat: PlainChat, rest: str) -> None:
+def _stats(chat: Chat, rest: str) -> None:
     figures = chat.session.figures()
     chat.output(f"{chat.pair}; context {count(figures.n_context)} of {count(figures.n_ctx)} tokens.")
     if figures.reply.emitted:
@@ -28,7 +23,7 @@ def _stats(chat: PlainChat, rest: str) -> None:
         chat.output(f"The server has counted {line}.")
 
 
-def _compare(chat: PlainChat, rest: str) -> None:
+def _compare(chat: Chat, rest: str) -> None:
     chat.refuse(chat.session.no_comparison)
     comparison = Comparison(chat.session.messages[-1].rounds)
     chat.wait_for(lambda: chat.session.compare(comparison))
@@ -36,7 +31,7 @@ def _compare(chat: PlainChat, rest: str) -> None:
         chat.output(line)
 
 
-def _token(chat: PlainChat, rest: str) -> None:
+def _token(chat: Chat, rest: str) -> None:
     last = chat.session.last_reply
     tokens = [(token, round) for round in last.rounds for token in round.tokens] if last is not None else []
     if not tokens:
@@ -53,8 +48,8 @@ def _token(chat: PlainChat, rest: str) -> None:
         chat.output(line)
 
 
-COMMANDS = {
-    "stats": Command(_stats, "", "how fast it is, and whether drafting pays"),
-    "compare": Command(_compare, "", "decode the last prompt again without drafts, and measure"),
-    "token": Command(_token, "[NUMBER]", "where a token of the last reply came from; alone: the last"),
+RUN: dict[str, Run] = {
+    "stats": _stats,
+    "compare": _compare,
+    "token": _token,
 }

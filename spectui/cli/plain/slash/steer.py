@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import ROLES, chosen, selectable, sharing
 from spectui.chat.figures.format import size
 from spectui.chat.sentences import saved_profile, thinking_switched
-from spectui.cli.plain.slash.command import Command, numbered
+from spectui.cli.plain.slash.command import Chat, Run, numbered
 from spectui.cli.plain.text_report import model_line
 from spectui.config import SETTINGS, convert, nearest, shown
 from spectui.engine.loading.shares import shares
@@ -19,11 +18,8 @@ from spectui.knobs import Knobs, spec_of, title
 from spectui.profiles.setup_line import flags_of
 from spectui.text import unescaped
 
-if TYPE_CHECKING:
-    from spectui.cli.plain.chat import PlainChat
 
-
-def _set(chat: PlainChat, rest: str) -> None:
+def _set(chat: Chat, rest: str) -> None:
     name, _, value = rest.partition(" ")
     key = name.replace("-", "_")
     names = [field.name for field in fields(Knobs)]
@@ -38,7 +34,7 @@ def _set(chat: PlainChat, rest: str) -> None:
         chat.output(f"{title(each)} {shown(getattr(chat.session.knobs, each))}: {spec_of(Knobs, each).help}")
 
 
-def _think(chat: PlainChat, rest: str) -> None:
+def _think(chat: Chat, rest: str) -> None:
     if rest not in ("", "on", "off"):
         raise UsageError("/think takes on or off; alone it switches.")
     target = chat.session.models.target
@@ -47,7 +43,7 @@ def _think(chat: PlainChat, rest: str) -> None:
     chat.notice(thinking_switched(on))
 
 
-def _profile(chat: PlainChat, rest: str) -> None:
+def _profile(chat: Chat, rest: str) -> None:
     if rest:
         chat.session.user_knobs.use_profile(chat.profiles, rest)
         chat.notice(f"Profile {rest}.")
@@ -55,17 +51,17 @@ def _profile(chat: PlainChat, rest: str) -> None:
         chat.output(f"Profiles: {', '.join(chat.profiles.names()) or 'none'}.")
 
 
-def _save(chat: PlainChat, rest: str) -> None:
+def _save(chat: Chat, rest: str) -> None:
     chat.profiles.save(rest, chat.session.knobs)
     chat.notice(saved_profile(rest))
 
 
-def _reset(chat: PlainChat, rest: str) -> None:
+def _reset(chat: Chat, rest: str) -> None:
     chat.session.knobs = Knobs()
     chat.notice("Every knob has its default.")
 
 
-def _models(chat: PlainChat, rest: str) -> None:
+def _models(chat: Chat, rest: str) -> None:
     setup = chat.session.setup
     chat.listed = sorted(
         chat.catalogue.scan([Path(path) for path in (setup.model, setup.draft) if path]),
@@ -85,7 +81,7 @@ def _models(chat: PlainChat, rest: str) -> None:
         chat.output("There is no GGUF file in the usual places; --models-dir names more directories.")
 
 
-def _load(chat: PlainChat, rest: str) -> None:
+def _load(chat: Chat, rest: str) -> None:
     try:
         words = shlex.split(rest)
     except ValueError as error:
@@ -100,15 +96,15 @@ def _load(chat: PlainChat, rest: str) -> None:
     )
 
 
-def _without_draft(chat: PlainChat, rest: str) -> None:
+def _without_draft(chat: Chat, rest: str) -> None:
     chat.load(chat.session.models.load_without_draft)
 
 
-def _safe_way(chat: PlainChat, rest: str) -> None:
+def _safe_way(chat: Chat, rest: str) -> None:
     chat.load(chat.session.models.load_safely)
 
 
-def _placement(chat: PlainChat, rest: str) -> None:
+def _placement(chat: Chat, rest: str) -> None:
     models = chat.session.models
     if rest:
         chat.load(lambda: models.place(rest))
@@ -116,7 +112,7 @@ def _placement(chat: PlainChat, rest: str) -> None:
         chat.output(f"Flags of the models: {flags_of(models.setup) or 'none'}.")
 
 
-def _devices(chat: PlainChat, rest: str) -> None:
+def _devices(chat: Chat, rest: str) -> None:
     session = chat.session
     devices = [each for each in session.models.devices if selectable(each)]
     if rest:
@@ -143,7 +139,7 @@ def _devices(chat: PlainChat, rest: str) -> None:
                   f"{' and '.join(has) or 'no model'}.")  # fmt: skip
 
 
-def _split(chat: PlainChat, text: str) -> None:
+def _split(chat: Chat, text: str) -> None:
     first, _, rest = text.partition(" ")
     name, text = (first, rest.strip()) if first in ROLES else ("target", text)
     gpus = sharing(chat.session.setup, ROLES[name], chat.session.models.devices)
@@ -156,18 +152,16 @@ def _split(chat: PlainChat, text: str) -> None:
     chat.load(lambda: chat.session.models.split(ROLES[name], text))
 
 
-COMMANDS = {
-    "set": Command(_set, "[KNOB [VALUE]]", "say or turn knobs; they act at once"),
-    "think": Command(_think, "[on|off]", "have the model think before its replies, or not"),
-    "profile": Command(_profile, "[NAME]", "list profiles, or turn the knobs to one"),
-    "save": Command(_save, "NAME", "save the knobs as a profile"),
-    "reset": Command(_reset, "", "turn every knob back to its default"),
-    "models": Command(_models, "[WORDS]", "list the models of this machine, and which can draft for which"),
-    "load": Command(_load, "[TARGET [DRAFT]]", "load other models, by number or file; alone: these again"),
-    "nodraft": Command(_without_draft, "", "go on with the target alone"),
-    "safe": Command(_safe_way, "", "load the models in the way that asks least of llama.cpp"),
-    "placement": Command(
-        _placement, "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them"
-    ),
-    "devices": Command(_devices, "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on"),
+RUN: dict[str, Run] = {
+    "set": _set,
+    "think": _think,
+    "profile": _profile,
+    "save": _save,
+    "reset": _reset,
+    "models": _models,
+    "load": _load,
+    "nodraft": _without_draft,
+    "safe": _safe_way,
+    "placement": _placement,
+    "devices": _devices,
 }

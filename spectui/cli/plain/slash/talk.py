@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import BROUGHT_BACK, NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.text.prose import last_code_blocks
-from spectui.cli.plain.slash.command import Command, numbered
+from spectui.cli.plain.slash.command import Chat, Run, numbered
 from spectui.errors import UsageError
 from spectui.text import printable
-
-if TYPE_CHECKING:
-    from spectui.cli.plain.chat import PlainChat
 
 _SHOWN = 100  # characters of a message in the list
 
 
-def _new(chat: PlainChat, rest: str) -> None:
+def _new(chat: Chat, rest: str) -> None:
     chat.session.new_chat()
     chat.notice("A new chat.")
 
 
-def _regenerate(chat: PlainChat, rest: str) -> None:
+def _regenerate(chat: Chat, rest: str) -> None:
     chat.refuse(chat.session.no_regenerating)
     chat.answer(chat.session.regenerate)
 
 
-def _continue(chat: PlainChat, rest: str) -> None:
+def _continue(chat: Chat, rest: str) -> None:
     if chat.session.can_continue:
         chat.answer(chat.session.continue_reply)
     elif (offer := chat.session.take_offer()) is not None:
@@ -38,20 +33,20 @@ def _continue(chat: PlainChat, rest: str) -> None:
         raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
 
 
-def _drop(chat: PlainChat, rest: str) -> None:
+def _drop(chat: Chat, rest: str) -> None:
     session = chat.session
     chat.refuse(session.oldest.no_dropping)
     session.oldest.drop_for_next()
     chat.answer(session.regenerate if session.conversation.unanswered else session.continue_reply)
 
 
-def _undrop(chat: PlainChat, rest: str) -> None:
+def _undrop(chat: Chat, rest: str) -> None:
     chat.refuse(chat.session.oldest.no_bringing_back)
     chat.session.oldest.bring_back()
     chat.notice(BROUGHT_BACK)
 
 
-def _edit(chat: PlainChat, rest: str) -> None:
+def _edit(chat: Chat, rest: str) -> None:
     chat.must_be_ready()
     talk = chat.session.conversation
     prompt = talk.prompt_to_edit()
@@ -63,21 +58,21 @@ def _edit(chat: PlainChat, rest: str) -> None:
         chat.ask(text)
 
 
-def _editor(chat: PlainChat, rest: str) -> None:
+def _editor(chat: Chat, rest: str) -> None:
     chat.must_be_ready()
     text = chat.edited(rest)
     if text.strip():
         chat.ask(text)
 
 
-def _messages(chat: PlainChat, rest: str) -> None:
+def _messages(chat: Chat, rest: str) -> None:
     for number, each in enumerate(_listed(chat), 1):
         chat.output(f"{number} {each.label}: {_line(each.text)}")
     if not chat.session.messages:
         chat.notice(NOTHING_SAID)
 
 
-def _back(chat: PlainChat, rest: str) -> None:
+def _back(chat: Chat, rest: str) -> None:
     talk = chat.session.conversation
     match numbered(_listed(chat), rest, "message", "messages"):
         case ListedMessage("edit", index):
@@ -92,19 +87,19 @@ def _back(chat: PlainChat, rest: str) -> None:
             chat.resume(chat.session.stored.read_branch(message))
 
 
-def _undo(chat: PlainChat, rest: str) -> None:
+def _undo(chat: Chat, rest: str) -> None:
     chat.refuse(chat.session.no_undo)
     chat.session.conversation.undo()
     _show_last(chat)
 
 
-def _show_last(chat: PlainChat) -> None:
+def _show_last(chat: Chat) -> None:
     if chat.session.messages:
         chat.notice("Going on from this message:")
         chat.output(chat.session.messages[-1].content)
 
 
-def _listed(chat: PlainChat) -> list[ListedMessage]:
+def _listed(chat: Chat) -> list[ListedMessage]:
     return list(listed_messages(chat.session, chat.session.stored.branches()))
 
 
@@ -113,30 +108,30 @@ def _line(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
-def _system(chat: PlainChat, rest: str) -> None:
+def _system(chat: Chat, rest: str) -> None:
     if rest:
         chat.session.set_system("" if rest == '""' else rest)
     chat.output(f"System prompt: {chat.session.setup.system or 'none'}")
 
 
-def _code(chat: PlainChat, rest: str) -> None:
+def _code(chat: Chat, rest: str) -> None:
     blocks = last_code_blocks(chat.session.messages)
     if not blocks:
         raise UsageError("There is no code block in the reply.")
     chat.output(numbered(blocks, rest or str(len(blocks)), "code block", "code"))
 
 
-COMMANDS = {
-    "new": Command(_new, "", "begin a new chat"),
-    "regenerate": Command(_regenerate, "", "answer the last prompt once more"),
-    "edit": Command(_edit, "[TEXT]", "send this in place of the last prompt; alone: change that in $EDITOR"),
-    "editor": Command(_editor, "[TEXT]", "write a prompt in $EDITOR"),
-    "continue": Command(_continue, "", "go on with a reply that was stopped, or with the conversation that was cut off"),
-    "undo": Command(_undo, "", "bring back what was said before the last regenerating, editing or going back"),
-    "drop": Command(_drop, "", "where the context is full: drop the oldest turns, and go on"),
-    "undrop": Command(_undrop, "", "make dropped turns a part of the prompt again"),
-    "messages": Command(_messages, "", "list this conversation's messages and its other branches"),
-    "back": Command(_back, "NUMBER", "go on from a message of the list, ask a prompt of it otherwise, or turn to a branch"),
-    "system": Command(_system, "[TEXT]", 'say or set this conversation\'s system prompt; "" for none'),
-    "code": Command(_code, "[NUMBER]", "the last reply's last code block, or another, alone"),
+RUN: dict[str, Run] = {
+    "new": _new,
+    "regenerate": _regenerate,
+    "edit": _edit,
+    "editor": _editor,
+    "continue": _continue,
+    "undo": _undo,
+    "drop": _drop,
+    "undrop": _undrop,
+    "messages": _messages,
+    "back": _back,
+    "system": _system,
+    "code": _code,
 }  # fmt: skip

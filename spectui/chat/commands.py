@@ -1,0 +1,154 @@
+"""The one table of commands: what a person can have done, by a key, in the palette, or behind a slash.
+
+The window's keys, its last line, its palette and its help come from it, and so do the plain chat's commands and the tables in
+the documents. The window and the plain chat each say how they do it, by `id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """`id` is its name in `[ui.keys]` and, as {id}, in sentences.
+
+    `keys`: the window's, as Textual names them; "" if it has none. `slash`: its name behind a slash; "" if it has none there.
+    `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `shown`: on
+    the window's last line too.
+    """
+
+    id: str
+    title: str
+    help: str
+    keys: str = ""
+    slash: str = ""
+    arguments: str = ""
+    plain: str = ""
+    shown: bool = False
+
+    @property
+    def behind_slash(self) -> str:
+        """What it does, as the plain chat tells it."""
+        return self.plain or self.help[0].lower() + self.help[1:]
+
+    @property
+    def usage(self) -> str:
+        """The command as it is typed in the plain chat."""
+        return f"/{self.slash} {self.arguments}".rstrip()
+
+
+def _page(number: int, page: str, slash: str = "", plain: str = "") -> Command:
+    name = f"page.{page.replace('/', '')}"
+    return Command(name, f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", slash, plain=plain)
+
+
+PANEL = (
+    Command("panel", "Panel", "Show or hide figures, sliders and devices", "f6", shown=True),
+    Command("devices", "Devices", "Choose devices for the models", "f7", "devices",
+            "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", shown=True),
+    Command("placement", "Placement", "Load the models with other flags: layers, context, cells, split", "alt+d", "placement",
+            "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them"),
+    Command("drafter", "Drafter", "Who drafts: turn on by one", "f8"),
+    Command("policy", "Policy", "How long drafts are: turn on by one", "f9"),
+    Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
+    _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
+    *(_page(number, page) for number, page in enumerate(("rounds", "positions", "time", "machine"), 2)),
+    _page(6, "knobs", "set", "say or turn knobs; they act at once")._replace(arguments="[KNOB [VALUE]]"),
+    _page(7, "a/b"),
+    Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]"),
+    Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
+            "list profiles, or turn the knobs to one"),
+    Command("save-profile", "Save profile", "Save the knobs in the configuration, under a name", "alt+s", "save", "NAME"),
+    Command("reset", "Reset knobs", "Turn every knob back to its default", "alt+0", "reset"),
+)  # fmt: skip
+
+CHAT = (
+    Command("stop", "Stop", "Stop the reply, or the loading", "escape", shown=True),
+    Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
+    Command("colours", "Colours", "Colour tokens by their origin", "f2", shown=True),
+    Command("ghosts", "Ghosts", "Show drafted tokens that were rejected", "f3", shown=True),
+    Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
+            "where a token of the last reply came from; alone: the last", shown=True),
+    Command("regenerate", "Again", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True),
+    Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new", shown=True),
+    Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft", shown=True),
+    Command("load", "Load again", "Try to load the models once more", "ctrl+l", "load", "[TARGET [DRAFT]]",
+            "load other models, by number or file; alone: these again", shown=True),
+    # Alt+M comes first, because Ctrl+L loads again after a failed load.
+    Command("models", "Models", "Choose target and draft out of the files on this machine", "alt+m,ctrl+l", "models", "[WORDS]",
+            "list the models of this machine, and which can draft for which"),
+    Command("measure", "Measure", "Measure the pair: bench, costs, tune and compare", "alt+r"),
+    Command("go-on", "Go on", "Go on with the last conversation", "ctrl+o", shown=True),
+    Command("safe-way", "Safe way", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True),
+    Command("conversations", "Chats", "List, search, rename and delete conversations", "f12,alt+c", "chats", "[WORDS]",
+            "list the conversations, or those that have these words", shown=True),
+    Command("open", "Open", "Go on with a conversation of the list", slash="open", arguments="NUMBER"),
+    Command("rename", "Rename", "Give a conversation of the list another title", slash="rename", arguments="NUMBER TITLE"),
+    Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes"),
+    Command("compare", "A/B", "Decode the last prompt again without drafts, and measure", "f5", "compare", shown=True),
+    Command("export", "Export", "Write the conversation to a file: Markdown, or JSON with origins and figures", "alt+x",
+            "export", "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
+)  # fmt: skip
+
+MESSAGES = (
+    Command("edit", "Edit", "Edit the last prompt and send it anew; once more: the one before", "alt+e", "edit", "[TEXT]",
+            "send this in place of the last prompt; alone: change that in $EDITOR"),
+    Command("messages", "Messages", "List the messages and branches, to edit one or go on from it", "alt+l", "messages",
+            plain="list this conversation's messages and its other branches"),
+    Command("back", "Back", "Go on from a message of the list, ask a prompt of it otherwise, or turn to a branch",
+            slash="back", arguments="NUMBER"),
+    Command("undo", "Undo", "Bring back what was said before the last regenerating, editing or going back", "alt+z", "undo"),
+    Command("continue", "Continue", "Go on with a reply that was stopped or reached its limit", "alt+g", "continue", "",
+            "go on with a reply that was stopped, or with the conversation that was cut off"),
+    Command("drop", "Drop", "Where the context is full: drop the oldest turns, and go on", "alt+j", "drop"),
+    Command("undrop", "Bring back", "Make dropped turns a part of the prompt again", "alt+u", "undrop"),
+    Command("system", "System prompt", "What the model is told before this conversation", "alt+y", "system", "[TEXT]",
+            'say or set this conversation\'s system prompt; "" for none'),
+)  # fmt: skip
+
+READING = (
+    Command("read", "Read", "See the reply as Markdown, with code highlighted and thinking folded", "alt+v"),
+    Command("thinking", "Thinking", "Unfold what the model thought, or fold it", "alt+t"),
+    Command("copy-code", "Copy code", "Copy the last code block that can be seen", "alt+k", "code", "[NUMBER]",
+            "the last reply's last code block, or another, alone"),
+    Command("page-up", "Page up", "Read back", "pageup"),
+    Command("page-down", "Page down", "Read on", "pagedown"),
+)  # fmt: skip
+
+PROMPT = (
+    Command("send", "Send", "Send the prompt", "enter", shown=True),
+    Command("newline", "New line", "Begin a new line", "ctrl+j,shift+enter,alt+enter"),
+    # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
+    Command("editor", "Editor", "Write the prompt in $EDITOR", "alt+o", "editor", "[TEXT]"),
+)  # fmt: skip
+
+WINDOW = (
+    Command("help", "Help", "Every key, and what stands on the screen", "f1", "help", plain="this list", shown=True),
+    Command("quit", "Quit", "Leave at once", "ctrl+q", "quit", plain="leave", shown=True),
+    Command("suspend", "Suspend", "Undo in the box; with nothing to undo, go to the shell for a while: fg comes back",
+            "ctrl+z"),
+    Command("theme", "Theme", "Choose how the window looks", "alt+a"),
+    Command("palette", "Palette", "Open the command palette", "ctrl+p"),
+)  # fmt: skip
+
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "window": WINDOW, "prompt": PROMPT, "chat": CHAT, "messages": MESSAGES, "panel": PANEL, "reading": READING,
+}  # fmt: skip
+"""By the title in the help."""
+
+COMMANDS: Mapping[str, Command] = {each.id: each for group in GROUPS.values() for each in group}
+"""By id."""
+
+SLASH: Mapping[str, Command] = {each.slash: each for each in COMMANDS.values() if each.slash}
+"""By the name behind a slash."""
+
+LAST_LINE = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "page", "inspect", "compare", "ghosts",
+             "colours", "regenerate")  # fmt: skip
+"""The keys on the window's last line, most important first, because a narrow window has room for a few. Others follow."""
+
+
+def in_sentence(identity: str) -> str:
+    """What the command of this id is called in a sentence of the plain chat."""
+    otherwise = {"stop": "Ctrl+C", "go-on": "/continue", "models": "/load TARGET DRAFT"}
+    return otherwise.get(identity) or f"/{COMMANDS[identity].slash}"

@@ -1,0 +1,95 @@
+"""How the chat screen does what the commands of the table ask for, and which of them it can do now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.binding import BindingType
+
+from spectui.chat import commands
+from spectui.ui.dashboard.panel import PAGES
+from spectui.ui.keys import binding
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
+
+
+def _shows(page: str) -> Callable[[ChatScreen], object]:
+    return lambda screen: screen.pages.show_by_key(page)
+
+
+def _can_interrupt(screen: ChatScreen) -> bool:
+    """There is a reply to stop, or selected text that is not the prompt's, which copies its own."""
+    possible = screen.session.replying or bool(screen.get_selected_text())
+    return possible and not (screen.focused is screen.prompt and screen.prompt.selected_text)
+
+
+def _interrupt(screen: ChatScreen) -> None:
+    """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
+    if screen.get_selected_text():
+        screen.action_copy_text()
+    else:
+        screen.replies.stop()
+
+
+RUN: Mapping[str, Callable[[ChatScreen], object]] = {
+    "panel": lambda screen: screen.pages.toggle(),
+    "devices": lambda screen: screen.pages.show_devices(),
+    "placement": lambda screen: screen.controls.change_placement(),
+    "drafter": lambda screen: screen.controls.switch("drafter"),
+    "policy": lambda screen: screen.controls.switch("policy"),
+    "page": lambda screen: screen.pages.turn(1),
+    **{f"page.{page.replace('/', '')}": _shows(page) for page in PAGES},
+    "think": lambda screen: screen.controls.switch_thinking(),
+    "profile": lambda screen: screen.controls.next_profile(),
+    "save-profile": lambda screen: screen.controls.save_profile(),
+    "reset": lambda screen: screen.controls.reset(),
+    "stop": lambda screen: screen.replies.stop(),
+    "interrupt": _interrupt,
+    "colours": lambda screen: screen.reading.toggle_colours(),
+    "ghosts": lambda screen: screen.reading.toggle_ghosts(),
+    "inspect": lambda screen: screen.reading.toggle_inspection(),
+    "regenerate": lambda screen: screen.replies.regenerate(),
+    "new-chat": lambda screen: screen.conversations.begin_new(),
+    "without-draft": lambda screen: screen.controls.load_without_draft(),
+    "load": lambda screen: screen.controls.load_again(),
+    "models": lambda screen: screen.controls.choose_models(),
+    "measure": lambda screen: screen.controls.measure(),
+    "go-on": lambda screen: screen.conversations.open_offer(),
+    "safe-way": lambda screen: screen.controls.load_safely(),
+    **dict.fromkeys(("conversations", "open", "rename", "delete"), lambda screen: screen.conversations.list()),
+    "compare": lambda screen: screen.replies.compare(),
+    "export": lambda screen: screen.reading.ask_export(),
+    "edit": lambda screen: screen.messages.edit_last(),
+    **dict.fromkeys(("messages", "back"), lambda screen: screen.messages.list()),
+    "undo": lambda screen: screen.messages.undo(),
+    "continue": lambda screen: screen.replies.continue_last(),
+    "drop": lambda screen: screen.replies.drop_oldest(),
+    "undrop": lambda screen: screen.replies.bring_back(),
+    "system": lambda screen: screen.messages.show_system_prompt(),
+    "read": lambda screen: screen.reading.show_markdown(),
+    "thinking": lambda screen: screen.reading.toggle_thinking(),
+    "copy-code": lambda screen: screen.reading.copy_code(),
+    "page-up": lambda screen: screen.reading.scroll(-1),
+    "page-down": lambda screen: screen.reading.scroll(1),
+    "editor": lambda screen: screen.prompt.action_editor(),
+    "help": lambda screen: screen.app.run_action("help"),
+    "quit": lambda screen: screen.app.run_action("quit"),
+}
+"""By id."""
+
+ENABLED: Mapping[str, Callable[[ChatScreen], bool]] = {
+    "interrupt": _can_interrupt,
+    "without-draft": lambda screen: screen.session.models.without_draft,
+    "load": lambda screen: screen.session.state == "failed",
+    "go-on": lambda screen: screen.session.offer is not None,
+    "safe-way": lambda screen: screen.session.models.crash is not None and bool(screen.session.setup.model),
+}
+"""By id; the others always are."""
+
+
+GROUPS = {title: commands.GROUPS[title] for title in ("panel", "chat", "messages", "reading")}
+"""By the title in the help."""
+
+BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]

@@ -1,0 +1,23 @@
+"""The one table of commands: the window and the plain chat do what it names, and nothing else."""
+
+from __future__ import annotations
+
+from spectui.chat.commands import COMMANDS, GROUPS, LAST_LINE, SLASH
+from spectui.cli.plain.chat import PlainChat
+from spectui.ui.screen.commands import ENABLED, RUN
+
+ELSEWHERE = {"send", "newline", "suspend", "theme", "palette"}
+"""What the prompt and the window do by themselves."""
+
+
+def test_each_command_is_there_once_and_is_done_by_both_front_ends() -> None:
+    every = [each for group in GROUPS.values() for each in group]
+    assert len(every) == len(COMMANDS) and len(SLASH) == sum(bool(each.slash) for each in every)
+    assert RUN.keys() == COMMANDS.keys() - ELSEWHERE and ENABLED.keys() <= RUN.keys()
+    assert PlainChat.RUN.keys() == SLASH.keys()
+    assert {*LAST_LINE} <= {each.id for each in every if each.shown}
+
+
+def test_no_two_commands_that_can_be_done_at_once_have_one_key() -> None:
+    keys = [key for each in COMMANDS.values() if each.id not in ENABLED for key in each.keys.split(",") if key]
+    assert sorted({*keys}) == sorted(keys)
