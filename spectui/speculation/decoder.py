@@ -15,7 +15,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.choice import Choice, choose_rows, submit_rows
 from spectui.speculation.drafters.model import to_the_end
-from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, Observe, common_prefix, feed
+from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.records import Candidate, Likeliest, Outcome, Reason, Round, StopReason
 from spectui.speculation.strategy import Strategy
 from spectui.speculation.top_k import TopK
@@ -60,8 +60,6 @@ class Decoder:
         # With a draft model the next pass begins a draft later, and nobody should wait so long for tokens that are chosen.
         self._overlaps: bool = getattr(target, "asynchronous", False) and strategy.model is None
         self._ring: int = getattr(target, "ring", 0)
-        observe: Observe | None = getattr(strategy.model, "observe", None)
-        self._observe = observe if hasattr(target, "hidden") else None
         self._unrecorded: tuple[Outcome, list[Choice]] | None = None
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
@@ -72,14 +70,12 @@ class Decoder:
             return
         try:
             began, before, aside_s = self._clock(), common_prefix(self.target.tokens, self.tokens), 0.0
-            reads = self._observe is not None
             self.strategy.suffix.begin(self.tokens)
 
             def between_passes(done: int) -> None:
                 nonlocal aside_s
                 since = self._clock()
                 self.strategy.suffix.read(self.tokens, done)
-                self._show_hidden()
                 aside_s += self._clock() - since
                 if progress is not None:
                     progress(done)
@@ -89,8 +85,6 @@ class Decoder:
             self._guarded(
                 lambda: self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled, self._is_end)
             )
-            if reads and self._observe is None:
-                self.strategy.drop_model()  # it failed while the prompt was read, before the reply began
         except Interrupted:
             self.reason = StopReason.CANCELLED
 
@@ -149,7 +143,6 @@ class Decoder:
 
         choices = self._verify(rows, drafted[:sent], knobs)
         chosen_at = self._clock()
-        self._show_hidden()
         if len(self.target.tokens) >= len(self.tokens):
             self.target.truncate(len(self.tokens) - 1)
 
@@ -179,20 +172,6 @@ class Decoder:
         self._unrecorded = outcome, choices
         if not self._overlaps:
             yield from self._record()
-
-    def _show_hidden(self) -> None:
-        """Let the draft model read the hidden rows of the last pass, if it does."""
-        if self._observe is None:
-            return
-        hidden: NDArray[np.float32] = self.target.hidden  # type: ignore[attr-defined]
-        end = len(self.target.tokens)
-        start = end - len(hidden)
-        try:
-            self._observe(hidden, start, min(end, len(self.tokens) - 1) - start)
-        except SpectuiError as error:
-            self._observe = None
-            self.strategy.drop_model()
-            self._notice(f"The draft failed, so the reply goes on without it: {error}")
 
     def _record(self) -> Iterator[Round]:
         """The record of the last round, if it is not made yet."""

@@ -27,7 +27,6 @@ class Evaluator(Protocol):
     One whose KV cache is filled over and over has `ring`, its number of cells: a draft must not extend over its end. One that
     drafts no more tokens than it has heads has `foresees`, their number. One whose
     device may compute by itself has a method `submit` too, and `asynchronous`, which says whether it does.
-    One that keeps hidden rows has `hidden`, of its last pass: see `Observe`.
     """
 
     n_vocab: int
@@ -57,17 +56,6 @@ class Submit(Protocol):
         The returned function waits for it, and returns the logits after each of the last `rows` tokens: the k likeliest of
         each row, if k is given and the device can find them, else whole rows. It is to be called before the next evaluation.
         Both raise what `evaluate` raises.
-        """
-
-
-class Observe(Protocol):
-    """`observe`, of draft models that read the target's hidden rows, as heads do (MTP, EAGLE-3)."""
-
-    def __call__(self, hidden: NDArray[np.float32], start: int, kept: int) -> None:
-        """The target has made a pass that began with the text's token `start`, of the prompt or of a round.
-
-        `hidden`: a row for each of its tokens, [tokens, width], valid until the next pass. The first `kept` tokens are in the
-        text; those behind were drafted, and are not. Raises SpectuiError: then the reply goes on without the draft model.
         """
 
 
