@@ -211,9 +211,8 @@ async def test_without_a_word_said_the_keys_say_so(window: Window) -> None:
     async with window() as (app, pilot):
         await pilot.press("ctrl+r", "f4")
         await pilot.pause()
-        assert notified(app) == [
-            "no prompt to answer", "There is no token to inspect yet.",
-        ]  # fmt: skip
+        answered, inspected = notified(app)
+        assert "to answer again" in answered and "to inspect" in inspected
 
 
 async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(window: Window, engine: FakeEngine) -> None:
