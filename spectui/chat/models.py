@@ -7,7 +7,7 @@ from typing import Any
 
 from spectui.chat.device_choice import SPLITS, Role, pick
 from spectui.chat.figures.activity import Activity
-from spectui.chat.sentences import LARGER
+from spectui.chat.sentences import LARGER, short_name
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
 from spectui.engine.events import (
@@ -84,6 +84,11 @@ class LoadedModels:
     def measured(self) -> bool:
         """They are being measured in another process, or are about to be."""
         return self._activity.now == "measuring"
+
+    @property
+    def drafter(self) -> str:
+        """The name of the draft's file, or what the target drafts with of its own; "" if repetitions alone are drafted."""
+        return short_name(self.setup.draft) or (self.draft.description if self.draft is not None else "")
 
     @property
     def memory(self) -> list[MemoryUse]:

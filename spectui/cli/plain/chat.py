@@ -26,7 +26,6 @@ from spectui.chat.sentences import (
     dropped_note,
     failed_advice,
     load_advice,
-    short_name,
     stop_note,
 )
 from spectui.chat.session import ChatSession
@@ -271,7 +270,7 @@ class PlainChat:
     @property
     def pair(self) -> str:
         """The target, and the draft if there is one."""
-        draft = f" drafted by {short_name(self.session.setup.draft)}" if self.session.setup.draft else ""
+        draft = f" drafted by {self.session.models.drafter}" if self.session.models.drafter else ""
         return f"{self.session.name}{draft}"
 
     # Commands

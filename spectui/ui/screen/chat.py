@@ -302,8 +302,8 @@ class ChatScreen(DirectScreen):
 
     def show_models(self) -> None:
         """Show the models' names."""
-        self.query_one(TitleLine).update_models(self.session.setup)
-        self.set_class(self.session.setup.draft is None, "-alone")
+        self.query_one(TitleLine).update_models(self.session.name, self.session.models.drafter)
+        self.set_class(not self.session.models.drafter, "-alone")
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
         """Notify a person, with keys in place of the {ids} of actions."""

@@ -8,8 +8,6 @@ from textual.widget import Widget
 
 from spectui.chat.figures.format import count, percent
 from spectui.chat.figures.records import Figures
-from spectui.chat.sentences import short_name
-from spectui.knobs import Setup
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
@@ -32,9 +30,9 @@ class TitleLine(Widget):
         self._models: tuple[str, str] = ("", "")
         self._figures = Figures()
 
-    def update_models(self, setup: Setup) -> None:
-        """Say which models these are."""
-        self._models = (short_name(setup.model), short_name(setup.draft))
+    def update_models(self, target: str, draft: str) -> None:
+        """Say which models these are, by their names."""
+        self._models = (target, draft)
         self.refresh()
 
     def update_figures(self, figures: Figures) -> None:
