@@ -133,7 +133,7 @@ WINDOW = (
 )  # fmt: skip
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
-    "window": WINDOW, "prompt": PROMPT, "chat": CHAT, "messages": MESSAGES, "panel": PANEL, "reading": READING,
+    "chat": CHAT, "messages": MESSAGES, "panel": PANEL, "reading": READING, "prompt": PROMPT, "window": WINDOW,
 }  # fmt: skip
 """By the title in the help."""
 

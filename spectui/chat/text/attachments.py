@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from spectui.errors import SpectuiError
@@ -15,6 +17,9 @@ FOLD_LINES, FOLD_LENGTH = 8, 1000
 
 MOST_BYTES = 256_000
 """Largest file to attach: it has far more tokens than most contexts hold."""
+
+MOST_ENTRIES, LISTED = 10_000, 50
+"""Entries of a directory that are looked at, and those that are listed, for a path that is being typed."""
 
 # Not behind a letter (an address is no path) and not behind a backslash.
 _NAMED = re.compile(r'(?<![\w\\@])@(?:"([^"\n]+)"|([^\s"@]+))')
@@ -98,3 +103,25 @@ def _file(name: str) -> Path | None:
         return path if path.is_file() else None
     except (OSError, RuntimeError, ValueError):  # a name too long, an unknown ~user, a NUL
         return None
+
+
+def named_files(begun: str) -> list[tuple[str, int | None]]:
+    """The directories (with a slash at the end) and files whose path begins so, with the bytes of each file; at most `LISTED`.
+
+    Reads the disk.
+    """
+    head, slash, name = begun.rpartition("/")
+    found: list[tuple[str, int | None]] = []
+    with suppress(OSError, RuntimeError, ValueError), os.scandir(Path(head + slash or ".").expanduser()) as entries:
+        for entry in islice(entries, MOST_ENTRIES):
+            hidden = entry.name.startswith(".") and not name.startswith(".")
+            if hidden or not entry.name.casefold().startswith(name.casefold()) or not _can_be_named(entry.name):
+                continue
+            with suppress(OSError):
+                path = f"{head}{slash}{entry.name}"
+                found.append((f"{path}/", None) if entry.is_dir() else (path, entry.stat().st_size))
+    return sorted(found, key=lambda each: (each[1] is not None, each[0].casefold()))[:LISTED]
+
+
+def _can_be_named(name: str) -> bool:
+    return printable(name) == name and not {'"', "@", "\n"} & {*name}

@@ -6,6 +6,7 @@ A terminal without kitty's keyboard protocol sends plain Enter for the last two,
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,7 +23,11 @@ from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of
 from spectui.text import printable
 from spectui.ui.keys import binding
+from spectui.ui.prompt.suggestions import Suggestion, Suggestions, files, matching
 from spectui.ui.textual_patches.text_area import SteadyTextArea
+
+_COMMAND = re.compile("/[a-z-]*")
+_FILE = re.compile(r'(?<![\w\\@])@(?:"[^"\n]*|[^\s"@]*)$')
 
 
 class PromptInput(SteadyTextArea):
@@ -36,7 +41,9 @@ tells them from Enter (kitty's keyboard protocol). **Up** in an empty box brings
 forward again. **{stop}** stops a reply.
 
 A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches that text file if it
-exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
+exists; typing after **@** lists files, and **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
+
+A **/** in an empty box lists the commands, by the names that the plain chat has; a prompt that begins with one is typed **//**.
 """
 
     BINDING_GROUP_TITLE = "prompt"
@@ -76,8 +83,25 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
             """The box it was written in."""
             return self.prompt_input
 
-    def __init__(self, *, id: str | None = None) -> None:
+    @dataclass
+    class Commanded(Message):
+        """A person has chosen the command of this id behind a slash."""
+
+        prompt_input: PromptInput
+        command: str
+
+        @property
+        def control(self) -> PromptInput:
+            """The box it was written in."""
+            return self.prompt_input
+
+    def __init__(self, suggestions: Suggestions | None = None, *, id: str | None = None) -> None:
+        """`suggestions`: the list that is shown while a command or the name of a file is typed."""
         self._folds = PasteFolds()  # first: Textual sets the selection
+        self._suggestions = suggestions or Suggestions()
+        self._declined = ""  # the text that Esc has closed the list for
+        self.commands: Callable[[], Sequence[Suggestion]] = list
+        """Gives the commands that can be chosen now."""
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
         self._save: Callable[[str], None] = lambda _: None
         self._sent: list[str] = []
@@ -154,8 +178,15 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         typed = self.text
         if not typed.strip():
             return
+        self._suggest()  # the last letters may not have been seen yet
+        chosen = self._suggestions.chosen
+        if chosen is not None and (chosen.command or not self._suggestions.has(self._begun()[1])):
+            self._take(chosen)
+            return
+        self._suggestions.show(())
         try:
-            text = await asyncio.to_thread(self._folds.expanded, typed)  # it reads the files that are named
+            asked = typed.removeprefix("/") if typed.startswith("//") else typed  # as in the plain chat
+            text = await asyncio.to_thread(self._folds.expanded, asked)  # it reads the files that are named
         except AttachmentError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
@@ -179,8 +210,60 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
         except EditorError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
 
+    # Commands and files that are suggested
+
+    def _begun(self) -> tuple[str, str]:
+        """What is being typed: "/" and the whole text if that begins a command, "@" and the word if it names a file."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        if before == self.text and _COMMAND.fullmatch(before):
+            return "/", before
+        named = _FILE.search(before)
+        return ("@", named[0]) if named else ("", "")
+
+    def _suggest(self) -> None:
+        sign, word = self._begun() if self.text != self._declined else ("", "")
+        if sign == "@":
+            self.run_worker(self._suggest_files(word), exclusive=True, group="files")
+            return
+        self._suggestions.show(matching(self.commands(), word[1:]) if sign else ())
+
+    async def _suggest_files(self, word: str) -> None:
+        found = await asyncio.to_thread(lambda: list(files(word[1:].lstrip('"'))))
+        if self._begun() == ("@", word):
+            self._suggestions.show(found)
+
+    def _take(self, chosen: Suggestion) -> None:
+        """Carry the command out, or complete the name."""
+        self._suggestions.show(())
+        if chosen.command:
+            self.text = ""
+            self.post_message(self.Commanded(self, chosen.command))
+            return
+        row, column = self.cursor_location
+        end = "" if chosen.text[0] == "/" or chosen.text[-1] == "/" else " "  # more of a path can follow
+        self.replace(chosen.text + end, (row, column - len(self._begun()[1])), (row, column))
+
+    def on_text_area_changed(self) -> None:
+        """Suggest what can be meant."""
+        self._suggest()
+
+    def take_suggestion(self) -> None:
+        """Take what is highlighted."""
+        if (chosen := self._suggestions.chosen) is not None:
+            self._take(chosen)
+
+    def decline(self) -> bool:
+        """Close the list of suggestions, until the text changes. False if it is not open."""
+        is_open = self._suggestions.chosen is not None
+        self._declined = self.text if is_open else ""
+        self._suggestions.show(())
+        return is_open
+
     def action_stay(self) -> None:
-        """Keep the focus here."""
+        """Complete what is suggested. The focus stays here."""
+        if (chosen := self._suggestions.chosen) is not None:
+            self._take(chosen._replace(command=""))
 
     def action_newline(self) -> None:
         """Begin a new line at the cursor."""
@@ -192,6 +275,9 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Move up, or in an empty box go back through the prompts."""
+        if self._suggestions.chosen is not None:
+            self._suggestions.action_cursor_up()
+            return
         if not self.text:
             self._back = 0
         if not select and self.text == (self._recalled if self._back else "") and self._back < len(self._sent):
@@ -201,6 +287,9 @@ exists; **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
 
     def action_cursor_down(self, select: bool = False) -> None:
         """Move down, or go forward through the prompts while the recalled one is unchanged."""
+        if self._suggestions.chosen is not None:
+            self._suggestions.action_cursor_down()
+            return
         at_end = self.cursor_location[0] == self.document.line_count - 1
         if not select and self._back and at_end and self.text == self._recalled:
             self._recall(self._back - 1)

@@ -47,7 +47,8 @@ from spectui.ui.dashboard.shares import Shares
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen.commands import BINDINGS, ENABLED, GROUPS, RUN
+from spectui.ui.prompt.suggestions import Suggestions
+from spectui.ui.screen.commands import BINDINGS, ENABLED, GROUPS, RUN, behind_slash
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.messages import Messages
@@ -134,7 +135,9 @@ class ChatScreen(DirectScreen):
                 yield Inspector(id="inspector")
                 yield Legend(id="legend")
                 yield StatusLine(id="status")
-                yield PromptInput(id="prompt")
+                suggestions = Suggestions(id="suggestions")
+                yield suggestions
+                yield PromptInput(suggestions, id="prompt")
             yield SidePanel(self.session.knobs, self.session.setup, id="panel")
         yield KeyLine()
 
@@ -144,6 +147,7 @@ class ChatScreen(DirectScreen):
         self.prompt = self.query_one(PromptInput)
         self.panel = self.query_one(SidePanel)
         self.session.conversation.listen(self.conversations.follow)
+        self.prompt.commands = lambda: behind_slash(self)
         self.show_models()
         if self.session.setup.model:
             self.query_one("#loading", LoadingLine).begin()
@@ -358,6 +362,14 @@ class ChatScreen(DirectScreen):
     @on(PromptInput.Submitted)
     def _submit(self, event: PromptInput.Submitted) -> None:
         self.replies.submit(event.text)
+
+    @on(Suggestions.Taken)
+    def _take_suggestion(self) -> None:
+        self.prompt.take_suggestion()
+
+    @on(PromptInput.Commanded)
+    async def _command(self, event: PromptInput.Commanded) -> None:
+        await self.action_run(event.command)
 
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:

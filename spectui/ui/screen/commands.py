@@ -9,7 +9,8 @@ from textual.binding import BindingType
 
 from spectui.chat import commands
 from spectui.ui.dashboard.panel import PAGES
-from spectui.ui.keys import binding
+from spectui.ui.keys import binding, format_key
+from spectui.ui.prompt.suggestions import Suggestion
 
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
@@ -93,3 +94,10 @@ GROUPS = {title: commands.GROUPS[title] for title in ("panel", "chat", "messages
 """By the title in the help."""
 
 BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]
+
+
+def behind_slash(screen: ChatScreen) -> list[Suggestion]:
+    """The commands that can be chosen now, by their names behind a slash, each with its key."""
+    keys = {each.binding.id: format_key(each.binding.key) for each in screen.active_bindings.values()}
+    possible = [each for each in commands.SLASH.values() if each.id not in ENABLED or ENABLED[each.id](screen)]
+    return [Suggestion(f"/{each.slash}", f"{each.help} {keys.get(each.id, '')}".rstrip(), each.id) for each in possible]

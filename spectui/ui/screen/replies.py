@@ -117,10 +117,12 @@ class Replies:
         self._screen.show_state()
 
     def stop(self) -> None:
-        """Do the first of these that there is something for: forget a number typed at a slider or picked devices, leave an
-        edit, take waiting prompts back into the text area, stop the reply or the loading, remove the token cursor, close the
-        overlay. No text is lost by it."""
+        """Do the first of these that there is something for: close the suggestions, forget a number typed at a slider or
+        picked devices, leave an edit, take waiting prompts back into the text area, stop the reply or the loading, remove the
+        token cursor, close the overlay. No text is lost by it."""
         screen, session = self._screen, self._screen.session
+        if screen.prompt.decline():
+            return
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():
             return

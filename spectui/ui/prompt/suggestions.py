@@ -1,0 +1,106 @@
+"""The list above the prompt: commands behind a slash, files behind an @. Typing filters it; the prompt keeps the focus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from textual import on
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from spectui.chat.figures.format import count
+from spectui.chat.text.attachments import named_files
+from spectui.ui.figures import MUTED
+
+TOKEN_BYTES = 4
+"""Bytes of a token, about: the tokenizer is the engine's."""
+
+
+class Suggestion(NamedTuple):
+    """`text` takes the place of the word at the cursor, and `about` stands beside it. `command`: the id of the one to carry out
+    instead."""
+
+    text: str
+    about: str
+    command: str = ""
+
+
+class Suggestions(OptionList, can_focus=False):
+    """Shown while there is something to suggest."""
+
+    DEFAULT_CSS = """
+    Suggestions {
+        display: none;
+        height: auto;
+        max-height: 8;
+        border: none;
+        padding: 0 1;
+        background: $surface;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+        scrollbar-size-vertical: 1;
+        &.-open { display: block; }
+    }
+    """
+
+    @dataclass
+    class Taken(Message):
+        """A person has clicked on a suggestion."""
+
+        suggestions: Suggestions
+
+        @property
+        def control(self) -> Suggestions:
+            """The list."""
+            return self.suggestions
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: Sequence[Suggestion] = ()
+
+    def show(self, suggestions: Sequence[Suggestion]) -> None:
+        """List these; none closes it."""
+        if suggestions == self._shown:
+            return
+        self._shown = suggestions
+        self.set_class(bool(suggestions), "-open")
+        self.clear_options()
+        width = max((len(each.text) for each in suggestions), default=0)
+        self.add_options(
+            Option(Content.assemble(f"{each.text:<{width}}  ", (each.about, MUTED))) for each in suggestions
+        )
+        self.action_first()
+
+    def has(self, text: str) -> bool:
+        """Whether this is one of them."""
+        return any(each.text == text for each in self._shown)
+
+    @property
+    def chosen(self) -> Suggestion | None:
+        """The highlighted suggestion; None while it is closed."""
+        return self._shown[self.highlighted] if self._shown and self.highlighted is not None else None
+
+    @on(OptionList.OptionSelected)
+    def _take(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Taken(self))
+
+
+def matching(commands: Sequence[Suggestion], word: str) -> list[Suggestion]:
+    """The commands whose name begins with the word, then those that have a word which does."""
+    begins = [each for each in commands if each.text[1:].startswith(word)]
+    return begins + [each for each in commands if each not in begins and f" {word}" in f" {each.about}".casefold()]
+
+
+def files(word: str) -> Iterator[Suggestion]:
+    """The files whose path begins with the word. Reads the disk: call it in a worker thread."""
+    for name, taken in named_files(word):
+        text = f'@"{name}"' if " " in name else f"@{name}"
+        about = (
+            "" if taken is None else f"{count(-(-taken // 1000))} kB, about {count(taken // TOKEN_BYTES + 1)} tokens"
+        )
+        yield Suggestion(text, about)

@@ -1,0 +1,92 @@
+"""A slash lists the commands and an @ the files, filtered as one types; no Alt and no mouse is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spectui.chat.commands import SLASH
+from spectui.chat.text.attachments import LISTED, named_files
+from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.prompt.suggestions import Suggestions
+from tests.fake_engine import FakeEngine
+from tests.ui.pilot_helpers import Window, ask, burst, paste, wait_until
+from tests.ui.screen.test_editing import exchange
+from tests.ui.screen_text import said
+
+
+def listed(app: object) -> list[str]:
+    """What is suggested, without what stands beside it."""
+    options = app.screen.query_one(Suggestions).options  # type: ignore[attr-defined]
+    return [str(each.prompt).split()[0] for each in options]
+
+
+async def test_a_slash_lists_the_commands_and_letters_filter_them(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await exchange(pilot, engine, "one", "first reply")
+        await pilot.press("/")
+        await wait_until(pilot, lambda: listed(app))
+        assert {*listed(app)} == {f"/{each}" for each in SLASH} - {"/nodraft", "/load", "/safe"}, (
+            "that are possible now"
+        )
+        await pilot.press(*"re")
+        assert {*listed(app)[:3]} == {"/rename", "/regenerate", "/reset"}, "those that begin so come first"
+        await pilot.press(*"gen", "enter")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert app.screen.prompt.text == "" and not listed(app)
+
+
+async def test_fast_keys_choose_the_command_that_was_typed(window: Window) -> None:
+    async with window() as (app, pilot):
+        burst(app, *"/help", "enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+
+
+async def test_arrows_tab_and_escape(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        box = app.screen.prompt
+        await pilot.press(*"/und", "down", "tab")
+        assert box.text == "/undrop"
+        await pilot.press("escape")
+        assert not listed(app) and box.text == "/undrop" and engine.stops == 0
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content == "/undrop", "the list was declined"
+
+
+@pytest.mark.parametrize(("typed", "sent"), [("/usr/bin", "/usr/bin"), ("//new", "/new"), ("/new idea", "/new idea")])
+async def test_a_prompt_can_begin_with_a_slash(window: Window, engine: FakeEngine, typed: str, sent: str) -> None:
+    async with window() as (app, pilot):
+        await ask(pilot, typed)
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content == sent and sent in said(app)
+
+
+async def test_a_file_is_completed_with_its_size(
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "my notes.txt").write_text("note" * 1000)
+    async with window() as (app, pilot):
+        box = app.screen.prompt
+        await paste(pilot, "see @")
+        await wait_until(pilot, lambda: listed(app) == ["@docs/"])
+        await pilot.press("tab")
+        await wait_until(pilot, lambda: listed(app) == ['@"docs/my'])
+        assert "4 kB, about 1 001 tokens" in str(app.screen.query_one(Suggestions).options[0].prompt)
+        await pilot.press("enter")
+        assert box.text == 'see @"docs/my notes.txt" '
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content.count("note") > 1000
+
+
+def test_files_are_listed_by_what_is_typed(tmp_path: Path) -> None:
+    for name in ("b.txt", "Bee.md", ".hidden", "a\nb", 'quo"te', *(f"many{at:03}" for at in range(60))):
+        (tmp_path / name).write_text("x")
+    assert named_files(f"{tmp_path}/b") == [(f"{tmp_path}/b.txt", 1), (f"{tmp_path}/Bee.md", 1)]
+    assert named_files(f"{tmp_path}/.h") == [(f"{tmp_path}/.hidden", 1)]
+    assert len(named_files(f"{tmp_path}/")) == LISTED and named_files(f"{tmp_path}/none/x") == []
+    assert not [name for name, _ in named_files(f"{tmp_path}/a") + named_files(f"{tmp_path}/q")]
