@@ -39,6 +39,18 @@ TICK_S = 0.05
 _WORDS = (" the", " a", "\n", ".", ",", " and")
 
 
+class _Told(deque[Event]):
+    """The listener hears each event before it is appended."""
+
+    def __init__(self, engine: FakeEngine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def append(self, event: Event, /) -> None:
+        self._engine.listen(event)
+        super().append(event)
+
+
 class FakeEngine:
     """Implements `protocol.Engine`. `loads`, `unloads`, `generates` (at which `times`), `stops` and `closed` are
     what it was asked.
@@ -50,7 +62,8 @@ class FakeEngine:
     def __init__(self, knobs: Knobs | None = None, *, devices: tuple[Device, ...] = (CPU,), late: bool = False) -> None:
         self.knobs = knobs or Knobs()
         self.looked_at = False
-        self.events: deque[Event] = deque()
+        self.listen: Callable[[Event], None] = lambda event: None
+        self.events: deque[Event] = _Told(self)
         self.devices = devices
         self.loads: list[Setup] = []
         self.generates: list[tuple[Message, ...]] = []

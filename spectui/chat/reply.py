@@ -8,6 +8,7 @@ from spectui.chat.messages import ChatMessage
 from spectui.engine.events import Finished
 from spectui.speculation.records import Round
 from spectui.store.journal import Journal
+from spectui.store.pending import renumbered
 
 
 class ReplyWriter:
@@ -26,8 +27,7 @@ class ReplyWriter:
 
     def add(self, round: Round) -> Round:
         """Append a round. Returns it numbered within the whole reply."""
-        if self._before:
-            round = renumbered(round, self._before)
+        round = renumbered(round, self._before)
         self._journal.add_round(round)
         self.message.write(round)
         return round
@@ -43,9 +43,3 @@ class ReplyWriter:
         has_text = bool(self.message.content)
         self._journal.end_reply(stop, finished, has_text=has_text)
         return has_text
-
-
-def renumbered(round: Round, before: int) -> Round:
-    """A round of a continuation, numbered after the `before` rounds that the reply had."""
-    tokens = tuple(token._replace(round=token.round + before) for token in round.tokens)
-    return replace(round, index=round.index + before, tokens=tokens)

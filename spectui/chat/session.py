@@ -18,7 +18,7 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ReplyWriter
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Asked, Event, Failed, Finished, Message, Prompt, RoundDone
-from spectui.engine.protocol import Engine
+from spectui.engine.protocol import Engine, also
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Round
 from spectui.store.journal import Journal
@@ -59,6 +59,7 @@ class ChatSession:
         self._writer: ReplyWriter | None = None
         self._came_back: CameBack | None = None
         self.conversation.listen(self._changed)
+        engine.listen = also(engine.listen, self.journal.hear)
 
     def close(self) -> None:
         """Close the engine, save the text of a reply in progress, and close the journal."""
@@ -361,6 +362,7 @@ class ChatSession:
         writes the time of the prompt, whenever that is answered, so that it is the same prompt each time."""
         talk, line = self.conversation, reply.line
         whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
+        self.journal.expect(saved=reply is self.writing)
         self.engine.generate(whole, (reply.parent.created or None) if reply.parent is not None else None)
 
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:

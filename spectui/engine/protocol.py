@@ -50,7 +50,7 @@ class Commands(Protocol):
         """Stop everything and end the thread. May be called at any time, and twice."""
 
 
-class Engine(Commands, Protocol):
+class Engine(Commands, Traceable, Protocol):
     """The engine of a chat."""
 
     looked_at: bool
@@ -66,6 +66,18 @@ class SessionEngine(Commands, Traceable, Protocol):
         Nothing is called if the future was cancelled before. Events come up the deque as usual; a LoadFailed in place of a
         result: llama.cpp could not be loaded.
         """
+
+
+def also(listen: Callable[[Event], None], other: Callable[[Event], None]) -> Callable[[Event], None]:
+    """A listener that calls both, whatever one of them raises."""
+
+    def both(event: Event) -> None:
+        try:
+            listen(event)
+        finally:
+            other(event)
+
+    return both
 
 
 class Session(Protocol):

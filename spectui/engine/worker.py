@@ -104,7 +104,7 @@ class Worker:
         self._setup = Setup()
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
-        """Called with each event too, in the worker's thread; it should return in microseconds."""
+        """Called with each event before it is appended, in the worker's thread; it should return in microseconds."""
         self.looked_at = False
         self._teller = Teller()
         self._interrupt = Interrupt()
@@ -197,7 +197,7 @@ class Worker:
         try:
             session = self._open_session(self._emit, self._interrupt)
         except SpectuiError as error:
-            _log.exception("the engine could not begin", exc_info=error)
+            _log.info("the engine could not begin", exc_info=error)
             while posted is not None:
                 self._emit(LoadFailed(str(error)))
                 posted = self._commands.get()
@@ -227,8 +227,8 @@ class Worker:
             self._enter(f"loading {event.what}")
         if self._request and isinstance(event, OF_REPLY):
             event = OfRequest(self._request, event)
-        self.events.append(event)
         self._teller.tell(self.listen, event)
+        self.events.append(event)
 
     def _enter(self, stage: str) -> None:
         if stage != self._stage:

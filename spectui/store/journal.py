@@ -1,6 +1,7 @@
 """The open conversation on disk: the chat passes messages and rounds to the journal, and the writer writes them.
 
-Belongs to the UI thread. Nothing here touches the disk, and nothing but `flush` and `close` waits for the writer.
+Belongs to the UI thread, but for `hear`. Nothing here touches the disk, and nothing but `flush` and `close` waits for the
+writer.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import secrets
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from spectui.engine.events import Finished
+from spectui.engine.events import Event, Failed, Finished, RoundDone
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store.pending import ConversationRow, PendingConversation, PendingMessage, ReplyRow, setup_json, storable
@@ -28,6 +31,20 @@ TITLE = 60
 """Characters of a title."""
 
 _SLOW = "The disk is slow: this prompt may be lost if spectui ends now."
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _alone(method: Callable[Concatenate[Journal, Given], Result]) -> Callable[Concatenate[Journal, Given], Result]:
+    """The method, while no other thread is in one of these."""
+
+    def locked(journal: Journal, /, *given: Given.args, **named: Given.kwargs) -> Result:
+        with journal._lock:
+            return method(journal, *given, **named)
+
+    return locked
 
 
 class Journal:
@@ -49,6 +66,10 @@ class Journal:
         self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
         self.at: int | None = None
         """The id of the message that the next one follows; None: it is the first."""
+        self._asked: deque[PendingMessage | None] = (
+            deque()
+        )  # what the engine writes now and next; None: not to be saved
+        self._lock = threading.RLock()  # the engine's thread may write down that a reply has text
 
     @property
     def notices(self) -> deque[str]:
@@ -72,11 +93,35 @@ class Journal:
         """All rounds of the reply in progress, to which the journal appends; None if there is none."""
         return self._reply.rounds if self._reply is not None else None
 
+    def expect(self, *, saved: bool = True) -> None:
+        """The engine is asked to answer: by the reply in progress, or by text that is not `saved`."""
+        self._asked.append(self._reply if saved else None)
+
+    def hear(self, event: Event) -> None:
+        """Save what the engine says before the window takes it, which may be long after: call it in the engine's thread."""
+        if self._asked and isinstance(event, RoundDone | Finished | Failed):
+            self._hear(event)
+
+    @_alone
+    def _hear(self, event: RoundDone | Finished | Failed) -> None:
+        message = self._asked[0]
+        if not isinstance(event, RoundDone):
+            self._asked.popleft()
+        if message is None or message is not self._reply or self._writer is None:
+            return
+        if isinstance(event, RoundDone):
+            message.hear(event.round)
+            self._grow(event.round)
+        elif not self._held:
+            self._note_end(message, event.reason.value if isinstance(event, Finished) else FAILED, event)
+            self._save()
+
     def flush(self) -> None:
         """Wait, at most `FLUSH_WAIT_S` seconds, until the conversation so far is on disk. Call it from a worker thread."""
         if self._writer is not None:
             self._writer.request().wait(FLUSH_WAIT_S)
 
+    @_alone
     def clear(self) -> None:
         """A new conversation begins with the next prompt. The writer forgets this one as soon as it is on disk."""
         self.end_reply("cancelled")
@@ -85,6 +130,7 @@ class Journal:
             self._save()
         self._pending = self.at = None
 
+    @_alone
     def resume(self, conversation: StoredConversation) -> None:
         """Go on with a conversation that was read from the disk."""
         self.clear()
@@ -98,6 +144,7 @@ class Journal:
         """The conversation's title, as it was when it was begun or opened; "" before a prompt."""
         return self._pending.row.title if self._pending is not None else ""
 
+    @_alone
     def save_head(self, message: int | None) -> None:
         """The conversation is opened the next time at the message of this id, unless that waits for its text."""
         pending = self._pending
@@ -105,12 +152,14 @@ class Journal:
             pending.row = pending.row._replace(head=message)
             self._save()
 
+    @_alone
     def set_system(self, text: str) -> None:
         """The conversation has another system prompt from here on."""
         if self._pending is not None:
             self._pending.row = self._pending.row._replace(system=storable(text))
             self._save()
 
+    @_alone
     def prompt(
         self, text: str, system: str, target: str, *, instead: bool = False, created: float | None = None
     ) -> int:
@@ -143,6 +192,7 @@ class Journal:
         if self._writer is not None:
             self._writer.save_unsent(text)
 
+    @_alone
     def begin_reply(self, setup: Setup, dropped: int = 0) -> int:
         """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. Returns its id."""
         self._reply = PendingMessage(
@@ -159,12 +209,14 @@ class Journal:
             self._held = []
             self._save()
 
+    @_alone
     def begin_thinking(self) -> None:
         """The prompt has opened the model's thinking. To say it again changes nothing."""
         if self._reply is not None and self._reply.reply is not None and not self._reply.reply.thinking:
             self._reply.reply = self._reply.reply._replace(thinking=True)
             self._save()
 
+    @_alone
     def set_dropped(self, reply: int, number: int) -> None:
         """Prompts leave out the first `number` messages, behind the reply of this id and in the reply in progress."""
         if self._pending is not None:
@@ -173,23 +225,29 @@ class Journal:
                     message.reply = message.reply._replace(dropped=number)
             self._save()
 
+    @_alone
     def continue_reply(self, *, otherwise: bool = False) -> None:
         """The message `at`, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
         self._reply = self._pending.find(self.at) if self._pending is not None else None
         if self._reply is not None:
             row = self._reply.reply or ReplyRow(setup_json(Setup()))  # damage may have taken it
             self._reply.reply = row._replace(stop=None, mixed=row.mixed or otherwise)
+            self._reply.numbered = self._reply.rounds[-1].index + 1 if self._reply.rounds else 0
             self._save()
 
+    @_alone
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
-        if self._reply is not None:
-            self._reply.rounds.append(round)
-            if self._held and any(token.text for token in round.tokens):
-                self._write_held()
-            if self._writer is not None:
-                self._writer.add_tokens(len(round.tokens))
+        if self._reply is not None and not self._reply.take(round):
+            self._grow(round)
 
+    def _grow(self, round: Round) -> None:
+        if self._held and any(token.text for token in round.tokens):
+            self._write_held()
+        if self._writer is not None:
+            self._writer.add_tokens(len(round.tokens))
+
+    @_alone
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
         """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
         if has_text:
@@ -197,20 +255,19 @@ class Journal:
         message, self._reply, self._held = self._reply, None, []
         if message is None or message.reply is None or self._pending is None:
             return
-        row = message.reply._replace(stop=stop)
-        if (
-            finished is not None and row.prompt_tokens is None
-        ):  # the figures of a continued reply are those of its beginning
-            row = row._replace(
-                prompt_tokens=finished.prompt_tokens,
-                prompt_s=finished.prompt_s,
-                first_token_s=finished.time_to_first_token_s,
-            )
-        message.reply = row
+        message.take_early()  # of a reply that was left
+        self._note_end(message, stop, finished)
         self._pending.row = self._pending.row._replace(updated=time.time())
         if has_text:
             self.at = message.id
         self._save()
+
+    def _note_end(self, message: PendingMessage, stop: str, ended: Event | None) -> None:
+        row = (message.reply or ReplyRow(setup_json(Setup())))._replace(stop=stop)
+        if isinstance(ended, Finished) and row.prompt_tokens is None:  # of a continued reply those of its beginning
+            figures = ended.prompt_tokens, ended.prompt_s, ended.time_to_first_token_s
+            row = row._replace(prompt_tokens=figures[0], prompt_s=figures[1], first_token_s=figures[2])
+        message.reply = row
 
     def close(self) -> str:
         """Write the rest, and end. May be called twice. Returns a sentence for the person if a part of the conversation is

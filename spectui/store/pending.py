@@ -11,10 +11,13 @@ import dataclasses
 import json
 import logging
 import sqlite3
+from collections import deque
 from collections.abc import Iterable, Iterator
+from threading import Lock
 from typing import NamedTuple
 
 from spectui.knobs import Setup
+from spectui.speculation.records import Round
 from spectui.store.database import is_damage
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds
@@ -52,11 +55,12 @@ class PendingMessage:
     """A message, and the part of it that is on disk.
 
     A reply's text is `text` and that of all rounds from `text_rounds` on. The chat shows the same `rounds`: the journal appends
-    to them.
+    to them. `early` are those behind them that the engine has told and the chat has not taken yet: they are saved too.
     """
 
     __slots__ = (
-        "created", "id", "parent", "reply", "role", "rounds", "saved", "saved_reply", "saved_rounds", "text", "text_rounds",
+        "_lock", "created", "early", "id", "numbered", "parent", "reply", "role", "rounds", "saved", "saved_reply",
+        "saved_rounds", "text", "text_rounds",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +70,10 @@ class PendingMessage:
         self.reply = reply
         self.rounds = PackedRounds()
         self.text_rounds = 0
+        self.early: deque[Round] = deque()
+        self.numbered = 0
+        """Rounds that a reply had before it was continued: those of the engine are numbered from there."""
+        self._lock = Lock()  # for rounds and early to be read and changed together
         # What is on disk belongs to the writer's thread.
         self.saved = False
         self.saved_reply: ReplyRow | None = None
@@ -81,9 +89,58 @@ class PendingMessage:
             made.rounds, made.text_rounds = reply.rounds, len(reply.rounds)
         return made
 
+    def hear(self, round: Round) -> None:
+        """Save a round that the chat has not taken yet. In the engine's thread."""
+        with self._lock:
+            self.early.append(renumbered(round, self.numbered))
+
+    def take(self, round: Round) -> bool:
+        """Append a round. Returns False if it was not heard before."""
+        with self._lock:
+            self.rounds.append(round)
+            heard = bool(self.early)
+            if heard:
+                self.early.popleft()
+            return heard
+
+    def take_early(self) -> None:
+        """Append what the chat does not take any more."""
+        with self._lock:
+            for round in self.early:
+                self.rounds.append(round)
+            self.early.clear()
+
+    def so_far(self) -> RoundsSoFar:
+        """All rounds of this moment."""
+        with self._lock:
+            return RoundsSoFar(self.rounds, len(self.rounds), tuple(self.early))
+
     def is_saved(self) -> bool:
         """Whether all of it is on disk."""
-        return self.saved and self.saved_reply is self.reply and self.saved_rounds == len(self.rounds)
+        return self.saved and self.saved_reply is self.reply and self.saved_rounds >= len(self.so_far())
+
+
+class RoundsSoFar:
+    """A reply's rounds at one moment: the first `taken` of its own, and the early ones."""
+
+    def __init__(self, rounds: PackedRounds, taken: int, early: tuple[Round, ...]) -> None:
+        self._rounds, self._taken, self._early = rounds, taken, early
+
+    def __len__(self) -> int:
+        return self._taken + len(self._early)
+
+    def between(self, start: int, stop: int) -> list[Round]:
+        """The rounds from number `start` up to `stop`, which must exist."""
+        own = self._rounds.between(start, min(stop, self._taken)) if start < self._taken else []
+        return [*own, *self._early[max(0, start - self._taken) : max(0, stop - self._taken)]]
+
+
+def renumbered(round: Round, before: int) -> Round:
+    """A round of a continuation, numbered after the `before` rounds that the reply had."""
+    if not before:
+        return round
+    tokens = tuple(token._replace(round=token.round + before) for token in round.tokens)
+    return dataclasses.replace(round, index=round.index + before, tokens=tokens)
 
 
 class PendingConversation:
@@ -178,10 +235,10 @@ def write_conversation(connection: sqlite3.Connection, pending: PendingConversat
         )
     for message in messages:
         if not message.is_saved():
-            reply, size = message.reply, len(message.rounds)
+            reply, rounds = message.reply, message.so_far()
             connection.execute("SAVEPOINT message")
             try:
-                _write_message(connection, written.row.id, message, reply, size)
+                _write_message(connection, written.row.id, message, reply, rounds)
             except Exception as error:
                 if isinstance(error, sqlite3.OperationalError) or is_damage(error):
                     raise
@@ -190,7 +247,7 @@ def write_conversation(connection: sqlite3.Connection, pending: PendingConversat
                 _log.error("a message cannot be written to disk", exc_info=error)
                 written.failures.add(type(error).__name__)
             connection.execute("RELEASE message")
-            written.messages.append((message, reply, size))
+            written.messages.append((message, reply, len(rounds)))
     return written
 
 
@@ -211,12 +268,16 @@ def storable(text: str) -> str:
 
 
 def _write_message(
-    connection: sqlite3.Connection, conversation: str, message: PendingMessage, reply: ReplyRow | None, size: int
+    connection: sqlite3.Connection,
+    conversation: str,
+    message: PendingMessage,
+    reply: ReplyRow | None,
+    rounds: RoundsSoFar,
 ) -> None:
-    start = message.saved_rounds
+    start, size = message.saved_rounds, len(rounds)
     if not message.saved:
         start = 0
-        text = message.text + "".join(_texts(message, message.text_rounds, size))
+        text = message.text + "".join(_texts(rounds, message.text_rounds, size))
         connection.execute(
             "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET conversation ="
             " excluded.conversation, parent = excluded.parent, role = excluded.role, text = excluded.text,"
@@ -225,7 +286,7 @@ def _write_message(
         )
         connection.execute("DELETE FROM reply WHERE message = ?", (message.id,))  # and its chunks
     elif size > start:
-        text = "".join(_texts(message, start, size))
+        text = "".join(_texts(rounds, start, size))
         connection.execute("UPDATE message SET text = text || ? WHERE id = ?", (text, message.id))
     if reply is None:
         return
@@ -238,15 +299,15 @@ def _write_message(
             (message.id, *reply),
         )
     for at in range(start, size, CHUNK):
-        rounds = pack(message.rounds.between(at, min(at + CHUNK, size)))
+        packed = pack(rounds.between(at, min(at + CHUNK, size)))
         connection.execute(
             "INSERT INTO chunk SELECT ?1, 1 + coalesce(max(number), -1), ?2 FROM chunk WHERE message = ?1",
-            (message.id, rounds),
+            (message.id, packed),
         )
 
 
-def _texts(message: PendingMessage, start: int, stop: int) -> Iterator[str]:
+def _texts(rounds: RoundsSoFar, start: int, stop: int) -> Iterator[str]:
     for at in range(start, stop, CHUNK):
-        for round in message.rounds.between(at, min(at + CHUNK, stop)):
+        for round in rounds.between(at, min(at + CHUNK, stop)):
             for token in round.tokens:
                 yield storable(token.text)

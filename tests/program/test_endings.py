@@ -61,7 +61,9 @@ def restored(terminal: Terminal) -> None:
 
 def left_behind() -> list[str]:
     """What is left of runs."""
-    return [path.name for path in (paths.state_directory() / "runs").iterdir() if path.name.isdecimal()]
+    return [
+        path.name for path in (paths.state_directory() / "runs").iterdir() if path.name.partition("@")[0].isdecimal()
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -281,3 +283,22 @@ def test_what_is_not_on_disk_at_the_end_is_told_on_the_terminal(
         assert terminal.end() == 0
         restored(terminal)
         assert told in terminal.raw.decode(errors="replace").splitlines()[-1]
+
+
+def test_a_reply_is_saved_while_an_editor_is_open_and_a_signal_ends_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor, opened = tmp_path / "editor", tmp_path / "opened"
+    editor.write_text(f"#!/bin/sh\necho $$ > {opened}\nexec sleep 600\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    file = paths.data_directory() / "conversations.db"
+    with writing() as terminal:
+        terminal.type("\x1bo")
+        until(opened.exists)
+        seen = len(last(file).messages[-1].text)  # type: ignore[union-attr]
+        until(lambda: len(last(file).messages[-1].text) > seen + 400)  # type: ignore[union-attr]
+        os.kill(terminal.child.pid, signal.SIGTERM)
+        assert terminal.end() == 128 + signal.SIGTERM
+        restored(terminal)
+    until(lambda: not psutil.pid_exists(int(opened.read_text())))

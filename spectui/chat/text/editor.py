@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from spectui.errors import SpectuiError
 from spectui.text import printable
@@ -24,11 +27,50 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
         file = Path(directory) / "prompt.md"
         file.write_text(text, encoding="utf-8", errors="replace")
         try:
-            with meanwhile:
-                done = subprocess.run([*shlex.split(words), str(file)], check=False)
+            with meanwhile, _Signals() as signals:
+                code = signals.of(subprocess.Popen([*shlex.split(words), str(file)])).wait()
             after = file.read_text(encoding="utf-8-sig", errors="replace")
         except (OSError, ValueError, IndexError) as error:
             raise EditorError(f"The editor {words!r} cannot be used: set EDITOR to another one.") from error
-    if done.returncode:
-        raise EditorError(f"The editor {words!r} failed ({done.returncode}): the prompt is as it was.")
+    if code:
+        raise EditorError(f"The editor {words!r} failed ({code}): the prompt is as it was.")
     return printable(after).rstrip("\n")
+
+
+class _Signals:
+    """Within the block, a signal that ends spectui ends the editor first, which would keep it waiting. Ctrl+C is its own."""
+
+    def __init__(self) -> None:
+        self._editor: subprocess.Popen[bytes] | None = None
+        self._caught: list[int] = []
+        self._before: dict[int, Any] = {}
+        self._woken = -1
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            self._woken = signal.set_wakeup_fd(-1)  # the window's loop would act on Ctrl+C afterwards
+            numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+            self._before = {number: signal.signal(number, self._take) for number in numbers}
+        return self
+
+    def of(self, editor: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+        """This editor is the one to end."""
+        self._editor = editor
+        if self._caught:
+            editor.terminate()
+        return editor
+
+    def _take(self, number: int, frame: Any) -> None:
+        if number != signal.SIGINT:
+            self._caught.append(number)
+            if self._editor is not None:
+                self._editor.terminate()
+
+    def __exit__(self, *raised: object) -> None:
+        if not self._before:
+            return
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._woken)
+        for number in self._caught:
+            signal.raise_signal(number)

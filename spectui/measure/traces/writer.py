@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from spectui.engine.events import Event, Notice
-from spectui.engine.protocol import Traceable
+from spectui.engine.protocol import Traceable, also
 from spectui.measure.traces.format import FAULTS, SCHEMA, Encoder, TraceError, read_header
 
 COLLECT_S = 0.5
@@ -39,7 +39,7 @@ class TraceWriter:
         # A daemon, because a disk that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="spectui-trace", daemon=True)
         self._thread.start()
-        worker.listen = self._take
+        worker.listen = also(worker.listen, self._take)
 
     def _take(self, event: Event) -> None:
         """In the engine's thread."""
