@@ -8,6 +8,7 @@ import click
 
 from spectui.cli.options import Command, Group
 from spectui.errors import UsageError
+from spectui.text import one_line
 
 
 @click.group("history", cls=Group, invoke_without_command=True)
@@ -22,12 +23,17 @@ def command(ctx: click.Context) -> None:
 @click.argument("words", nargs=-1)
 def show_list(words: tuple[str, ...]) -> None:
     """List conversations, the latest first; with WORDS, those that contain them."""
-    from spectui.store.database import database_file
+    from spectui.store.database import database_file, set_aside_files
     from spectui.store.library import summaries
 
     for each in summaries(database_file(), " ".join(words)):
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
         click.echo(f"{each.id}  {when}  {each.messages:>4}  {each.target}  {each.title}")
+    for file in () if words else set_aside_files(database_file()):
+        size = f"{file.stat().st_size / 1e6:.1f} MB"
+        click.echo(
+            f"spectui: {file} ({size}) is damaged and was set aside; history delete --all deletes it too.", err=True
+        )
 
 
 @command.command("show", cls=Command)
@@ -73,7 +79,7 @@ def export(name: str, kind: str, force: bool) -> None:
         raise UsageError(f"{error} --force replaces it.") from error
     finally:
         line.end()
-    click.echo(saved)
+    click.echo(one_line(str(saved)))
 
 
 @command.command("delete", cls=Command)
@@ -82,7 +88,7 @@ def export(name: str, kind: str, force: bool) -> None:
 def delete(names: tuple[str, ...], everything: bool) -> None:
     """Delete conversations and the prompts sent in them; their texts are overwritten on disk."""
     from spectui.store import library
-    from spectui.store.database import database_file
+    from spectui.store.database import database_file, delete_set_aside, set_aside_files
     from spectui.store.prompts import PromptHistory, prompts_file
 
     if bool(names) == everything:
@@ -91,5 +97,10 @@ def delete(names: tuple[str, ...], everything: bool) -> None:
     history = PromptHistory(prompts_file())
     for name in [each.id for each in library.summaries(file)] if everything else names:
         history.forget(library.delete(file, name))
+    aside = set_aside_files(file)
     if everything:
         history.clear()
+        for each in aside:
+            delete_set_aside(each)
+    elif aside:
+        click.echo(f"spectui: {aside[0].name} was set aside and may still hold them; --all deletes it too.", err=True)

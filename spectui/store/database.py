@@ -1,7 +1,7 @@
 """The SQLite file of the conversations: opens it, migrates it, and words its errors.
 
-It has a write-ahead log (WAL): two spectui can use it at once, and a killed one loses nothing that was committed. Only its
-owner may read it.
+It has a write-ahead log (WAL), or on a network file system, which has no memory that processes share, a rollback journal: two
+spectui can use it at once, and a killed one loses nothing that was committed. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,15 @@ BUSY_S = 2.0
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first version that has STRICT tables."""
+
+NETWORKS = frozenset((
+    "9p", "acfs", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs3", "nfs4", "ocfs2", "smb", "smb2", "smb3", "smbfs", "sshfs", "vboxsf", "vmhgfs", "webdav",
+))  # fmt: skip
+"""File systems that several machines share."""
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite appends to a file's name for those that it keeps beside it."""
 
 NEWER = "The conversations were written by a newer spectui: update this one to read them."
 _INCOMPLETE = "The conversations' file lacks tables that spectui made: move it away."
@@ -48,8 +57,18 @@ def database_file() -> Path:
 
 def was_left_open(file: Path) -> bool:
     """Whether a process that had the file open ended without closing it, or still has it open."""
-    log = file.with_name(f"{file.name}-wal")
-    return log.exists() and log.stat().st_size > 0
+    logs = (file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-journal"))
+    return any(log.exists() and log.stat().st_size > 0 for log in logs)
+
+
+def on_network(file: Path) -> bool:
+    """Whether other machines may use the file too."""
+    import psutil
+
+    directory = file.parent.resolve()
+    kinds = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
+    kind = next((kinds[each] for each in (directory, *directory.parents) if each in kinds), "")
+    return kind.lower().removeprefix("fuse.") in NETWORKS
 
 
 def identity(file: Path) -> tuple[int, int] | None:
@@ -97,9 +116,10 @@ def connect(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
     try:
         # Busy while another process creates the file: then that one sets the mode, which is permanent.
+        shared = on_network(file)
         with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA journal_mode = {'DELETE' if shared else 'WAL'}")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if shared else 'NORMAL'}")
         connection.execute("PRAGMA secure_delete = ON")
         harden(connection)
         reject_foreign_schema(connection)
@@ -162,11 +182,30 @@ def set_aside(file: Path, damaged: tuple[int, int] | None) -> Path | None:
             number += 1
             aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
         # The log first: SQLite would take it for the log of a new file with the old name.
-        for suffix in ("-wal", "-shm", ""):
+        for suffix in (*BESIDE, ""):
             beside = file.with_name(file.name + suffix)
             if beside.exists():
                 beside.rename(aside.with_name(aside.name + suffix))
         return aside
+
+
+def set_aside_files(file: Path) -> list[Path]:
+    """The damaged files that were set aside, the latest first."""
+    try:
+        return sorted(file.parent.glob(f"{file.stem}.damaged-*{file.suffix}"), reverse=True)
+    except OSError:
+        return []
+
+
+def delete_set_aside(file: Path) -> None:
+    """Overwrite and delete such a file, and those beside it. Raises OSError."""
+    for suffix in (*BESIDE, ""):
+        each = file.with_name(file.name + suffix)
+        if each.exists():
+            with each.open("r+b") as data:
+                for _ in range(0, each.stat().st_size, 1 << 20):
+                    data.write(bytes(1 << 20))
+            each.unlink()
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

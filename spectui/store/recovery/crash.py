@@ -1,8 +1,8 @@
 """What is known of a run that died. llama.cpp ends the process on some faults, when nothing can be reported any more.
 
-So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
-used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
-deletes both; the next start finds those of processes that no longer exist.
+So each run has a directory under the state directory, named after its process and machine. It holds a marker, which says what
+is going on while models are loaded or used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything
+written to standard error. A clean end deletes both; the next start finds those of processes of this machine that are gone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import faulthandler
 import json
 import logging
 import os
+import platform
+import re
 import shutil
 import sys
 import time
@@ -31,6 +33,9 @@ MOST_BYTES = 256 * 1024
 LAST_LINES = 200
 MOST_LOGS = 5
 """Logs of dead runs that are not deleted: the latest ones."""
+
+FORGOTTEN_S = 30 * 24 * 3600
+"""Age of another machine's run that is deleted."""
 
 _MARKER, _LOG = "doing.json", "log.txt"
 _SAFE_CTX = 2048
@@ -60,7 +65,7 @@ class Run:
     """This process's marker and log. Any thread may call any method. A disk that fails costs only the marker and the log."""
 
     def __init__(self, directory: Path) -> None:
-        self._home = directory / str(os.getpid())
+        self._home = directory / f"{os.getpid()}@{_machine()}"
         self._stderr: int | None = None
         self._file = -1
         try:
@@ -103,6 +108,7 @@ class Run:
                 "setup": dataclasses.asdict(setup),
                 "when": time.time(),
                 "born": _start_time(os.getpid()),
+                "boot": _boot(),
             }
             write_atomic(self._home / _MARKER, json.dumps(doing).encode())
         except OSError:
@@ -126,12 +132,16 @@ def take_crash(directory: Path) -> Crash | None:
     """The latest run that died, reported once: its log is moved to the other logs. Living runs are left alone."""
     crashes = []
     try:
-        homes = [home for home in directory.iterdir() if home.name.isdecimal()]
+        homes = [home for home in directory.iterdir() if home.name.partition("@")[0].isdecimal()]
     except OSError:
         return None
     for home in homes:
+        pid, _, machine = home.name.partition("@")
+        if machine not in ("", _machine()):  # whether that runs is not to be seen from here
+            _clear_forgotten(home)
+            continue
         doing = _read(home / _MARKER)
-        if _is_alive(int(home.name), doing.get("born")):
+        if _is_alive(int(pid), doing):
             continue
         log = directory / f"died-{home.name}-{int(time.time())}.log"
         try:
@@ -231,9 +241,33 @@ def _start_time(pid: int) -> float | None:
         return None
 
 
-def _is_alive(pid: int, born: object) -> bool:
+def _machine() -> str:
+    """The host's name as a part of a file's: several machines may have one home directory, and processes of one number."""
+    return re.sub(r"[^A-Za-z0-9.-]", "_", platform.node())[:64]
+
+
+def _boot() -> str:
+    """What names this start of the machine; "" where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _is_alive(pid: int, doing: dict[str, Any]) -> bool:
+    born, boot = doing.get("born"), doing.get("boot")
+    if boot and boot != _boot():
+        return False
     now = _start_time(pid)
     return now is not None and (born is None or (isinstance(born, float | int) and abs(now - born) < 2.0))
+
+
+def _clear_forgotten(home: Path) -> None:
+    """Delete what another machine has left behind long ago, such as a container that is gone."""
+    with suppress(OSError):
+        latest = max(each.stat().st_mtime for each in (home, *home.iterdir()))
+        if time.time() - latest > FORGOTTEN_S:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _clear_old(directory: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_living_run_is_no_crash_and_a_reused_process_number_is(tmp_path: Path)
     try:
         run.enter("decoding", Setup(model="t.gguf"))
         assert take_crash(tmp_path) is None
-        marker = tmp_path / str(os.getpid()) / "doing.json"
+        marker = home(tmp_path) / "doing.json"
         marker.write_text(json.dumps(json.loads(marker.read_text()) | {"born": 1.0}))
         crash = take_crash(tmp_path)
         assert crash is not None and crash.stage == "decoding"
@@ -97,7 +97,7 @@ def test_the_latest_of_several_is_reported_and_few_logs_are_kept(tmp_path: Path)
 def test_the_log_does_not_grow_beyond_its_limit_and_keeps_the_last_lines(tmp_path: Path) -> None:
     run = Run(tmp_path)
     try:
-        log = tmp_path / str(os.getpid()) / "log.txt"
+        log = home(tmp_path) / "log.txt"
         for number in range(5000):
             logging.getLogger("spectui.llama.library").info("line %d %s", number, "x" * 200)
             assert number % 500 or log.stat().st_size <= MOST_BYTES
@@ -111,7 +111,7 @@ def test_the_log_is_safe_to_print_on_a_terminal(tmp_path: Path) -> None:
     run = Run(tmp_path)
     try:
         logging.getLogger("spectui.llama.library").info("unknown architecture: %s", "\x1b]52;c;eA==\x07\udcffx")
-        assert (tmp_path / str(os.getpid()) / "log.txt").read_text() == "unknown architecture: ]52;c;eA==x\n"
+        assert (home(tmp_path) / "log.txt").read_text() == "unknown architecture: ]52;c;eA==x\n"
     finally:
         run.end()
 
@@ -153,3 +153,37 @@ def test_the_safe_setup_demands_less_and_keeps_the_models() -> None:
                                       no_repack="on", requantise_draft="off")  # fmt: skip
     assert safe_setup(Setup(ctx_size=512)).ctx_size == 512
     assert safe_setup(Setup(ctx_size=0)).ctx_size == 2048
+
+
+def home(directory: Path) -> Path:
+    """This process's."""
+    (found,) = directory.glob(f"{os.getpid()}@*")
+    return found
+
+
+def test_a_run_of_another_machine_on_the_same_home_directory_is_left_alone(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    try:
+        run.enter("decoding", Setup(model="t.gguf"))
+        there = home(tmp_path).rename(tmp_path / f"{os.getpid()}@other-machine")
+        (there / "doing.json").write_text(json.dumps({"stage": "decoding", "setup": {}, "when": 1.0, "born": 1.0}))
+        assert take_crash(tmp_path) is None and there.exists()
+        Run(tmp_path).end()  # of the same number
+        assert there.exists()
+        for each in (there, *there.iterdir()):
+            os.utime(each, (0, 0))
+        assert take_crash(tmp_path) is None and not there.exists()
+    finally:
+        run.end()
+
+
+def test_a_run_from_before_the_machine_was_started_again_is_dead(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    try:
+        run.enter("decoding", Setup(model="t.gguf"))
+        marker = home(tmp_path) / "doing.json"
+        marker.write_text(json.dumps(json.loads(marker.read_text()) | {"boot": "another"}))
+        crash = take_crash(tmp_path)
+        assert crash is not None and crash.stage == "decoding"
+    finally:
+        run.end()
