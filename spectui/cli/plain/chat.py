@@ -31,6 +31,7 @@ from spectui.chat.sentences import (
 from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
+from spectui.cli.plain.lines import TypedLines
 from spectui.cli.plain.slash import RUN
 from spectui.cli.plain.slash.command import with_commands
 from spectui.config import nearest
@@ -70,9 +71,12 @@ class PlainChat:
         interactive: bool,
         catalogue: ModelCatalogue,
         profiles: ProfileFile,
+        typed: Callable[[str], str] | None = None,
     ) -> None:
+        """`typed` asks a person for a line, in place of `read`."""
         self.session = session
         self._read = read
+        self._typed = typed or self._read_line
         self._out = out
         self._aside = aside
         self.interactive = interactive
@@ -107,10 +111,8 @@ class PlainChat:
         """The next prompt or command; None at the end. A line that ends with a backslash goes on in the next one."""
         lines: list[str] = []
         while True:
-            if self.interactive:
-                self._write("more: " if lines else "you: ")
             try:
-                line = self._read.readline(LONGEST_PROMPT + 1)
+                line = self._typed("more: " if lines else "you: ")
             except KeyboardInterrupt:
                 self.notice("\n/quit or Ctrl+D leaves.")
                 lines.clear()
@@ -122,6 +124,11 @@ class PlainChat:
             if not line.rstrip("\r\n").endswith("\\"):
                 text = "\n".join(lines)
                 return text if line or text.strip() else None
+
+    def _read_line(self, prompt: str) -> str:
+        if self.interactive:
+            self._write(prompt)
+        return self._read.readline(LONGEST_PROMPT + 1)
 
     def _obey(self, line: str) -> None:
         self._stops = 0
@@ -358,5 +365,6 @@ def chat(
         interactive=interactive,
         catalogue=catalogue,
         profiles=profiles,
+        typed=TypedLines(session.stored.prompts(), session.stored.save_prompt) if interactive else None,
     )
     return plain.run(conversation)

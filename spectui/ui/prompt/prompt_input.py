@@ -54,6 +54,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             for each, action in (("send", "submit"), ("newline", "newline"), ("editor", "editor"))
         ),
         Binding("tab", "stay", "Stay", id="prompt.stay", show=False),  # on the panel, arrows and Enter would turn knobs
+        Binding("ctrl+underscore", "undo", "Undo", id="prompt.undo", show=False),  # as in readline
     ]
 
     DEFAULT_CSS = """

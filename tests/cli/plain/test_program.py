@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from spectui.store.database import database_file
 from tests.helpers.terminal import Terminal
+from tests.store.journal_helpers import last
 
 
 def test_nothing_is_drawn_so_nothing_that_draws_is_loaded():
@@ -34,7 +38,28 @@ def test_the_program_in_a_terminal_sends_no_escape_codes():
         terminal.type("\x03")
         terminal.wait("that it stopped", lambda: "stopped" in terminal.text)
         terminal.type("/set temperature 0.3\r")
-        terminal.wait("the knob", lambda: "temperature 0.3:" in terminal.text)
+        terminal.wait("the knob", lambda: "you: " in terminal.text.partition("temperature 0.3:")[2])
         terminal.type("\x04")
         assert terminal.end() == 0
-        assert b"\x1b" not in terminal.raw
+        assert b"\x1b" not in terminal.raw.replace(b"\x1b[?2004h", b"").replace(b"\x1b[?2004l", b"")
+
+
+def test_lines_are_edited_and_brought_back_and_a_paste_is_one_prompt(tmp_path, fresh_directories):
+    pytest.importorskip("readline")
+    long = "word " * 2000
+    with Terminal("chat", "--plain", "-m", "target.gguf", module="tests.helpers.scripted") as terminal:
+
+        def sent(typed: str, number: int) -> None:
+            terminal.wait("the prompt", lambda: terminal.raw.count(b"you: ") >= number)
+            terminal.type(typed)
+            terminal.wait("the reply", lambda: terminal.raw.count(b"8 - 9 -") == number)
+
+        sent("shxrt\x1b[D\x1b[D\x7fo\x05 one\r", 1)  # Left, Left, Backspace, Ctrl+E
+        sent("\x1b[200~short two\nlines\x1b[201~\r", 2)
+        sent(f"short {long}\r", 3)
+        sent("\x1b[A\x1b[A\r", 4)  # Up, twice
+        terminal.wait("the prompt", lambda: terminal.raw.count(b"you: ") >= 5)
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    prompts = [message.text for message in last(database_file()).messages if message.role == "user"]
+    assert prompts == ["short one", "short two\nlines", f"short {long}", "short two\nlines"]
