@@ -105,6 +105,7 @@ class SpectuiApp(TerminalApp):
         self._catalogue = catalogue or ModelCatalogue()
         self._plan = plan
         self._theme_files = ThemeFiles(theme_directories)
+        self._renewing = False  # a look at the files goes on
         themes, problems = self._theme_files.news()
         for each in themes:
             self.register_theme(each)
@@ -221,8 +222,16 @@ class SpectuiApp(TerminalApp):
         return not (isinstance(box, SteadyTextArea) and box.can_undo)
 
     def _renew_themes(self) -> None:
-        """Apply changed theme files."""
-        themes, problems = self._theme_files.news()
+        if not self._renewing:
+            self._renewing = True
+            self.run_worker(self._apply_themes(), group="themes")
+
+    async def _apply_themes(self) -> None:
+        """Apply changed theme files. A directory may be on a disk that does not answer, so a thread looks at it."""
+        try:
+            themes, problems = await asyncio.to_thread(self._theme_files.news)
+        finally:
+            self._renewing = False
         for theme in themes:
             self.register_theme(theme)
             if theme.name == self.theme:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.command import CommandList
 from textual.theme import Theme
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, OptionList, TextArea
 
 from spectui.knobs import Knobs
 from spectui.paths import shipped
@@ -228,3 +229,23 @@ async def test_a_style_that_textual_cannot_read_leaves_the_theme_while_a_list_is
         await wait_until(pilot, lambda: app.screen.query(OptionList))
         theme.write_text(GOOD + '[variables]\nblock-cursor-blurred-text-style = "not"\n')
         await wait_until(pilot, lambda: any("stays as it was" in each for each in notified(app)))
+
+
+async def test_a_directory_that_does_not_answer_holds_up_nothing(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = SpectuiApp(engine, PAIR, Knobs(), theme_directories=(THEMES,))
+    asked, answers = threading.Event(), threading.Event()
+
+    def news(files: ThemeFiles) -> tuple[list[Theme], list[str]]:
+        asked.set()
+        answers.wait(60)
+        return [], ["It answers."]
+
+    monkeypatch.setattr(ThemeFiles, "news", news)
+    async with app.run_test() as pilot:
+        await wait_until(pilot, asked.is_set)
+        await pilot.press("h", "i")
+        await wait_until(pilot, lambda: app.screen.query_one("#prompt", TextArea).text == "hi")
+        answers.set()
+        await wait_until(pilot, lambda: "It answers." in notified(app))

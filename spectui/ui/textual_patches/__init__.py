@@ -22,6 +22,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
         "_handle_exception",
         "_keymap",
     ),
+    "textual.content._strip_control_codes": (),
     "textual.command.CommandPalette": ("_action_command_list",),
     "textual.document._history.EditHistory": ("_undo_stack",),
     "textual.dom.DOMNode": ("_bindings", "_pruning"),

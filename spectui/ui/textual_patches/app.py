@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import rich.text
 from rich.console import RenderableType
+from textual import content
 from textual._context import active_message_pump
 from textual.app import App
 from textual.dom import DOMNode
@@ -15,8 +17,13 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.worker import WorkerFailed, get_current_worker
 
+from spectui.text import safe
 from spectui.ui.clipboard import Known, copy
 from spectui.ui.textual_patches.screen import GONE, is_going
+
+# Both let ESC pass. What widgets draw becomes one of these two, but for lines of figures and the transcript.
+rich.text.strip_control_codes = safe  # type: ignore[attr-defined,assignment]
+content._strip_control_codes = safe  # type: ignore[assignment]
 
 COPIED: dict[Known, str] = {
     "copied": "copied: {what}.",

@@ -1,13 +1,24 @@
-"""A text area whose undo cannot end the app."""
+"""A text area whose undo cannot end the app, and whose text cannot act on the terminal."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from textual.geometry import Offset
 from textual.widgets import TextArea
 
+from spectui.text import printable
+
 
 class SteadyTextArea(TextArea):
     """A `TextArea` that scrolls to its cursor only where the cursor is in the text."""
+
+    def __init__(self, text: str = "", **options: Any) -> None:
+        super().__init__(printable(text), **options)
+
+    def load_text(self, text: str) -> None:
+        """Replace the text, without what could act on the terminal."""
+        super().load_text(printable(text))
 
     @property
     def can_undo(self) -> bool:

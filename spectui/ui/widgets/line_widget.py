@@ -16,7 +16,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from spectui.text import printable
+from spectui.text import printable, safe
 from spectui.ui.figures import bar
 
 Line = list[tuple[str, str]]
@@ -81,7 +81,7 @@ class LineWidget(Widget):
         """Render one of the lines that were built last."""
         if (strip := self._strips.get(y)) is None:
             line = self.lines[y] if y < len(self.lines) else []
-            segments = [Segment(text, self._style(name)) for text, name in line]
+            segments = [Segment(safe(text), self._style(name)) for text, name in line]
             self._strips[y] = strip = Strip(segments).adjust_cell_length(self.size.width, self._style(""))
         return strip
 

@@ -12,6 +12,7 @@ from textual.app import App, ComposeResult
 
 from spectui.knobs import Setup
 from spectui.store.prompts import PromptHistory
+from spectui.text import printable
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
@@ -214,9 +215,9 @@ async def test_what_names_no_file_is_text(tmp_path: Path, monkeypatch: pytest.Mo
         box = app.query_one(PromptInput)
         box.text = text
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app.sent == [text])
+        await wait_until(pilot, lambda: app.sent == [printable(text)])
         box.put_sent(text)
-        assert box.text == text and not notified(app)
+        assert box.text == printable(text) and not notified(app)
 
 
 async def test_up_and_down_go_through_what_was_sent_in_other_chats(tmp_path: Path) -> None:
@@ -287,3 +288,12 @@ async def test_what_is_typed_after_a_click_into_the_transcript_is_for_the_prompt
             if not keys:
                 await paste(pilot, text)
             await wait_until(pilot, lambda text=text: box.text == text and box.has_focus)
+
+
+async def test_readlines_key_takes_back_the_last_change() -> None:
+    app = Box()
+    async with app.run_test() as pilot:
+        box = app.query_one(PromptInput)
+        await pilot.press("h", "i")
+        await pilot.press("ctrl+underscore")
+        await wait_until(pilot, lambda: box.text == "")
