@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from spectui import paths
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, Spec, check, setting, title
-from spectui.text import escaped
+from spectui.text import escaped, one_line
 from spectui.text_file import read_text
 
 LARGEST_FILE = 1_000_000
@@ -27,6 +27,9 @@ LONGEST_QUOTED = 60
 """A message quotes at most this many characters of a wrong value."""
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
+
+VARIABLES = (*(f"SPECTUI_{kind}_DIR" for kind in ("CONFIG", "DATA", "STATE", "CACHE")), "SPECTUI_API_KEY")
+"""Those that are no settings."""
 
 _SWITCHED = {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"}
 
@@ -226,6 +229,13 @@ def _of(owner: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _defaults() -> Layer:
     return {row.key: (row.default, "default") for row in settings()}
+
+
+def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """A sentence for each variable that has spectui's name and means nothing."""
+    known = [*(row.variable for row in settings()), *VARIABLES]
+    found = sorted(name for name in environ if name.startswith("SPECTUI_") and name not in known)
+    return [f"There is no variable {one_line(name)}{nearest(name, known)}" for name in found]
 
 
 def _environment(environ: Mapping[str, str]) -> Layer:

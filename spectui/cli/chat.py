@@ -17,6 +17,7 @@ from spectui.cli.models.server import served_models, server_engine, server_setup
 from spectui.cli.options import Command, configuration, setting_options, unused_flags
 from spectui.cli.terminal import must_move_cursor
 from spectui.cli.tracing import trace_option, tracing
+from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile
 
@@ -126,7 +127,7 @@ def command(
             theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
             keymap=keys,
             monitor=Monitor(),
-            notices=[*unused_flags(), *unmapped],
+            notices=[*unknown_variables(), *unused_flags(), *unmapped],
             journal=journal,
             conversation=resumed,
             crash=crash,

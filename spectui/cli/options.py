@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from spectui.config import Configuration, Setting, load, nearest, settings
+from spectui.config import Configuration, Setting, load, nearest, settings, unknown_variables
 from spectui.errors import UsageError
 from spectui.profiles.command_line import CHANGES_TEXT, NOT_USED, Shape, changes_text, read
 from spectui.reference import HEADINGS, explanation, literal
@@ -140,10 +140,10 @@ def setting_options(
 def configuration(profile: str | None, config_path: Path | None, values: Mapping[str, Any]) -> Configuration:
     """The effective settings of this invocation, from the values that click collected.
 
-    Says on standard error which of llama.cpp's flags are not used.
+    Says on standard error which of llama.cpp's flags are not used, and which variables are unknown.
     """
     spelled = click.get_current_context().meta[SPELLED]
-    for notice in unused_flags():
+    for notice in (*unknown_variables(), *unused_flags()):
         click.echo(f"spectui: {notice}", err=True)
     values = dict(values)
     if values.pop("escape", None) is not False and values.get("stop"):

@@ -39,8 +39,11 @@ def _other_version(found: str) -> OtherVersionError:
 try:
     import llama_cpp
     from llama_cpp import llama_cpp as llama
-except (AttributeError, OSError, RuntimeError, FileNotFoundError) as error:  # its functions are bound as it is imported
-    raise _other_version(f"one that cannot be loaded ({' '.join(str(error).split())})") from error
+except (ImportError, AttributeError, OSError, RuntimeError) as error:  # its functions are bound as it is imported
+    missing = isinstance(error, ModuleNotFoundError) and error.name == "llama_cpp"
+    raise _other_version(
+        "none" if missing else f"one that cannot be loaded ({' '.join(str(error).split())})"
+    ) from error
 
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""

@@ -13,6 +13,7 @@ import pytest
 
 from spectui.cli import COMMANDS, FOLDERS
 from tests.cli.programs import PROGRAM, one_sentence, spectui
+from tests.llama.ggufs import write_model
 
 HEAVY = ("tree_sitter", "textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
 
@@ -131,3 +132,36 @@ def test_a_reader_that_went_away_ends_it_quietly() -> None:
 
 def test_a_model_that_is_not_there() -> None:
     assert "/nowhere.gguf" in one_sentence(spectui("run", "-m", "/nowhere.gguf", "-p", "x"), 1)
+
+
+@pytest.fixture
+def without_llama_cpp(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `import llama_cpp` fails."""
+    (tmp_path / "llama_cpp").mkdir()
+    (tmp_path / "llama_cpp" / "__init__.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object')")
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+@pytest.mark.parametrize("arguments", ["doctor", "devices", "costs -m x.gguf", "run -m x.gguf -p hi"])
+def test_without_llama_cpp_what_needs_it_says_so(
+    arguments: str, without_llama_cpp: dict[str, str], tmp_path: Path
+) -> None:
+    write_model(tmp_path / "x.gguf")
+    done = spectui(*arguments.split(), env=without_llama_cpp, cwd=tmp_path)
+    said = done.stderr.decode()
+    assert "Traceback" not in said and "libgomp.so.1: cannot open shared object" in said
+    assert said.count("\n") == 1 and done.returncode == 1
+
+
+def test_without_llama_cpp_what_does_not_need_it_works(without_llama_cpp: dict[str, str], tmp_path: Path) -> None:
+    results = tmp_path / "none.jsonl"
+    results.write_text("")
+    for arguments in (["forget"], ["bench", "--show", "--results", str(results)], ["history"], ["config", "show"]):
+        done = spectui(*arguments, env=without_llama_cpp)
+        assert (done.returncode, done.stderr) == (0, b""), arguments
+
+
+def test_a_variable_that_means_nothing_is_named() -> None:
+    done = spectui("config", "show", env=os.environ | {"SPECTUI_TEMPRATURE": "0.2", "SPECTUI_API_KEY": "k"})
+    assert done.returncode == 0
+    assert done.stderr == b"spectui: There is no variable SPECTUI_TEMPRATURE; did you mean SPECTUI_TEMPERATURE?\n"

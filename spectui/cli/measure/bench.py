@@ -82,8 +82,6 @@ def command(
     Each reply begins from cold. Every run is written to a file at once, so that Ctrl+C, or an error, keeps what was measured.
     """
     from spectui.measure.bench import results as stored
-    from spectui.measure.bench.conditions import check_same, conditions
-    from spectui.measure.bench.runner import plan
 
     prepare_stdout()
     old = resume or show
@@ -91,6 +89,9 @@ def command(
     if show:
         _print(stored.read(file), form)
         return
+    from spectui.measure.bench.conditions import check_same, conditions
+    from spectui.measure.bench.runner import plan
+
     lists = {key: values.pop(key) for key in SWEPT}
     settings = configuration(profile, config_path, values)
     setup = _pair(settings, hub_target, hub_draft)

@@ -12,13 +12,15 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui import paths
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.parts import part_of
-from spectui.llama.model import Model
-from spectui.llama.quantiser import quantise
+
+if TYPE_CHECKING:  # what deletes copies needs no llama.cpp
+    from spectui.llama.model import Model
 
 QUANTISATION = "Q4_0"
 _BITS = 4.5
@@ -86,6 +88,8 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
             return None
     except OSError as error:
         raise SpectuiError(f"There is no place for a copy of the draft: {error.strerror}.") from error
+    from spectui.llama.quantiser import quantise
+
     quantise(file, copy, QUANTISATION, progress, throughout=True)
     return copy
 
