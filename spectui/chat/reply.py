@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from spectui.chat.messages import ChatMessage
 from spectui.engine.events import Finished
 from spectui.speculation.records import Round

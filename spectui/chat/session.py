@@ -97,9 +97,7 @@ class ChatSession:
     @property
     def no_change(self) -> str:
         """Why the conversation cannot be edited or cut just now; "" where it can."""
-        if self.replying:
-            return self.busy_reason
-        return sentences.WAITING if self._waiting else ""
+        return self.busy_reason if self.replying else sentences.WAITING if self._waiting else ""
 
     @property
     def messages(self) -> list[ChatMessage]:
@@ -285,8 +283,7 @@ class ChatSession:
     @property
     def setup_changed(self) -> bool:
         """The set-up changed since the last reply began, so a comparison with it would be wrong."""
-        last = self.last_reply
-        if last is None:
+        if (last := self.last_reply) is None:
             return False
         return last.mixed or last.setup is None or not decodes_alike(last.setup, self.setup)
 
