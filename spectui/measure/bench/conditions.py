@@ -32,8 +32,7 @@ _DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in spe
 class Conditions(NamedTuple):
     """`target` and `draft` are the names of the files, "" without a draft, and the sizes are theirs in bytes, 0 if unknown.
 
-    `settings`: those of set-up and sampling that are not the default. `machine`: see `machine`. Both are None in the files of
-    versions that did not keep them.
+    `settings`: those of set-up and sampling that are not the default. `machine`: see `machine`.
     """
 
     target: str
@@ -42,8 +41,8 @@ class Conditions(NamedTuple):
     predict: int
     target_bytes: int
     draft_bytes: int
-    settings: Mapping[str, Any] | None
-    machine: Mapping[str, str] | None
+    settings: Mapping[str, Any]
+    machine: Mapping[str, str]
 
 
 def machine() -> dict[str, str]:
@@ -79,11 +78,6 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
     """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
     texts = {prompt.name: prompt.digest for prompt in prompts}
     for run in done:
-        if run.settings is None or run.machine is None:
-            what = "with which settings" if run.settings is None else "on which machine"
-            raise UsageError(
-                f"The runs in {file} do not say {what} they were made, so none can be added: --show prints them."
-            )
         different = _difference(run.conditions, now)
         if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
             different = f"another text of the prompt {run.prompt!r}"
@@ -100,10 +94,10 @@ def _difference(then: Conditions, now: Conditions) -> str:
         sizes = getattr(then, f"{role}_bytes"), getattr(now, f"{role}_bytes")
         if all(sizes) and sizes[0] != sizes[1]:
             return f"another {role} {getattr(now, role)}, of {sizes[0]} bytes instead of {sizes[1]}"
-    for key, value in (now.machine or {}).items():
-        if (other := (then.machine or {}).get(key, "")) != value:
+    for key, value in now.machine.items():
+        if (other := then.machine.get(key, "")) != value:
             return f"{key} {other or 'unknown'}, not {value}"
-    before, after = (_DEFAULTS | dict(each.settings or {}) for each in (then, now))
+    before, after = (_DEFAULTS | dict(each.settings) for each in (then, now))
     return next((_worded(key, before[key], after.get(key)) for key in before if before[key] != after.get(key)), "")
 
 

@@ -61,9 +61,9 @@ class Run:
     when: str = ""
     target_bytes: int = 0
     draft_bytes: int = 0
-    settings: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     kernels: str = ""
-    machine: Mapping[str, str] | None = None
+    machine: Mapping[str, str] = field(default_factory=dict)
     stage: str = ""
     length: int = 0
     schema: str = field(default=SCHEMA)
@@ -99,7 +99,7 @@ def parsed(value: Mapping[str, Any]) -> Run:
     kept = {name: part for name, part in value.items() if name in known}
     setting, statistics = Setting(**value["setting"]), Statistics(**value["statistics"])
     run = Run(**{**kept, "setting": setting, "statistics": statistics})
-    float(run.speed), int(run.repetition), float(run.stolen), dict(run.settings or {}), dict(run.machine or {})
+    float(run.speed), int(run.repetition), float(run.stolen), dict(value["settings"]), dict(value["machine"])
     return run
 
 

@@ -77,13 +77,6 @@ def test_another_file_of_the_same_name_is_one_sentence(setup):
     check(done, setup)
 
 
-def test_runs_that_kept_no_settings_or_no_machine_cannot_be_added_to(setup):
-    with pytest.raises(UsageError, match="do not say with which settings"):
-        check([replace(run, settings=None) for run in made(setup)], setup)
-    with pytest.raises(UsageError, match="do not say on which machine"):
-        check([replace(run, machine=None) for run in made(setup)], setup)
-
-
 @pytest.mark.parametrize("key", ["spectui", "llama-cpp-python", "llama.cpp's libraries", "CPU", "cores", "system"])
 def test_another_version_or_machine_is_one_sentence(setup, key):
     now = machine()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,15 +34,6 @@ def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path):
     assert len(done) == 1
     ResultsFile(file, done).append(a_run(TARGET, 9.0))
     assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
-
-
-def test_a_file_of_a_version_that_kept_no_settings_is_read(tmp_path):
-    value = json.loads(a_run(FAST, 20.0).line())
-    for new in ("settings", "machine", "target_bytes", "draft_bytes"):
-        del value[new]
-    file = tmp_path / "runs.jsonl"
-    file.write_text(json.dumps(value) + "\n")
-    assert read(file) == [replace(a_run(FAST, 20.0), settings=None, machine=None)]
 
 
 BAD_SETTINGS = json.dumps(json.loads(a_run(FAST, 1.0).line()) | {"settings": 3})
