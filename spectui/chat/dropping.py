@@ -7,15 +7,15 @@ an earlier reply that a person goes back to has what was read then, and so has e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from spectui.chat.history.conversation import Conversation
 from spectui.chat.messages import ChatMessage
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT
 from spectui.engine.events import Event, Failed, Finished, Message
+from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
-
-if TYPE_CHECKING:
-    from spectui.chat.session import ChatSession
+from spectui.store.journal import Journal
 
 
 class Dropped(NamedTuple):
@@ -35,10 +35,39 @@ def prompt_messages(system: str, messages: Sequence[ChatMessage]) -> tuple[Messa
     return (*before, *(message.for_engine() for message in messages[dropped(messages) :]))
 
 
+class Asking(Protocol):
+    """The part of a `ChatSession` that is needed to ask again; it is explained there."""
+
+    conversation: Conversation
+    journal: Journal
+
+    @property
+    def knobs(self) -> Knobs: ...
+
+    @property
+    def writing(self) -> ChatMessage | None: ...
+
+    @property
+    def last_reply(self) -> ChatMessage | None: ...
+
+    @property
+    def can_continue(self) -> bool: ...
+
+    @property
+    def busy_reason(self) -> str: ...
+
+    @property
+    def no_change(self) -> str: ...
+
+    def ask(self, reply: ChatMessage) -> None: ...
+
+    def continue_reply(self, *, otherwise: bool = False) -> None: ...
+
+
 class OldestTurns:
     """Drops the oldest turns of a session's conversation, and brings them back."""
 
-    def __init__(self, session: ChatSession) -> None:
+    def __init__(self, session: Asking) -> None:
         self._session = session
         self._asked = False  # a person has asked for it, for the next reply alone
         self._drops = False
@@ -47,7 +76,7 @@ class OldestTurns:
     def _line(self) -> list[ChatMessage]:
         """The messages up to the reply in progress, or to the last one."""
         writing = self._session.writing
-        return writing.line if writing is not None else self._session.messages
+        return writing.line if writing is not None else self._session.conversation.path
 
     @property
     def dropped(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from spectui.chat.figures.running import ChatFigures, ReplyFigures
+from spectui.chat.figures.counts import ChatFigures, ReplyFigures
 from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Message
 from spectui.knobs import Setup

@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from spectui.chat.figures.activity import State
+from spectui.chat.figures.counts import ChatFigures, ReplyFigures
 from spectui.chat.figures.records import Figures
-from spectui.chat.figures.speed_history import SpeedHistory
+from spectui.chat.messages import ChatMessage
+from spectui.chat.models import LoadedModels
 from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Notice, Prompt, RoundDone
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
-
-if TYPE_CHECKING:
-    from spectui.chat.figures.activity import State
-    from spectui.chat.messages import ChatMessage
-    from spectui.chat.models import LoadedModels
 
 LATEST = 256
 """Latest rounds of a reply that stay unpacked for figures and plots."""
 
 LIVE_SECONDS = 3.0
 """Seconds of decoding over which the live speed is averaged."""
-
-
-@dataclass(slots=True, eq=False)
-class ReplyFigures:
-    """Running figures of one reply. `origins` and `sources` count its tokens, as `Figures` does."""
-
-    statistics: Statistics = field(default_factory=Statistics)
-    origins: Counter[str] = field(default_factory=Counter)
-    sources: Counter[str] = field(default_factory=Counter)
-    history: SpeedHistory = field(default_factory=SpeedHistory)
-
-    def add(self, round: Round) -> None:
-        """Count one more round."""
-        self.statistics.add(round)
-        self.history.add(round)
-        self.origins.update(token.origin for token in round.tokens)
-        self.sources.update(token.source for token in round.tokens if token.source)
-
-
-@dataclass(slots=True, eq=False)
-class ChatFigures:
-    """Running figures of all replies of a conversation."""
-
-    statistics: Statistics = field(default_factory=Statistics)
-    history: SpeedHistory = field(default_factory=lambda: SpeedHistory(1.0))
-
-    def add(self, round: Round) -> None:
-        """Count one more round."""
-        self.statistics.add(round)
-        self.history.add(round)
 
 
 @dataclass(slots=True, eq=False)

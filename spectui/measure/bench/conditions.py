@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import spectui
 from spectui.errors import UsageError
@@ -16,9 +16,6 @@ from spectui.llama.build import cpu_name, fingerprint
 from spectui.llama.cpu.cores import allowed_cpus
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import SWEPT
-
-if TYPE_CHECKING:
-    from spectui.measure.bench.results import Run
 
 _ELSEWHERE = ("model", "draft", "system", "seed", "predict", "server", "server_model", "server_key_file", *SWEPT)
 """Settings that a run has in fields of their own, or in its prompt. Runs of several servers stand in one table."""
@@ -74,7 +71,26 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
     )
 
 
-def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequence[Prompt]) -> None:
+class Made(Protocol):
+    """What is compared of a run that was made before: `results.Run`."""
+
+    @property
+    def settings(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def machine(self) -> Mapping[str, str] | None: ...
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def prompt_text(self) -> str: ...
+
+    @property
+    def conditions(self) -> Conditions: ...
+
+
+def check_same(file: Path, done: Sequence[Made], now: Conditions, prompts: Sequence[Prompt]) -> None:
     """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
     texts = {prompt.name: prompt.digest for prompt in prompts}
     for run in done:
