@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from spectui.knobs import title
 from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import Run
-from spectui.measure.bench.settings import SWEPT
+from spectui.measure.bench.settings import SWEPT, Setting
 from spectui.measure.bench.summary import Row, Summary, remarks
 from spectui.measure.verdict import Verdict
 from spectui.speculation.statistics import total
@@ -135,13 +135,15 @@ def as_csv(summary: Summary) -> str:
     writer = csv.writer(out, lineterminator="\n")
     names = [title(key) for key in SWEPT]
     writer.writerow(
-        ["baseline", *names, "prompt", "runs", "tokens_per_s", "slowest", "fastest", "speed_up", "n_drafted", "n_accept",
-         "acceptance", "tokens_per_pass"]
+        ["setting", "baseline", *names, "prompt", "runs", "tokens_per_s", "slowest", "fastest", "speed_up", "n_drafted",
+         "n_accept", "acceptance", "tokens_per_pass"]
     )  # fmt: skip
     for each in _cell_records(summary):
         setting = each["setting"]
         rest = [value for key, value in each.items() if key not in ("setting", "acceptance_by_position")]
-        writer.writerow([setting["baseline"], *(setting[key] for key in SWEPT), *map(_plain, rest)])
+        writer.writerow(
+            [Setting(**setting).label, setting["baseline"], *(setting[key] for key in SWEPT), *map(_plain, rest)]
+        )
     return out.getvalue()
 
 

@@ -194,3 +194,9 @@ def test_a_report_is_as_wide_as_it_is_asked_and_has_no_control_characters():
         lines = text(summary, width)
         assert max(len(line) for line in lines if not line.startswith(("setting", "target", "model", "draft"))) <= width
         assert not any("\x1b" in line for line in lines)
+
+
+def test_the_csv_names_drafts_and_servers():
+    settings = (Setting(draft="/m/a.gguf"), Setting(draft="/m/b.gguf"), Setting(server="localhost:8080"))
+    lines = csv.DictReader(as_csv(summarise([a_run(setting, 10.0) for setting in settings])).splitlines())
+    assert [line["setting"] for line in lines] == ["a.gguf", "b.gguf", "localhost:8080"]
