@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 
@@ -29,6 +30,8 @@ class TypedLines:
             self._remember: Callable[[str], object] = lambda line: None
         else:
             readline.set_auto_history(False)
+            if os.environ.get("TERM") != "dumb":
+                readline.parse_and_bind("set enable-bracketed-paste on")  # off in older versions
             readline.clear_history()
             self._remember = readline.add_history
             for prompt in earlier[-MOST:]:

@@ -55,6 +55,7 @@ def test_lines_are_edited_and_brought_back_and_a_paste_is_one_prompt(tmp_path, f
             terminal.wait("the reply", lambda: terminal.raw.count(b"8 - 9 -") == number)
 
         sent("shxrt\x1b[D\x1b[D\x7fo\x05 one\r", 1)  # Left, Left, Backspace, Ctrl+E
+        assert b"\x1b[?2004h" in terminal.raw, "pastes are asked for in brackets"
         sent("\x1b[200~short two\nlines\x1b[201~\r", 2)
         sent(f"short {long}\r", 3)
         sent("\x1b[A\x1b[A\r", 4)  # Up, twice
