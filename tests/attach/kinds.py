@@ -16,3 +16,18 @@ KINDS: dict[str, Callable[[], tuple[str | None, ...]]] = {
     "": lambda: (),
 }  # fmt: skip
 """Name -> flags; "" has none."""
+
+MORE: dict[str, Callable[[], tuple[str | None, ...]]] = {
+    "ngram-simple": lambda: (
+        "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4", "--spec-ngram-simple-size-m", "8",
+    ),
+    "ngram-map-k": lambda: (
+        "--spec-type", "ngram-map-k", "--spec-ngram-map-k-size-n", "4", "--spec-ngram-map-k-size-m", "8",
+    ),
+    "ngram-cache": lambda: ("--spec-type", "ngram-cache"),
+    "draft-simple + ngram-mod": lambda: (
+        "-md", smollm2.whole().draft, "--spec-type", "draft-simple,ngram-mod", "--spec-ngram-mod-n-match", "4",
+        "--spec-ngram-mod-n-min", "2",
+    ),
+}  # fmt: skip
+"""The same of kinds whose streams are not recorded."""

@@ -21,9 +21,10 @@ from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from tests.attach.kinds import KINDS, QUESTION, SHARED
+from tests.attach.kinds import KINDS, MORE, QUESTION, SHARED
 from tests.helpers import smollm2
 from tests.helpers.llama_server import LlamaServer, needs_llama_server, serving
+from tests.llama.heads.headed import write_headed
 
 pytestmark = [needs_llama_server, pytest.mark.xdist_group("llama-server")]
 
@@ -92,9 +93,9 @@ def curl(server: LlamaServer, messages: Sequence[Message], **more: object) -> di
         return json.load(answer)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS | MORE)
 def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(kind):
-    with running(*KINDS[kind]()) as server:
+    with running(*(KINDS | MORE)[kind]()) as server:
         attached = Attached(server.address)
         finished = attached.ask()
         counts, figures = counted(server), finished.statistics
@@ -117,6 +118,31 @@ def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(k
     told = [each.since_start for each in attached.events if isinstance(each, Counted)]
     assert [each.accepted for each in told] == [0, figures.accepted] and told[-1].drafts == len(drafted)
     assert finished.prompt_tokens == plain["usage"]["prompt_tokens"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_models_own_heads_are_counted_as_drafts(tmp_path: Path, heads: int):
+    path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
+    flags = [
+        "--spec-type",
+        "draft-mtp",
+        "--spec-draft-n-max",
+        "3",
+        "--spec-draft-p-min",
+        "0",
+        "--chat-template",
+        "chatml",
+    ]
+    with serving(["-m", str(path), "--port", "${PORT}", *SHARED, *flags]) as server:
+        attached = Attached(server.address)
+        figures, counts = attached.ask([Message("user", "hello")]).statistics, counted(server)
+    assert (figures.drafted, figures.accepted, figures.emitted) == (
+        counts["spec_decode_num_draft_tokens_total"], counts["spec_decode_num_accepted_tokens_total"],
+        counts["tokens_predicted_total"],
+    )  # fmt: skip
+    drafted = [each for each in attached.events if isinstance(each, RoundDone) and each.round.drafted]
+    assert len(drafted) == counts["spec_decode_num_drafts_total"] and figures.accepted > 20
+    assert max(len(each.round.drafted) for each in drafted) == 3
 
 
 def test_the_likeliest_tokens_are_those_of_plain_rounds():
