@@ -88,7 +88,8 @@ class LoadedModels:
     @property
     def drafter(self) -> str:
         """The name of the draft's file, or what the target drafts with of its own; "" if repetitions alone are drafted."""
-        return short_name(self.setup.draft) or (self.draft.description if self.draft is not None else "")
+        own = self.draft if self._activity.now != "loading" else None  # while others load, it is of those before
+        return short_name(self.setup.draft) or (own.description if own is not None else "")
 
     @property
     def memory(self) -> list[MemoryUse]:

@@ -175,6 +175,8 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         first = len(self.blocks)
         for index, message in enumerate(messages[same:], same):
             if message is writing:
+                self._changed(first)  # before: a reply begins where what is above it ends
+                first = len(self.blocks)
                 self.start_reply(message.model, index, message.rounds)
                 if message.thinking:
                     self.begin_thinking()

@@ -8,7 +8,7 @@ from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, wait_until
 from tests.ui.screen.test_editing import exchange
-from tests.ui.screen_text import compositor, screen_text
+from tests.ui.screen_text import compositor
 from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
 
 
@@ -99,9 +99,17 @@ async def test_the_view_follows_what_a_person_sends(window: Window, engine: Fake
         await pilot.press("pageup")
         await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
         await ask(pilot, "where am I?")
-        await wait_until(pilot, lambda: any("where am I?" in row for row in screen_text(app).splitlines()))
+        await wait_until(pilot, lambda: engine.replying and transcript.scroll_y == transcript.max_scroll_y)
+        engine.emit_round(plain="line\n" * 60)
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("pageup")
+        await ask(pilot, "sent by itself, later")
+        above = transcript.scroll_target_y
+        engine.finish()
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
         engine.emit_round(plain="line\n" * 60)
         engine.finish()
-        await wait_until(pilot, lambda: not engine.events and transcript.scroll_y == transcript.max_scroll_y)
+        await wait_until(pilot, lambda: not engine.events)
+        assert transcript.scroll_target_y == above < transcript.max_scroll_y, "a person reads there"
         await pilot.press("pageup", "ctrl+r")
         await wait_until(pilot, lambda: engine.replying and transcript.scroll_y == transcript.max_scroll_y)
