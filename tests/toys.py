@@ -13,8 +13,8 @@ from spectui.knobs import Knobs
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.records import Round
-from spectui.speculation.strategy import Strategy
+from spectui.speculation.policies.strategy import Strategy
+from spectui.speculation.records import Outcome, Round
 
 END = 0
 """The token that ends a toy's reply."""
@@ -106,6 +106,13 @@ def decode(
         if seen is not None:
             seen(round)
     return decoder, rounds, notices
+
+
+class SameCosts(CostModel):
+    """What passes cost whatever they take: a toy's take no time worth the name."""
+
+    def learned(self, outcome: Outcome) -> CostModel:
+        return self
 
 
 def emitted(rounds: Sequence[Round]) -> list[int]:

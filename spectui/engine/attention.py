@@ -7,6 +7,7 @@ conversation that needs the other kind gets a new, empty context; what context c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spectui.engine.events import Message
@@ -17,7 +18,7 @@ from spectui.llama.context import Context
 from spectui.llama.devices.context_memory import scores_bytes
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.speculation.policies.cost_model import VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
 
 _PASTED = 2500
 """Bytes from which a message is long: about 500 tokens."""
@@ -70,27 +71,26 @@ class Attention:
         assert self._target is not None
         return placement.target_flash(self._setup, long, self._target.kernels)
 
-    def learn_anew(self, verify: VerifyCost) -> None:
-        """These costs were measured with the kind for short texts."""
+    def learn_anew(self, costs: CostModel) -> CostModel:
+        """These costs were measured with the kind for short texts. Returns those of the context's kind."""
         self._other_terms = 0.0, 0.0
-        if self._kind != self.kind(long=False):
-            self._exchange_terms(verify)
+        return costs if self._kind == self.kind(long=False) else self._exchange_terms(costs)
 
-    def select(self, messages: Sequence[Message], verify: VerifyCost) -> bool:
-        """Use the kind that suits this conversation. Returns whether the context is another one."""
+    def select(self, messages: Sequence[Message], costs: CostModel) -> tuple[bool, CostModel]:
+        """Use the kind that suits this conversation. Returns whether the context is another one, and the costs with it."""
         assert self._target is not None and self.context is not None
         scores = scores_bytes(self._target, self.context.n_ctx, placement.chunk_of(self._setup, "off"))
         kind, before = self.kind(is_long(messages) and scores <= _MOST_SCORES), self._kind
         if kind in (before, self._refused):
-            return False
+            return False, costs
         try:
             self._make(kind)
-            self._exchange_terms(verify)
+            costs = self._exchange_terms(costs)
         except SpectuiError as error:  # of too little memory
             self._refused = kind
             self._make(before)
             self._notice(f"{error} Attention stays as it was, which may be slower.")
-        return True
+        return True, costs
 
     def close(self) -> None:
         """Free the context."""
@@ -111,7 +111,7 @@ class Attention:
         assert self._target is not None
         return (*keys.context_key(self._setup, kind), models.drafts_with_heads(self._setup, self._target))
 
-    def _exchange_terms(self, verify: VerifyCost) -> None:
+    def _exchange_terms(self, costs: CostModel) -> CostModel:
         """Take the context terms of the other kind, and keep those of this one."""
-        terms = verify.per_row, verify.per_pass
-        (verify.per_row, verify.per_pass), self._other_terms = self._other_terms, terms
+        (per_row, per_pass), self._other_terms = self._other_terms, (costs.per_row, costs.per_pass)
+        return replace(costs, per_row=per_row, per_pass=per_pass)

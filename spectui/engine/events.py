@@ -11,7 +11,7 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 
 if TYPE_CHECKING:  # it brings numpy, which the chat on a server can do without
-    from spectui.speculation.policies.cost_model import CostSnapshot
+    from spectui.speculation.policies.cost_model import CostModel
 
 
 class Loading(NamedTuple):
@@ -40,7 +40,7 @@ class Loaded(NamedTuple):
     target: ModelInfo
     draft: ModelInfo | None
     devices: tuple[Device, ...]
-    costs: CostSnapshot | None = None
+    costs: CostModel | None = None
     fixed: tuple[Fixed, ...] = ()
 
 

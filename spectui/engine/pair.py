@@ -35,7 +35,7 @@ from spectui.llama.tokens.vocabulary import VocabularyError, padding
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.strategy import Strategy
+from spectui.speculation.policies.strategy import Strategy
 
 CHATML_IS_USED = (
     "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
@@ -179,7 +179,7 @@ class Pair:
             self.remarks["target"] = "; ".join(filter(None, found_out))
             self._measured = measured_as, found, drafting
         costs = cost_model(found, drafting, models.slow_down_together(setup))
-        self.attention.learn_anew(costs.verify)
+        costs = self.attention.learn_anew(costs)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, costs, past)
@@ -225,7 +225,8 @@ class Pair:
     def select_attention(self, messages: Sequence[Message]) -> None:
         """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
         assert self.strategy is not None
-        if self.attention.select(messages, self.strategy.costs.verify):
+        changed, self.strategy.costs = self.attention.select(messages, self.strategy.costs)
+        if changed:
             self._make_heads()
             if self._threads is not None:
                 self._use_threads(self._threads)

@@ -21,8 +21,8 @@ from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, json_object
 from spectui.llama.interrupt import Interrupt
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
-from spectui.speculation.strategy import Strategy
 from spectui.thinking import split
 
 WITHOUT_TEMPLATE = "Texts are continued as they are, without a chat template (--no-template)."
@@ -89,8 +89,7 @@ class Session:
             setup = before
         self._loaded = setup
         self.strict = setup.strict == "on"
-        costs = self.strategy.costs.snapshot()
-        loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), costs)
+        loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), self.strategy.costs)
         self._emit(loaded)
         for sentence in filter(None, (beyond_training(loaded.target), beyond_training(loaded.draft, "draft"))):
             if sentence not in self._said:

@@ -21,8 +21,8 @@ from spectui.measure.bench.runner import Cell, EngineModels, Plan
 from spectui.measure.bench.settings import NO_DRAFT, Setting
 from spectui.measure.divergence import POSITIONS, Divergence, divergence, drafter_of
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
-from spectui.speculation.expectations import expected_tokens
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.plan import Rounds
 from spectui.speculation.statistics import Statistics, ratio, total
 
 DRAFT_MAX = 4
@@ -59,7 +59,7 @@ class Draft:
         """Estimate: the best speed-up of a fixed length, from the measured costs and the chance that a token is accepted; None
         if these are unknown."""
         chance = ratio(sum(self.drafting.kept), sum(self.drafting.reached))
-        if chance is None or self.costs is None or not self.costs.verify.known:
+        if chance is None or self.costs is None or not self.costs.known:
             return None
         return max(expected_speed_ups(self.costs, chance))
 
@@ -67,11 +67,8 @@ class Draft:
 def expected_speed_ups(costs: CostModel, chance: float) -> list[float]:
     """By length, 0 to 16, if each drafted token is accepted with this probability, provided those before it were. Estimates,
     for an empty context; that of length 0 is 1."""
-    plain = costs.verify(1, 0)
-    return [
-        expected_tokens(chance, length) * plain / (costs.verify(length + 1, 0) + costs.drafting(length))
-        for length in range(_LONGEST + 1)
-    ]
+    rounds = Rounds.of(costs, 0, _LONGEST)
+    return [rounds.speed_up(chance, length) for length in range(_LONGEST + 1)]
 
 
 @dataclass
@@ -118,8 +115,7 @@ class Comparison:
         models.call(_empty)
         loaded = models.load(models.beside(draft.name))
         self.target, draft.info = loaded.target, loaded.draft
-        if loaded.costs is not None:
-            draft.costs = CostModel.of(loaded.costs)
+        draft.costs = loaded.costs
         if draft.info is not None:
             draft.vocabulary = models.call(_vocabulary)
 

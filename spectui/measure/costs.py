@@ -19,8 +19,8 @@ from spectui.engine.costs.measuring import timed_pass
 from spectui.engine.events import Message
 from spectui.measure.prompts import PAGE
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.expectations import expected_tokens
-from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.plan import Rounds
 
 if TYPE_CHECKING:
     from spectui.engine.session import Session
@@ -120,17 +120,17 @@ class Measurement:
         """Drop the cell for which the measurement ended too early."""
         self.cells = [cell for cell in self.cells if cell.seconds.get(1)]
 
-    def costs(self, at_load: CostSnapshot | None = None) -> CostModel:
+    def costs(self, at_load: CostModel | None = None) -> CostModel:
         """The cost model for the shortest context. `at_load`: the costs measured when the pair was
         loaded. It is used for the draft if the draft was not measured here.
         """
         target, draft = self.of("target"), self.of("draft")
-        drafting = DraftCost(at_load.first * at_load.drift, at_load.next * at_load.drift) if at_load else DraftCost()
+        first, each = (at_load.first, at_load.next) if at_load is not None else (0.0, 0.0)
         if draft is not None:
-            single, double = draft.medians[1], draft.medians.get(2, draft.medians[1])
             # A round begins with two tokens after a draft that was accepted whole, else with one.
-            drafting = DraftCost((single + double) / 2, single)
-        return CostModel(VerifyCost(target.medians if target is not None else {}, 1.0), drafting)
+            each = draft.medians[1]
+            first = (each + draft.medians.get(2, each)) / 2
+        return CostModel(target.medians if target is not None else {}, first=first, next=each)
 
 
 def measure(
@@ -289,17 +289,16 @@ class Advice(NamedTuple):
 def advise(costs: CostModel, found: Sequence[int]) -> Advice:
     """Which draft-max to set. `found`: the steps of the target's cost.
 
-    For acceptances of 20 to 95 % the speed of each length is `expected_tokens / (L(m + 1) + time to draft m)`. A length is good
-    if at some of them it reaches 98 % of the best one's speed; of neighbouring good lengths the longest is named, because it
-    costs little more than the others and bounds them.
+    A length is good if at some acceptance of 20 to 95 % it reaches 98 % of the best one's expected speed; of neighbouring good
+    lengths the longest is named, because it costs little more than the others and bounds them.
     """
     longest = SIZES[-1] - 1
-    lengths = range(longest + 1)
-    passes = [costs.verify(n, 0) for n in range(1, longest + 2)]
-    times = [min(passes[m:]) + costs.drafting(m) for m in lengths]
+    lengths, rounds = range(longest + 1), Rounds.of(costs, 0, longest)
+    # A pass that was disturbed is no dearer than a larger one.
+    rounds = rounds._replace(passes=tuple(min(rounds.passes[m:]) for m in lengths))
     good: set[int] = set()
     for acceptance in _ACCEPTANCES:
-        speeds = [expected_tokens(acceptance, m) / times[m] for m in lengths]
+        speeds = [rounds.speed_up(acceptance, m) for m in lengths]
         good.update(m for m in lengths if speeds[m] >= _AS_GOOD * max(speeds))
     best = tuple(last for _, last in _runs(sorted(good - {0})))
     never = tuple(_runs([m for m in lengths if m and m not in good]))

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.choice import Choice, choose_rows, submit_rows
-from spectui.speculation.drafters.model import to_the_end
 from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix, feed
-from spectui.speculation.records import Candidate, Likeliest, Outcome, Reason, Round, StopReason
-from spectui.speculation.strategy import Strategy
+from spectui.speculation.policies.strategy import Drafted, Strategy
+from spectui.speculation.records import Candidate, Likeliest, Outcome, Round, StopReason
 from spectui.speculation.top_k import TopK
 
 
@@ -82,9 +81,10 @@ class Decoder:
 
             feed(self.target, self.tokens[:-1], self._cancelled, between_passes)
             read, seconds = len(self.target.tokens) - before, self._clock() - began - aside_s
-            self._guarded(
-                lambda: self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled, self._is_end)
-            )
+            try:
+                self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled, self._is_end)
+            except SpectuiError as error:
+                self._go_on_without_model(error)
         except Interrupted:
             self.reason = StopReason.CANCELLED
 
@@ -127,7 +127,7 @@ class Decoder:
         """Draft, evaluate the draft in one target pass, keep what the target chose."""
         started = self._clock()
         position = len(self.tokens)
-        drafted, sent, reason = self._draft(knobs, max(limit, 0))
+        drafted, sent, reason, guessed = self._draft(knobs, max(limit, 0))
         drafted_at = self._clock()
 
         pending = self.tokens[len(self.target.tokens) :]
@@ -146,7 +146,7 @@ class Decoder:
         if len(self.target.tokens) >= len(self.tokens):
             self.target.truncate(len(self.tokens) - 1)
 
-        verify = self.strategy.costs.verify
+        costs = self.strategy.costs
         # Learning from the last round, recording it and showing it are in this round's seconds.
         since, self._ended = self._ended, self._clock()
         outcome = Outcome(
@@ -164,8 +164,8 @@ class Decoder:
             seconds=self._ended - (started if since is None else since),
             pass_size=len(batch),
             reason=reason,
-            plain_s=verify(1, position) if verify.known else None,
-            guessed=self.strategy.guessed,
+            plain_s=costs.verify(1, position) if costs.known else None,
+            guessed=guessed,
             saved_s=sum((candidate.seconds for candidate in drafted if candidate.ahead), 0.0),
         )
         self.strategy.learn(outcome)
@@ -180,26 +180,12 @@ class Decoder:
             texts = [self._text(token) for token in outcome.tokens]
             yield Round.of(outcome, texts, self._piece, self._likeliest(choices))
 
-    def _draft(self, knobs: Knobs, limit: int) -> tuple[list[Candidate], int, Reason]:
-        """The candidates that the policy asks for, the number of them to send, and the reason."""
-        drafter, policy, value = self.strategy.at(knobs, self.tokens, limit)
-        if drafter is None:
-            return [], 0, self.strategy.no_drafter(knobs, limit)
-        drafted: list[Candidate] = []
-
-        def draft() -> None:
-            candidates = to_the_end(drafter.propose(self.tokens, knobs), self._is_end)
-            while policy.wants_more(drafted, drafter.upcoming):
-                candidate = next(candidates, None)
-                if candidate is None or not policy.takes(candidate):
-                    break
-                drafted.append(candidate)
-
-        sent = 0
-        if policy.begin(knobs, len(self.tokens), limit, value):
-            self._guarded(draft)
-            sent = policy.keep(drafted)
-        return drafted, sent, self.strategy.reason(knobs, policy)
+    def _draft(self, knobs: Knobs, limit: int) -> Drafted:
+        try:
+            return self.strategy.draft(self.tokens, knobs, limit)
+        except SpectuiError as error:
+            self._go_on_without_model(error)
+        return self.strategy.draft(self.tokens, knobs, limit)
 
     def _verify(self, rows: NDArray[np.float32] | TopK, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
@@ -226,10 +212,6 @@ class Decoder:
         p = np.array([choice.shares for choice in choices], np.float32)
         return Likeliest(ids.shape[1], ids.tobytes(), p.tobytes(), tuple(map(self._piece, ids.ravel().tolist())))
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """Run the draft's work; if it fails, the reply continues without the draft."""
-        try:
-            work()
-        except SpectuiError as error:
-            self.strategy.drop_model()
-            self._notice(f"The draft failed, so the reply goes on without it: {error}")
+    def _go_on_without_model(self, error: SpectuiError) -> None:
+        self.strategy.drop_model()
+        self._notice(f"The draft failed, so the reply goes on without it: {error}")

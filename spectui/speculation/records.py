@@ -55,7 +55,7 @@ class Reason(NamedTuple):
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
     uncertain: the draft was not sent, because its first token's `expected_acceptance` was too low.
     unlikely: the model was not asked, because its `expected_acceptance` is below what is needed:
-    `expectations.needed_acceptance(passes, drafting, rate)`, where `passes` and `drafting` are the times of the target's pass
+    `Rounds(passes, drafting).needed(rate)`, where `passes` and `drafting` are the times of the target's pass
     and of the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
     server drafts nothing: it was started without speculation. server found nothing: it did not draft in this round. server does

@@ -22,9 +22,10 @@ from random import Random
 from statistics import geometric_mean
 from typing import Any, NamedTuple
 
-from spectui.speculation.drafters import copy_cursor, mixed, suffix
-from spectui.speculation.policies import acceptance, automatic, cost_model, draft_prefill, loss_budget, value
+from spectui.speculation.drafters import copy_cursor, suffix
+from spectui.speculation.policies import acceptance, cost_model, plan, strategy
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.records import Outcome
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
 from tests.speculation.simulation import Recording, Simulator
 
@@ -37,71 +38,66 @@ _READ = 0.08
 """Passes that the target takes to read a token of the prompt, as measured with AMX. The draft's are in proportion to d."""
 
 _TESTS = [f"tests/speculation/{name}.py" for name in (
-    "policies/test_acceptance", "policies/test_auto", "policies/test_cost_model", "policies/test_draft_prefill",
-    "policies/test_loss_budget", "policies/test_reasons", "drafters/test_mixed_drafts", "drafters/test_suffix",
+    "policies/test_acceptance", "policies/test_auto", "policies/test_balance", "policies/test_cost_model", "policies/test_plan",
+    "policies/test_reading", "policies/test_reasons", "policies/test_situations", "drafters/test_mixed_drafts",
+    "drafters/test_suffix",
 )]  # fmt: skip
 
 Change = tuple[Any, str, Any]
 """An object, the name of an attribute, and what replaces it."""
 
 
-def _rate(self: automatic.AutoPolicy) -> float:
+def _rate(self: strategy.Conversation) -> float:
     return 1.0
 
 
-def _one_further(
-    enough: float,
-    acceptance: float,
-    rate: float,
-    passes: Sequence[float],
-    drafting: Sequence[float],
-    *rest: float,
-) -> bool:
-    return _EXTENDS(enough, acceptance, rate, passes[:2], drafting[:2], *rest)
+def _one_further(self: plan.Rounds, *args: Any) -> bool:
+    drafted, paid = map(int, args[6:] or (0, 0))
+    near = plan.Rounds(self.passes[: drafted + 2], self.drafting[: paid + 2])
+    return _PAYS(near, *args)
 
 
-def _suffix_first(self: mixed.MixedDrafter, cursor: suffix.Cursor, drafted: Sequence[Any]) -> Any:
-    candidates = self._value.follow(drafted)
-    return self._likely(cursor, candidates.limit - len(drafted))
+def _suffix_first(self: plan.Draft, repeated: Sequence[Any], asks: bool) -> int:
+    return len(repeated)
 
 
-def _no_drift(self: cost_model.VerifyCost, n: int, context: int, seconds: float) -> None:
-    before = self.drift
-    _OBSERVE(self, n, context, seconds)
-    self.drift = before
+def _same_speed(self: cost_model.CostModel, outcome: Outcome) -> cost_model.CostModel:
+    found = _LEARNED(self, outcome)
+    size = outcome.pass_size
+    return replace(found, passes={**self.passes, size: found.passes[size]}) if self.passes else found
 
 
-_EXTENDS = value.extends
-_OBSERVE = cost_model.VerifyCost.observe
-_KIND = acceptance._kind
+def _no_size(self: cost_model.CostModel, outcome: Outcome) -> cost_model.CostModel:
+    found = _LEARNED(self, outcome)
+    return replace(found, passes={n: found.passes[n] for n in self.passes}) if self.passes else found
+
+
+_PAYS = plan.Rounds.pays
+_LEARNED = cost_model.CostModel.learned
 
 PARTS: dict[str, list[Change]] = {
     "nothing": [],
-    # the cost model
-    "drift": [(cost_model.VerifyCost, "observe", _no_drift)],
-    "correction of t_n by rounds": [(cost_model, "_SIZE_WEIGHT", 0.0)],
-    "bound on one drafted token's time": [(cost_model, "_OUTLIER", inf)],
+    # the costs
+    "one speed for all sizes (each its own)": [(cost_model.CostModel, "learned", _same_speed)],
+    "costs of sizes that are new": [(cost_model.CostModel, "learned", _no_size)],
+    "bound on what is far too slow": [(cost_model, "_MOST", inf)],
     # the acceptance
-    "fading of observations": [(acceptance, "_DECAY", 1.0)],
-    "estimates: confidence as it is": [(acceptance, "_PRIOR", 1e9)],
-    "confidence bins": [(acceptance, "_kind", lambda source, p, match: (source, 0, _KIND(source, p, match)[2]))],
-    "match-length bins": [(acceptance, "_kind", lambda source, p, match: (source, _KIND(source, p, match)[1], 0))],
+    "calibration": [(acceptance, "_LEARN", 0.0)],
+    "fading of the calibration": [(acceptance, "_FADE", 1.0)],
     "match length as a confidence": [
         (acceptance, "match_prior", lambda match: 0.5),
         (suffix, "match_prior", lambda match: 0.5),
     ],
     "expectation from the target's confidence": [(acceptance, "_LATELY", 0.0)],
     # the rule
-    "going rate (1 instead)": [(automatic.AutoPolicy, "rate", property(_rate))],
-    "looking further than one token": [(value, "extends", _one_further)],
-    "bounds on outliers in the going rate": [(automatic, "_MOST_DRAFTING", inf), (automatic, "_MOST_LOOK", inf)],
-    "suffix by yield (always first)": [(mixed.MixedDrafter, "_repeated", _suffix_first)],
-    "suffix at all": [(mixed.MixedDrafter, "_repeated", lambda self, cursor, drafted: ())],
-    "cut of unlikely repetitions": [(mixed, "_TAIL", 0.0)],
+    "going rate (1 instead)": [(strategy.Conversation, "rate", property(_rate))],
+    "looking further than one token": [(plan.Rounds, "pays", _one_further)],
+    "suffix by value (always first)": [(plan.Draft, "worthy", _suffix_first)],
+    "suffix at all": [(plan.Draft, "worthy", lambda self, repeated, asks: 0)],
     "copying across edits": [(copy_cursor.CopyCursor, "start", lambda self, position, run: None)],
     # the rest
-    "loss budget": [(loss_budget.LossBudget, "left", lambda self, plain_s: inf)],
-    "draft prefill (always read)": [(draft_prefill.DraftPrefill, "pays", lambda self, lag, context, predict: True)],
+    "balance": [(strategy, "MAY_LOSE", inf)],
+    "reading only what pays (always read)": [(strategy, "_FEW", inf)],
 }
 """What replaces each part."""
 
@@ -167,7 +163,7 @@ def _behind_a_page(recording: Recording, costs: Costs) -> float:
     simulator = Simulator([behind], machine, costs.model(True))
     simulator.decode(behind, lambda position: KNOBS)
     truth = costs.truth()
-    plain = sum(truth(1, behind.prompt + index) for index in range(behind.length))
+    plain = sum(truth.verify(1, behind.prompt + index) for index in range(behind.length))
     return (read * behind.prompt + plain) / simulator.strategy._clock()
 
 

@@ -52,7 +52,7 @@ def main(target: str, draft: str, server: str) -> None:
     from spectui.engine.events import Message
     from spectui.engine.session import Session
     from spectui.speculation.policies.cost_model import CostModel
-    from spectui.speculation.strategy import Strategy
+    from spectui.speculation.policies.strategy import Strategy
 
     setup = Setup(model=target, draft=draft, rpc=server, device="none", device_draft="RPC0", async_draft="on", threads=1,
                   ctx_size=1024, no_profile="on")  # fmt: skip

@@ -33,12 +33,11 @@ from numpy.typing import NDArray
 from spectui.engine.events import Message, RoundDone
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
-from spectui.speculation import decoder, strategy
-from spectui.speculation.drafters.mixed import MixedDrafter
+from spectui.speculation import decoder
 from spectui.speculation.drafters.model import ModelDrafter
-from spectui.speculation.policies.automatic import AutoPolicy
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.policies.fixed import FixedPolicy
+from spectui.speculation.drafters.suffix import SuffixDrafter
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
 from spectui.speculation.top_k import TopK, top_k
 from tests.benchmarks.prompts import PROMPTS
@@ -146,11 +145,9 @@ def timing(watch: Stopwatch) -> Iterator[None]:
     """Count the decoder's parts."""
     parts = {
         decoder.Decoder: {"_verify": "choose", "_record": "record"},
-        strategy.Strategy: {"at": "policy", "learn": "policy", "reason": "policy"},
+        Strategy: {"draft": "policy", "learn": "policy"},
         ModelDrafter: {"propose": "draft"},
-        MixedDrafter: {"propose": "draft"},
-        AutoPolicy: dict.fromkeys(("begin", "wants_more", "takes", "keep"), "policy"),
-        FixedPolicy: dict.fromkeys(("begin", "wants_more", "takes", "keep"), "policy"),
+        SuffixDrafter: {"cursor": "draft"},
     }
     with ExitStack() as stack:
         for owner, names in parts.items():
@@ -183,9 +180,9 @@ def measure(knobs: Knobs, rounds: int, toy: type[Toy] = Toy) -> tuple[dict[str, 
     wrong = frozenset(np.flatnonzero(numbers.random(100_000) < 0.08).tolist())
     target, draft = toy(watch, PASS_S, frozenset()), ModelDrafter(toy(watch, DRAFT_S, wrong), VOCABULARY, watch.now)
     verify = {n: PASS_S + ROW_S * n for n in (1, 2, 4, 8, 9, 16, 17)}
-    costs = CostModel(VerifyCost(verify, 1.0), DraftCost(DRAFT_S + 2 * ROW_S, DRAFT_S + ROW_S))
+    costs = CostModel(verify, first=DRAFT_S + 2 * ROW_S, next=DRAFT_S + ROW_S)
     reply = decoder.Decoder(
-        target, strategy.Strategy(draft, costs, clock=watch.now), text=str, piece=str, is_end=lambda token: False,
+        target, Strategy(draft, costs, clock=watch.now), text=str, piece=str, is_end=lambda token: False,
         cancelled=lambda: False, notice=print, clock=watch.now,
     )  # fmt: skip
     laps, emitted = [], 0

@@ -26,10 +26,9 @@ from statistics import geometric_mean
 from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.measure.traces.format import Drafts, Encoder
+from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Evaluator, feed
-from spectui.speculation.sampling import CONFIDENCE_TOKENS, confidence
-from spectui.speculation.top_k import top_k
-from tests.benchmarks.prompts import PROMPTS, SHORT
+from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.recordings import replies
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
@@ -68,32 +67,32 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
     folder.mkdir(exist_ok=True)
     for name in names:
         events: list[Event] = []
+        knobs = replace(PLAIN, temperature=0.8, seed=1) if name in WARM else PLAIN
         with spectui.session.listening(events.append):
-            spectui.run(PLAIN, {**PROMPTS, **SHORT}[name])
+            spectui.run(knobs, {**PROMPTS, **SHORT, **OTHERS}[name])
         (reply,) = replies(events)
         model, text, begin = spectui.pair.draft_context, reply.tokens, len(reply.asked.tokens)
-        encoder = Encoder(PLAIN)
+        encoder = Encoder(knobs)
         lines = [encoder.header()]
         for event in events:
             if isinstance(event, RoundDone) and model is not None:
                 position = event.round.position
-                lines.append(encoder.line(Drafts(position, tuple(_chain(model, text[:position])))) or b"")
+                lines.append(encoder.line(Drafts(position, tuple(_chain(model, text[:position], knobs)))) or b"")
             lines.append(encoder.line(event) or b"")
         (folder / f"{name}.jsonl").write_bytes(b"".join(lines))
         print(f"{name}: {len(text) - begin} tokens", flush=True)
 
 
-def _chain(model: Evaluator, text: list[int]) -> list[tuple[int, float]]:
+def _chain(model: Evaluator, text: list[int], knobs: Knobs) -> list[tuple[int, float]]:
     """What the model drafts behind this text, with its confidence."""
     feed(model, text[:-1], lambda: False)
     chain: list[tuple[int, float]] = []
-    pending, likely = text[-1], 1.0
+    history, likely = list(text), 1.0
     while len(chain) < _LONGEST and likely > _HOPELESS:
-        row = model.evaluate([pending], 1)[0]
-        pending = int(row.argmax())
-        p = round(confidence(top_k(row[None], CONFIDENCE_TOKENS), pending), 3)
+        token, p = choose_draft(model.evaluate(history[-1:], 1)[0], knobs, len(history), history)
         likely *= p
-        chain.append((pending, p))
+        history.append(token)
+        chain.append((token, round(p, 3)))
     return chain
 
 
@@ -114,7 +113,7 @@ def short_replies(recordings: list[Recording], costs: Costs, knobs: Knobs) -> tu
     """Rows of all passes over a chat of these replies, and how many times as fast as plain decoding it is."""
     simulator, truth = costs.simulator(recordings), costs.truth()
     rounds = [round for each in recordings for round in simulator.decode(each, lambda position: knobs)]
-    plain = sum(truth(1, each.prompt + place) for each in recordings for place in range(each.length))
+    plain = sum(truth.verify(1, each.prompt + place) for each in recordings for place in range(each.length))
     return sum(round.pass_size for round in rounds), plain / sum(round.seconds for round in rounds)
 
 
@@ -160,7 +159,9 @@ def main() -> None:
         "--record", choices=sorted(PAIRS), help="record replies of this pair; those to other prompts are kept"
     )
     parser.add_argument("--models", type=Path, help="directory of the GGUF files")
-    parser.add_argument("--prompts", nargs="+", choices=sorted({**PROMPTS, **SHORT}), default=[*PROMPTS, *SHORT])
+    parser.add_argument(
+        "--prompts", nargs="+", choices=sorted({**PROMPTS, **SHORT, **OTHERS}), default=[*PROMPTS, *SHORT]
+    )
     parser.add_argument("--predict", type=int, default=129)
     args = parser.parse_args()
     if args.record is None:

@@ -42,7 +42,7 @@ def test_what_passes_cost_is_in_the_trace(models: tuple[str, ...], tmp_path: Pat
     flags = [flag for flag in models if flag != "--no-profile"]
     assert spectui("run", *flags, "-p", "hello", "--trace", str(tmp_path / "t")).returncode == 0
     loaded = next(event for event in Trace(tmp_path / "t") if isinstance(event, Loaded))
-    assert loaded.costs is not None and {1, 2, 4} <= dict(loaded.costs.verify).keys() and loaded.costs.next > 0
+    assert loaded.costs is not None and {1, 2, 4} <= loaded.costs.passes.keys() and loaded.costs.next > 0
 
 
 def test_a_chat_in_a_pipe_is_traced(models: tuple[str, ...], tmp_path: Path):

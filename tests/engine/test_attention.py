@@ -153,15 +153,15 @@ def test_the_text_does_not_depend_on_what_was_asked_before(session: Session):
 
 
 def test_what_attention_costs_is_known_for_each(session: Session):
-    verify = session.strategy.costs.verify
-    verify.per_row = measured = 1e-5
+    strategy, measured, learned = session.strategy, 1e-5, (1e-6, 2e-6)
+    strategy.costs = replace(strategy.costs, per_row=measured)
     session.pair.select_attention(LONG)
-    assert verify.per_row == 0.0
-    verify.per_row, verify.per_pass = learned = 1e-6, 2e-6
+    assert strategy.costs.per_row == 0.0
+    strategy.costs = replace(strategy.costs, per_row=learned[0], per_pass=learned[1])
     session.pair.select_attention(SHORT)
-    assert (verify.per_row, verify.per_pass) == (measured, 0.0)
+    assert (strategy.costs.per_row, strategy.costs.per_pass) == (measured, 0.0)
     session.pair.select_attention(LONG)
-    assert (verify.per_row, verify.per_pass) == learned
+    assert (strategy.costs.per_row, strategy.costs.per_pass) == learned
 
 
 def test_where_its_scores_would_fill_the_memory_flash_attention_stays(
@@ -254,13 +254,13 @@ def test_what_was_measured_holds_for_long_texts_too(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pair_module, "target_costs", measured)
     setup = replace(alone(), no_profile="off")
     session.load(setup)
-    assert session.strategy.costs.verify.per_row == 1e-5
+    assert session.strategy.costs.per_row == 1e-5
     session.generate(LONG)
     session.load(setup)
     assert keys[0] == keys[1]
-    assert (session.strategy.costs.verify.known, session.strategy.costs.verify.per_row) == (True, 0.0)
+    assert (session.strategy.costs.known, session.strategy.costs.per_row) == (True, 0.0)
     session.pair.select_attention(SHORT)
-    assert session.strategy.costs.verify.per_row == 1e-5
+    assert session.strategy.costs.per_row == 1e-5
 
 
 @pytest.mark.parametrize(("cells", "expected"), [("f16", "auto"), ("q8_0", "auto"), ("bf16", "off"), ("f32", "off")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.speculation.evaluator import Interrupted, feed
-from spectui.speculation.records import Candidate
+from spectui.speculation.policies.strategy import Drafted, Strategy
+from spectui.speculation.records import Candidate, Reason
 from spectui.speculation.statistics import Statistics
-from spectui.speculation.strategy import Strategy
 from tests.helpers.smollm2 import opened
 from tests.toys import decode, emitted
 
@@ -136,8 +137,6 @@ def memory(model: Model) -> Iterator[Context]:
 class HalfRight:
     """Drafts what the text will be, but for every third place."""
 
-    upcoming = "model"
-
     def __init__(self, text: list[int]) -> None:
         self.text = text
 
@@ -159,8 +158,9 @@ class Drafting(Strategy):
         super().__init__(None, CostModel())
         self._drafter = drafter
 
-    def at(self, knobs, tokens, limit):
-        return self._drafter, *super().at(knobs, tokens, limit)[1:]
+    def draft(self, text, knobs, limit):
+        drafted = [*islice(self._drafter.propose(text, knobs), limit)]
+        return Drafted(drafted, len(drafted), Reason("draft"))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])

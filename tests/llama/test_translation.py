@@ -23,8 +23,8 @@ from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionD
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, usable
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.statistics import Statistics
-from spectui.speculation.strategy import Strategy
 from tests.helpers.smollm2 import SNAKE, setup
 from tests.llama.ggufs import vocabulary_of, write_model
 

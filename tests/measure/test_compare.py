@@ -28,7 +28,7 @@ from spectui.measure.bench.summary import Summary, summarise, winner
 from spectui.measure.compare import ACCEPTANCE, Comparison, Draft, expected_speed_ups
 from spectui.measure.divergence import divergence, kl
 from spectui.speculation.drafters.ahead import AheadDrafter
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
 from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
 from tests.measure.bench.runs import a_run
@@ -129,7 +129,7 @@ def compare(
 
 
 def test_the_expected_speed_up_is_that_of_the_best_length() -> None:
-    model = CostModel(VerifyCost({n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}, 1.0), DraftCost(0.1, 0.1))
+    model = CostModel({n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}, first=0.1, next=0.1)
     assert max(expected_speed_ups(model, 1.0)) == pytest.approx(17 / 4.6)
     assert max(expected_speed_ups(model, 0.5)) == pytest.approx((1 + 0.5 + 0.25) / 1.2)
     assert max(expected_speed_ups(model, 0.0)) == 1.0
@@ -211,7 +211,7 @@ def test_costs_that_a_busy_machine_did_not_keep_are_measured_with_each_draft(
     setup = tiny_setup(models, no_profile="off")
     assert setup.draft is not None
     done = compare(session, setup, [setup.draft])
-    assert all(draft.costs is not None and draft.costs.verify.known for draft in done.drafts)
+    assert all(draft.costs is not None and draft.costs.known for draft in done.drafts)
     assert done.drafts[1].expected is not None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spectui.knobs import Knobs
 from spectui.measure.traces.reader import Trace
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
 from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.speculation.recordings import replies
 from tests.speculation.simulation import Machine, Recording, Simulator
@@ -51,24 +51,24 @@ class Costs:
     pass_s: float = 1.0
     """Seconds of a plain pass."""
 
-    def truth(self) -> VerifyCost:
+    def truth(self) -> CostModel:
         """What passes take."""
         table = {n: passes * self.pass_s for n, passes in self.verify.items()}
-        return VerifyCost(table, 1.0, self.per_row * self.pass_s)
+        return CostModel(table, self.per_row * self.pass_s)
 
     def model(self, drafts: bool) -> CostModel:
         """What is known of it when a pair is loaded."""
         known = {n: self.verify[n] * self.pass_s for n in self.known or self.verify}
         each = self.draft * self.pass_s
-        draft = DraftCost(1.1 * each, each) if drafts else DraftCost()
-        return CostModel(VerifyCost(known, 1.0, self.per_row * self.pass_s), draft)
+        draft = (1.1 * each, each) if drafts else (0.0, 0.0)
+        return CostModel(known, self.per_row * self.pass_s, 0.0, *draft)
 
     def machine(self) -> Machine:
         """The same for a simulation."""
         each = self.draft * self.pass_s
         truth = self.truth()
         return Machine(
-            lambda rows, context: truth(rows, context + rows - 1),  # the last row sees them all
+            lambda rows, context: truth.verify(rows, context + rows - 1),  # the last row sees them all
             lambda rows, context: each * (1.1 if rows > 1 else 1.0),
             look=self.look * self.pass_s,
         )
@@ -95,6 +95,12 @@ def _steps(*passes: float, draft: float, pass_s: float) -> Costs:
     )
 
 
+def _machine(*ms: float) -> Costs:
+    """A machine from the milliseconds of its passes over 1, 2, 3, 4, 6, 8, 12, 16 and 32 rows, and 13 for a drafted token."""
+    table = dict(zip((1, 2, 3, 4, 6, 8, 12, 16, 32), ms, strict=True))
+    return Costs({n: each / ms[0] for n, each in table.items()}, 13 / ms[0], 1e-4, pass_s=ms[0] / 1000)
+
+
 MACHINES = {
     "q8": {
         "AMX": Costs(
@@ -118,6 +124,8 @@ MACHINES = {
             1, 1.4, 1.69, 1.58, 1.61, 1.76, 1.8, 1.9, 1.94, 2.04, 2.17, 2.24, 2.59, draft=0.5, pass_s=0.06
         ),
         "GPU": Costs({1: 1, 2: 1.02, 4: 1.06, 8: 1.15, 9: 1.4, 17: 1.5, 33: 1.7, 49: 2}, 0.25, 1e-5, pass_s=0.008),
+        "Zen 3, Q4_K_M": _machine(51.4, 91.3, 133.7, 159.9, 203.5, 340.2, 468.2, 452.6, 833.3),
+        "Zen 3, Q4_K_M, spectui's kernels": _machine(35.9, 37.6, 40.4, 49.8, 72.3, 82.5, 133.9, 162.2, 343.4),
         "rows nearly free": Costs({1: 1, 2: 1.05, 5: 1.12, 9: 1.2, 17: 1.4, 33: 1.8, 49: 2.2}, 0.15, 1e-5, pass_s=0.02),
     },
     "smollm2": {
@@ -149,5 +157,5 @@ def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulato
     if length < recording.length:
         recording = replace(recording, tokens=recording.tokens[: recording.prompt + length], ends=False)
     rounds = simulator.decode(recording, lambda position: knobs)
-    plain = sum(truth(1, recording.prompt + place) for place in range(length))
+    plain = sum(truth.verify(1, recording.prompt + place) for place in range(length))
     return plain / sum(round.seconds for round in rounds)

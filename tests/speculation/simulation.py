@@ -17,9 +17,9 @@ from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.drafters.suffix import Cursor, SuffixDrafter
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
 from spectui.speculation.sampling import CONFIDENCE_TOKENS
-from spectui.speculation.strategy import Strategy
 
 Chain = list[tuple[int, float]]
 """What the draft model would write behind some text: tokens with its confidence in each."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
-from spectui.speculation.strategy import Strategy
 from tests.toys import END, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -235,8 +235,8 @@ def test_a_round_says_what_a_plain_pass_would_have_cost_once_that_is_measured():
 def test_the_targets_confidence_is_learned_without_drafts_too():
     """Nothing else is known then of what the model would draft."""
     strategy = Strategy(toy_drafter(1, 0.5, ends=False), CostModel())
-    opening = expected = strategy.auto.acceptance.expected_ahead()
+    opening = expected = strategy.acceptance.ahead()
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, Knobs(drafter="off", predict=30), strategy=strategy)
     for sure in (each for round in rounds for each in round.sure):
         expected += 0.2 * (sure - expected)
-    assert strategy.auto.acceptance.expected_ahead() == pytest.approx(expected) != opening
+    assert strategy.acceptance.ahead() == pytest.approx(expected) != opening

@@ -13,10 +13,10 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.evaluator import Interrupted
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Candidate, Outcome, Round, StopReason
-from spectui.speculation.strategy import Strategy
-from tests.toys import ToyModel, decode, emitted, toy_drafter
+from tests.toys import SameCosts, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
 KNOBS = Knobs(policy="fixed", drafter="auto", draft_max=4, temperature=0.8, seed=5, predict=40)
@@ -85,8 +85,7 @@ def test_the_rounds_are_those_of_a_target_that_computes_at_once(policy: str):
     knobs = replace(KNOBS, policy=policy)
 
     def rounds(target: ToyModel) -> list[Round]:
-        costs = CostModel(VerifyCost({1: 1.0, 2: 1.1, 5: 1.4}, 1.0), DraftCost(0.2, 0.2))
-        costs.observe = lambda outcome: None  # type: ignore[method-assign]  # they stay as they are
+        costs = SameCosts({1: 1.0, 2: 1.1, 5: 1.4}, first=0.2, next=0.2)
         strategy = Strategy(toy_drafter(1, 0.5, ends=False), costs)
         return decode(target, PROMPT, knobs, strategy=strategy, clock=lambda: 0.0)[1]
 

@@ -13,16 +13,11 @@ from spectui.knobs import Knobs
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap
-from spectui.speculation.drafters.mixed import MixedDrafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
-from spectui.speculation.drafters.suffix import SuffixDrafter
-from spectui.speculation.policies.acceptance import Acceptance
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.policies.value import DraftValue
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
-from spectui.speculation.strategy import Strategy
 from tests.helpers.words import Reciter, ToyWords
-from tests.toys import END, ToyModel, decode, never
+from tests.toys import END, SameCosts, ToyModel, decode, never
 
 PROMPT = [3, 1, 4, 1, 5]
 FIXED = Knobs(policy="fixed", p_min=0.0, draft_max=8, temperature=0.0)
@@ -51,9 +46,7 @@ class Script(ToyModel):
 
 def reply(target: Script, knobs: Knobs, model: DraftModel | None, prompt: Sequence[int] = PROMPT) -> list[Round]:
     """The rounds of a reply that ends by itself. What passes cost is known, and stays as it is."""
-    costs = CostModel(VerifyCost(TABLE, 1.0), DraftCost(0.05, 0.05))
-    costs.observe = lambda outcome: None  # type: ignore[method-assign]
-    strategy = Strategy(model, costs)
+    strategy = Strategy(model, SameCosts(TABLE, first=0.05, next=0.05))
     rounds = decode(target, prompt, knobs, strategy=strategy, is_end=lambda token: token == END)[1]
     assert rounds[-1].tokens[-1].id == END
     return rounds
@@ -128,13 +121,10 @@ def test_a_wrong_end_costs_no_more_than_the_draft_before_it():
 @pytest.mark.parametrize("ends", [True, False])
 def test_what_stands_behind_an_end_does_not_make_a_repetition_worth_more_than_the_model(ends: bool):
     prompt = [*PROMPT, *range(20, 40), END, *TURN, *range(60, 99), *range(20, 40)]
-    suffix = SuffixDrafter()
-    suffix.prepare(prompt, lambda: False)
-    value = DraftValue(CostModel(VerifyCost(TABLE), DraftCost(0.01, 0.01)), Acceptance(), 1.0, 0, 16)
-    model = ModelDrafter(Script([1], prompt), 100)
-    drafter = MixedDrafter(suffix, model, value, (lambda token: token == END) if ends else never)
-    drafter.propose(prompt, FIXED)
-    assert drafter.upcoming == ("model" if ends else "suffix")
+    strategy = Strategy(ModelDrafter(Script([1], prompt), 100), SameCosts(TABLE, first=0.01, next=0.01))
+    strategy.prepare(prompt, FIXED, 0, 0.0, lambda: False, (lambda token: token == END) if ends else never)
+    drafted = strategy.draft(prompt, Knobs(temperature=0.0), 16).tokens
+    assert drafted[0].source == ("model" if ends else "suffix")
 
 
 TARGET = ToyWords(["ab", "abc", " a", " ab", "ca"], opening=True)

@@ -53,15 +53,16 @@ def cause(reason: Reason, knobs: Knobs) -> str:
 
 
 def _unlikely(reason: Reason) -> str:
-    from spectui.speculation.expectations import needed_acceptance  # brings numpy, which a server's chat does without
+    from spectui.speculation.policies.plan import Rounds  # brings numpy, which a server's chat does without
 
     if len(reason.passes) < 2 or len(reason.drafting) != len(reason.passes):  # read from a file
         return "the draft is not expected to pay"
     dear = f"the draft costs {reason.drafting[-1] / (len(reason.drafting) - 1):.2f} of a target pass"
-    needed = needed_acceptance(reason.passes, reason.drafting, reason.rate or 1.0)
+    rounds = Rounds(reason.passes, reason.drafting)
+    needed = rounds.needed(reason.rate or 1.0)
     if needed is not None:
         return f"{dear}, needs {needed:.2f} accepted, expects {_number(reason.expected_acceptance)}"
-    if needed_acceptance(reason.passes, reason.drafting, 1.0) is not None:
+    if rounds.needed(1.0) is not None:
         return f"{dear}, too much for the speed reached lately"
     return f"{dear}, cannot pay at any acceptance"
 

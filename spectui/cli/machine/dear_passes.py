@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from spectui.engine.costs.files import TargetCosts
-from spectui.speculation.expectations import break_even
+from spectui.speculation.policies.plan import Rounds
 from spectui.text import printable
 
 _MORE = 1.1
@@ -18,8 +18,8 @@ def dear_passes(stored: Mapping[str, TargetCosts]) -> Iterator[str]:
     """A line for each such model of `stored` (path -> costs), and one that says what to do."""
     dear = {path: costs.verify for path, costs in stored.items() if _two(costs.verify) > _MORE * 2}
     for path, verify in dear.items():
-        times = [verify.get(n, float("inf")) / verify[1] for n in range(1, max(verify) + 1)]
-        needed = break_even(times, 1.0)
+        passes = tuple(verify.get(n, float("inf")) / verify[1] for n in range(1, max(verify) + 1))
+        needed = Rounds(passes, (0.0,) * len(passes)).break_even()
         which = "no draft pays" if needed is None else "drafts pay where more than {:.0%} of their tokens are accepted"
         yield (
             f"{printable(Path(path).name)} on this machine: a pass over two tokens takes {_two(verify):.1f} times as long as "

@@ -86,7 +86,6 @@ def command(
     from spectui.measure.tune.advice import flags, sentences
     from spectui.measure.tune.search import Search, candidates
     from spectui.profiles.file import ProfileFile
-    from spectui.speculation.policies.cost_model import CostModel
 
     settings = configuration(profile, config_path, values)
     prepare_stdout()
@@ -117,9 +116,8 @@ def command(
         if made.problem is not None:
             raise made.problem
         ctx.exit(INTERRUPTED)
-    costs = CostModel.of(loaded[0].costs) if loaded[0].costs is not None else None
     summary = summarise(made.runs)
-    advice = list(sentences(search, summary.chosen, costs, weights(loaded[0])))
+    advice = list(sentences(search, summary.chosen, loaded[0].costs, weights(loaded[0])))
     best = winner(summary) if search.finished else None
     if as_json:
         known = {"complete": search.finished, "best": search.best and asdict(search.best),

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from spectui import paths
 from spectui.atomic import write_atomic
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
 
 EQUAL_SIZES = (2, 3, 4, 6, 8, 16)
 """Pass sizes whose logits are compared with those of passes over one token. ggml's repacked Q4_K has another kernel from 4 rows
@@ -34,6 +34,13 @@ _LONGEST_S = 1e4
 
 _LONGEST_TERM_S = 1.0
 """Seconds that no token of context adds to a pass."""
+
+_MOST_CONTEXT = 1 / 200
+"""What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
+(1.5B, heads of 128) to 1/300 (135M, heads of 64, AVX512-FP16)."""
+
+_MOST_DRIFT = 2.0
+"""How much slower or faster than when it was measured one look may say that the machine is."""
 
 Key = tuple[Any, ...]
 
@@ -65,10 +72,6 @@ class TargetCosts:
     """The model's path, and..."""
     measured_with: str = ""
     """... what the costs depend on besides (`keys.measured_with`), for `stored_targets`."""
-
-    def model(self) -> VerifyCost:
-        """For the policy to start from."""
-        return VerifyCost(self.verify, self.drift if self.verify else None, self.per_row, self.per_pass)
 
     @property
     def strict_up_to(self) -> int:
@@ -106,10 +109,17 @@ class DraftCosts:
 
 def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool) -> CostModel:
     """For the policies to start from. `one_device`: see `CostModel`."""
-    verify = target.model()
-    # The cost model multiplies the draft's costs by this drift. It is bounded, so it may differ from `target.drift`.
-    scale = (draft.drift or 1.0) / (verify.drift if one_device else 1.0)
-    return CostModel(verify, DraftCost(draft.first * scale, draft.next * scale), one_device)
+    drift = min(max(target.drift or 1.0, 1 / _MOST_DRIFT), _MOST_DRIFT)
+    passes = {n: drift * seconds for n, seconds in target.verify.items()}
+    if passes:
+        # No pass costs less than one over one row. If a larger one was measured as cheaper, the machine was busy for a moment.
+        # Nothing would correct that later: plain passes look dear, so every round drafts.
+        passes[1] = min(passes.values())
+    most = _MOST_CONTEXT * passes.get(1, 0.0)
+    terms = min(drift * target.per_row, most), min(drift * target.per_pass, most)
+    d = draft.drift or 1.0
+    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device)
+    return costs if target.drift is not None else replace(costs, rounds=0)
 
 
 def path(what: str, key: Key) -> Path:

@@ -11,6 +11,7 @@ from spectui.measure.bench.settings import NO_DRAFT
 from spectui.measure.compare import DRAFT_MAX, Comparison, Draft
 from spectui.measure.divergence import TEXT
 from spectui.measure.report.tables import DASH, aligned
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.store.export import model_table, statistics_table
 
 _HEADS = ("draft", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate")
@@ -64,10 +65,15 @@ def _row(draft: Draft) -> dict[str, Any]:
         "vocabulary": draft.vocabulary,
         "divergence": draft.divergence._asdict() if draft.divergence else None,
         "draft_s": draft.draft_s,
-        "costs": draft.costs.snapshot()._asdict() if draft.costs else None,
+        "costs": _costs(draft.costs) if draft.costs else None,
         "fixed": statistics_table(draft.drafting),
         "estimated_speed_up": draft.expected,
     }
+
+
+def _costs(costs: CostModel) -> dict[str, Any]:
+    terms = {"per_row": costs.per_row, "per_pass": costs.per_pass, "first": costs.first, "next": costs.next}
+    return {"verify": sorted(costs.passes.items()), **terms}
 
 
 def _model(info: ModelInfo | None) -> dict[str, Any] | None:

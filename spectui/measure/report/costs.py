@@ -9,8 +9,8 @@ from typing import Any
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
-from spectui.speculation.expectations import break_even, break_even_at, expected_tokens
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.plan import Rounds
 from spectui.store.export import finite, model_table
 
 SCHEMA = "spectui.costs/1"
@@ -56,7 +56,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
         return
     costs = found.costs(loaded.costs)
     yield from model_lines(loaded, costs)
-    if loaded.draft is not None and found.of("draft") is None and costs.draft.next:
+    if loaded.draft is not None and found.of("draft") is None and costs.next:
         yield "        (the draft as measured while it was loaded: the time did not suffice)"
     for role in ("target", "draft"):
         cells = [cell for cell in found.cells if cell.model == role]
@@ -69,7 +69,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
     yield ""
     if len(target.medians) < 2:
         yield "Of the target only passes over one token were measured, so it is not known what pays: --minutes gives more time."
-    elif loaded.draft is None or costs.draft.next:
+    elif loaded.draft is None or costs.next:
         yield from payoff_lines(loaded, costs, target.context)
         yield f"As a fixed length: {advise(costs, target.steps).sentence}"
     else:
@@ -141,7 +141,7 @@ def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
     yield f"target  {_placed(loaded.target)}: {speed}"
     if loaded.draft is None:
         yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
-    elif costs.draft.next:
+    elif costs.next:
         first, each = costs.drafting(1), costs.drafting(2) - costs.drafting(1)
         yield (
             f"draft   {_placed(loaded.draft)}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
@@ -160,32 +160,21 @@ def _placed(model: ModelInfo) -> str:
     )
 
 
-class _Payoff:
-    """What rounds cost by the length of their draft, in plain passes."""
-
-    def __init__(self, costs: CostModel) -> None:
-        plain = costs.verify(1, 0)
-        lengths = range(max(LENGTHS) + 1)
-        self.passes = [costs.verify(length + 1, 0) / plain for length in lengths]
-        self.times = [self.passes[length] + costs.drafting(length) / plain for length in lengths]
-
-
 def payoff_lines(loaded: Loaded, costs: CostModel, context: int = 0) -> Iterator[str]:
     """For each length of a draft: its costs, the acceptance from which it pays, and its speed at some acceptances."""
     yield _row("drafted", "pass", "round", "pays from", [f"at {acceptance:.0%}" for acceptance in ACCEPTANCES])
-    payoff = _Payoff(costs)
+    rounds = Rounds.of(costs, 0, max(LENGTHS))
     for length in LENGTHS:
-        time = payoff.times[length]
-        needed = break_even_at(length, time, 1.0)
+        needed = rounds.break_even(length)
         yield _row(
             str(length),
-            f"{payoff.passes[length]:.2f}",
-            f"{time:.2f}",
+            f"{rounds.passes[length]:.2f}",
+            f"{rounds.passes[length] + rounds.drafting[length]:.2f}",
             "never" if needed is None else f"{needed:.0%}",
-            [f"{expected_tokens(acceptance, length) / time:.2f}x" for acceptance in ACCEPTANCES],
+            [f"{rounds.speed_up(acceptance, length):.2f}x" for acceptance in ACCEPTANCES],
         )
     yield ""
-    lowest = break_even(payoff.times, 1.0)
+    lowest = rounds.break_even()
     behind = f" behind {context} tokens" if context else ""
     if lowest is None:
         yield (
@@ -224,7 +213,7 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "complete": not found.stopped,
             "passes": [_cell(cell) for cell in found.cells],
             "left_out": [each._asdict() for each in found.left_out],
-            "draft_cost": {"first_s": costs.draft.first or None, "next_s": costs.draft.next or None},
+            "draft_cost": {"first_s": costs.first or None, "next_s": costs.next or None},
             "batch_speeds": batch_speeds(target) if target is not None else None,
             "advice": advise(costs, target.steps)._asdict() if target is not None and len(target.medians) > 1 else None,
         }

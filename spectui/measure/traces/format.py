@@ -32,7 +32,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.speculation.evaluator import common_prefix
-from spectui.speculation.policies.cost_model import CostSnapshot
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import UNKNOWN, DraftToken, Likeliest, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.rounds.packing import checked_fields, read_knobs, read_reason, reason_row, rounded_share
@@ -52,6 +52,7 @@ TOKEN = ("id", "text", "origin", "source", "p_draft", "p_target")
 """The columns of an emitted token."""
 
 _TIMES = ("draft_s", "verify_s", "choose_s", "seconds", "plain_s")
+_COSTS = ("per_row", "per_pass", "first", "next")
 _PRIVATE = (
     "model",
     "draft",
@@ -285,7 +286,8 @@ def _loaded_line(loaded: Loaded) -> bytes:
     return _line(
         "loaded", target=_model_row(loaded.target), draft=loaded.draft and _model_row(loaded.draft), setup=setup,
         devices=[{**each._asdict(), "id": None} for each in loaded.devices],
-        costs=costs and {**costs._asdict(), "verify": {str(rows): seconds for rows, seconds in costs.verify}},
+        costs=costs and {"verify": {str(rows): seconds for rows, seconds in sorted(costs.passes.items())},
+                         **{name: getattr(costs, name) for name in _COSTS}},
     )  # fmt: skip
 
 
@@ -307,9 +309,11 @@ def _loaded(row: dict[str, Any]) -> Loaded:
     setup = dataclasses.replace(record(Setup, row["setup"]), model=target.path, draft=draft and draft.path)
     costs = None
     if row["costs"] is not None:
-        plain = {key: _seconds(value) for key, value in row["costs"].items() if key != "verify"}
-        verify = tuple((_number(int(rows)), _seconds(s)) for rows, s in row["costs"]["verify"].items())
-        costs = CostSnapshot(verify, **plain)
+        given = {key: _seconds(value) for key, value in row["costs"].items() if key != "verify"}
+        drift = given.pop("drift", 1.0)  # older traces have all of it as it was measured, and this factor for then
+        verify = {_number(int(rows)): drift * _seconds(s) for rows, s in row["costs"]["verify"].items()}
+        per_row, per_pass, first, following = (drift * given.get(key, 0.0) for key in _COSTS)
+        costs = CostModel(verify, per_row, per_pass, first, following)
     return Loaded(setup, target, draft, tuple(record(Device, each) for each in row["devices"]), costs)
 
 

@@ -61,14 +61,14 @@ def sentences(
             yield "So no draft is used (--drafter off, and no -md): nothing is known to be faster than the target alone."
         else:
             yield f"So {'auto' if chosen == search.auto else 'that setting'} is used."
-    if costs is not None and costs.verify.known:
+    if costs is not None and costs.known:
         yield from _advice(costs, weights)
 
 
 def _advice(costs: CostModel, weights: Weights) -> Iterator[str]:
     """Advice that no setting gives."""
     one = costs.verify(1, 0)
-    share = (costs.drafting(2) - costs.drafting(1)) / one if costs.draft.next else 0.0
+    share = (costs.drafting(2) - costs.drafting(1)) / one if costs.next else 0.0
     if share > _DEAR_DRAFT:
         yield f"A drafted token takes {share:.0%} of a plain pass: {_cheaper_draft(weights)}."
     four = costs.verify(4, 0) / one

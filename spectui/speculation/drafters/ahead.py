@@ -33,7 +33,7 @@ class Job:
     done: threading.Event = field(default_factory=threading.Event)
 
 
-class AheadDrafter:
+class AheadDrafter(DraftModel):
     """A draft model that also drafts in a thread of its own, from `go_on` on.
 
     Each method that uses the model waits for the end of the thread's pass first, so two threads never use it at the same time.
@@ -50,11 +50,9 @@ class AheadDrafter:
         threading.Thread(target=self._work, name="spectui-draft", daemon=True).start()
 
     @property
-    def upcoming(self) -> str:
-        """ "ready": the next candidate has been drafted."""
+    def ready(self) -> bool:
         job = self.job
-        ready = job is not None and self._next is not None and self._next < len(job.found)
-        return "ready" if ready else self._drafter.upcoming
+        return job is not None and self._next is not None and self._next < len(job.found)
 
     @property
     def inner(self) -> DraftModel:
@@ -63,20 +61,20 @@ class AheadDrafter:
         return self._drafter
 
     @property
-    def model(self) -> Evaluator:
+    def model(self) -> Evaluator:  # type: ignore[override]
         """The draft model. Waits until its thread does not use it."""
         return self.inner.model
 
-    def go_on(self, tokens: Sequence[int], knobs: Knobs, most: int, is_end: Ends) -> None:
-        """Draft at most `most` tokens behind these, while the target computes the last of these; none behind the reply's end.
+    def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs, is_end: Ends) -> None:
+        """Draft behind these tokens and what was sent, while the target computes that; nothing behind the reply's end.
 
         The thread begins when the pass that it is in has ended.
         """
         if self.job is not None:
             self.job.enough.set()
         self._next = None
-        self.job = Job(DraftedText(tokens), knobs, most, is_end)
-        if is_end(tokens[-1]):
+        self.job = Job(DraftedText(tokens, sent), knobs, knobs.draft_max + 1, is_end)
+        if is_end(self.job.base[-1]):
             self.job.enough.set()
         self._jobs.put(self.job)
 

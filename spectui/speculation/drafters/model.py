@@ -1,10 +1,9 @@
-"""Drafters propose tokens for the target to verify."""
+"""Draft models propose tokens for the target to verify."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Protocol
 
 from spectui.knobs import Knobs
 from spectui.speculation.choice import choose_draft, evaluate_rows
@@ -12,20 +11,6 @@ from spectui.speculation.drafters.text import CommonPrefix, DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, feed
 from spectui.speculation.records import Candidate
 from spectui.speculation.top_k import Row, TopK
-
-
-class Drafter(Protocol):
-    """Proposes a continuation, one candidate at a time, so that the caller can stop before the next one costs time."""
-
-    @property
-    def upcoming(self) -> str:
-        """The source of the candidate that would come next; "ready" if the model has drafted that already."""
-
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
-        """A reply to this prompt begins."""
-
-    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
-        """Candidates for the positions behind `tokens`, also behind a token that ends the reply: see `to_the_end`."""
 
 
 def to_the_end(candidates: Iterator[Candidate], is_end: Ends) -> Iterator[Candidate]:
@@ -39,27 +24,54 @@ def to_the_end(candidates: Iterator[Candidate], is_end: Ends) -> Iterator[Candid
             return
 
 
-class DraftModel(Drafter, Protocol):
-    """A drafter with a model of its own, whatever its vocabulary."""
+class DraftModel:
+    """A drafter with a model of its own, whatever its vocabulary. One that also drafts while the target computes has the last
+    methods."""
 
-    @property
-    def model(self) -> Evaluator: ...
+    model: Evaluator
 
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""
+        raise NotImplementedError
 
     def full(self, tokens: Sequence[int]) -> bool:
         """Whether the text has more tokens than the draft model's context holds."""
+        raise NotImplementedError
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """A reply to this prompt begins: read it."""
+        raise NotImplementedError
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        """Candidates for the positions behind `tokens`, one at a time, so that the caller can stop before the next one costs
+        time; also behind a token that ends the reply."""
+        raise NotImplementedError
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next candidate has been drafted already."""
+        return False
+
+    def take(self, tokens: Sequence[int], knobs: Knobs) -> bool | None:
+        """A round begins behind these tokens. Returns `Round.guessed`."""
+        return None
+
+    def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs, is_end: Ends) -> None:
+        """The target begins to compute what was sent behind these tokens: draft behind it meanwhile, if it can."""
+
+    def drop(self) -> None:
+        """Another reply begins."""
+
+    def settle(self) -> None:
+        """Return when nothing is drafted meanwhile any more."""
 
 
-class ModelDrafter:
+class ModelDrafter(DraftModel):
     """A draft model that chooses as the target does: same rule, same noise, same positions.
 
     Its KV cache keeps the accepted tokens. In each round it lacks only the one or two tokens that the target added, and
     evaluates those in one pass.
     """
-
-    upcoming = "model"
 
     def __init__(self, model: Evaluator, n_vocab: int, clock: Callable[[], float] = perf_counter) -> None:
         """`n_vocab`: the target's. Tokens that the draft has alone are never proposed; behind one that it lacks nothing is."""

@@ -12,7 +12,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from copy import copy
 
-from spectui.knobs import Knobs
 from spectui.speculation.drafters.copy_cursor import CopyCursor
 from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, common_prefix
@@ -179,6 +178,11 @@ class Cursor:
         self._reader.follow(self._text)
         _reseat(self._reader, self._here)
 
+    @property
+    def match(self) -> int:
+        """Tokens that what it proposes has in common with the text before."""
+        return max(self._here.length, self._past.length if self._past is not None else 0, self._reader.match)
+
     def candidates(self) -> Iterator[Candidate]:
         """The proposed tokens, one after the other."""
         longest = self._here
@@ -193,8 +197,6 @@ class Cursor:
 
 class SuffixDrafter:
     """Proposes what followed the same tokens before, in this conversation and, if given, in past replies."""
-
-    upcoming = "suffix"
 
     def __init__(self, past: SuffixAutomaton | None = None) -> None:
         self._automaton = SuffixAutomaton()
@@ -218,9 +220,6 @@ class SuffixDrafter:
         self.begin(tokens)
         while not cancelled() and self.read(tokens, len(tokens)):
             pass
-
-    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
-        return self.cursor(tokens).candidates()
 
     def cursor(self, tokens: Sequence[int]) -> Cursor:
         """A cursor behind `tokens`."""

@@ -20,8 +20,8 @@ from spectui.llama.devices.records import MemoryUse, ModelInfo
 from spectui.measure import progress, quiet
 from spectui.measure.costs import SIZES, Measurement, Passes
 from spectui.measure.report import costs as report
-from spectui.speculation.expectations import expected_tokens
-from spectui.speculation.policies.cost_model import CostModel, CostSnapshot, DraftCost, VerifyCost
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.plan import expected_tokens
 from tests.cli.programs import one_sentence, spectui
 from tests.measure.models import tiny_setup
 
@@ -38,7 +38,7 @@ def said(costs: CostModel, draft: object = MODEL, target: object = MODEL) -> lis
 
 def test_each_length_has_its_costs_its_break_even_and_its_speeds() -> None:
     """A pass over 5 costs 1.5 plain ones and four drafted tokens 0.8, so at full acceptance 5 tokens take 2.3 passes."""
-    found = said(CostModel(VerifyCost({1: 0.1, 2: 0.12, 5: 0.15, 17: 0.2}), DraftCost(0.02, 0.02)))
+    found = said(CostModel({1: 0.1, 2: 0.12, 5: 0.15, 17: 0.2}, first=0.02, next=0.02))
     assert "100.0 ms a token without speculation, 10.0 tokens a second" in found[0]
     assert "20.0 ms a token, 0.20 of a pass" in found[1]
     four = next(line for line in found if line.split()[:1] == ["4"]).split()
@@ -54,20 +54,20 @@ def test_costs_are_those_of_devices() -> None:
     """The cells are where the layers are; the host keeps some weights, and buffers, in any case."""
     card, host = MemoryUse("CUDA0", 9, 9, 9), MemoryUse("CPU", 9, 0, 9)
     target = ModelInfo("t", "big", 1, 1, 1, 1, 1, memory=(card, host))
-    found = said(CostModel(VerifyCost({1: 0.1, 17: 0.2})), target._replace(memory=(host,)), target)
+    found = said(CostModel({1: 0.1, 17: 0.2}), target._replace(memory=(host,)), target)
     assert found[0].startswith("target  big on CUDA0: ") and found[1].startswith("draft   big: ")
-    both = said(CostModel(VerifyCost({1: 0.1, 17: 0.2})), None, target._replace(memory=(card, host._replace(cells=9))))
+    both = said(CostModel({1: 0.1, 17: 0.2}), None, target._replace(memory=(card, host._replace(cells=9))))
     assert both[0].startswith("target  big on CUDA0 and CPU: ")
 
 
 def test_a_pair_that_cannot_pay_is_told_so() -> None:
-    found = said(CostModel(VerifyCost({1: 0.1, 17: 1.7}), DraftCost(0.05, 0.05)))
+    found = said(CostModel({1: 0.1, 17: 1.7}, first=0.05, next=0.05))
     assert all(line.split()[3] == "never" for line in found[4:-2])
     assert "Drafting by this model cannot pay here" in found[-1]
 
 
 def test_without_a_draft_the_passes_alone_are_shown() -> None:
-    found = said(CostModel(VerifyCost({1: 0.1, 17: 0.2})), draft=None)
+    found = said(CostModel({1: 0.1, 17: 0.2}), draft=None)
     assert "none" in found[1]
     assert found[4].split()[1] == found[4].split()[2]
 
@@ -77,10 +77,10 @@ def made_up(steps_at: int = 5) -> Measurement:
     return Measurement([Passes("target", 0, seconds), Passes("draft", 0, {1: [0.02] * 3})])
 
 
-AT_LOAD = CostSnapshot(drift=2.0, first=0.015, next=0.01)
+AT_LOAD = CostModel(first=0.03, next=0.02)
 
 
-def text(found: Measurement, at_load: CostSnapshot | None = AT_LOAD) -> str:
+def text(found: Measurement, at_load: CostModel | None = AT_LOAD) -> str:
     loaded: Any = SimpleNamespace(target=MODEL, draft=MODEL, costs=at_load)
     return "\n".join(report.text_lines(loaded, found))
 
@@ -91,7 +91,7 @@ def test_a_draft_that_was_not_reached_has_its_costs_from_loading() -> None:
     partly.cells.pop()
     assert "20.0 ms a token" in text(partly) and "30.0 ms" in text(partly)
     assert "as measured while it was loaded" in text(partly)
-    unknown = text(partly, CostSnapshot())
+    unknown = text(partly, CostModel())
     assert "it is not known what pays" in unknown and "pays from" not in unknown
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from spectui.engine.costs import files as cost_files
 from spectui.engine.costs import measuring as room
-from spectui.engine.costs.files import DraftCosts, TargetCosts, stored_targets
+from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model, stored_targets
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.evaluator import Interrupted
@@ -45,6 +45,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def measured(target: Target, key: tuple[Any, ...] = ("build", "model")) -> TargetCosts:
     return target_costs(target, key, lambda _: None, lambda: False)  # type: ignore[arg-type]
+
+
+def passes_of(found: TargetCosts) -> Callable[[int, int], float]:
+    """Seconds of a pass over so many rows behind so many tokens, as the policies begin with them."""
+    return cost_model(found, DraftCosts(), one_device=True).verify
 
 
 def measured_draft(draft: ToyModel, key: tuple[Any, ...] = ("build", "draft")) -> DraftCosts:
@@ -165,7 +170,7 @@ def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: 
     """Rows are dear, and three of them dearer than four, as with ggml's AVX2 kernels."""
     dear = {n: 0.04 + 0.036 * n for n in range(4, 64)}
     target = Timed({1: 0.09, 2: 0.12, 3: 0.21, **dear}, monkeypatch)
-    verify = measured(target).model()
+    verify = passes_of(measured(target))
     assert target.now <= room.BOUND_S + 0.3
     assert verify(3, 0) > verify(4, 0) > verify(2, 0)
 
@@ -175,7 +180,7 @@ def test_a_step_of_the_kernels_is_measured_on_both_sides(step: int, monkeypatch:
     """CPUs take rows in fours or in sixteens, CUDA has other kernels from 9 rows on: drafts must end before the step."""
     seconds = {n: 0.008 + 1e-4 * n + 0.006 * (n >= step) for n in range(1, 64)}
     target = Timed(seconds, monkeypatch)
-    verify = measured(target).model()
+    verify = passes_of(measured(target))
     for n in (step - 1, step):
         assert verify(n, 0) == pytest.approx(seconds[n])
 
@@ -202,7 +207,7 @@ def test_the_cost_of_context_is_measured_if_a_short_one_shows_it(
 ):
     dear = measured(Attentive(per_row, per_pass, monkeypatch))
     assert (dear.per_row, dear.per_pass) == pytest.approx((per_row, per_pass), rel=0.1, abs=2e-7)
-    verify = dear.model()
+    verify = passes_of(dear)
     assert verify(16, 1500) == pytest.approx(0.008 + 16 * 0.0014 + 1500 * (per_pass + 16 * per_row), rel=0.01)
     again = measured(Attentive(per_row, per_pass, monkeypatch))
     assert (again.per_row, again.per_pass) == (dear.per_row, dear.per_pass), "they are kept"
@@ -316,7 +321,7 @@ def test_the_drift_is_measured_at_each_load(monkeypatch: pytest.MonkeyPatch, slo
     """Costs measured on a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
     first = measured(Clocked(repeat(0.01), monkeypatch))
     again = measured(Clocked(repeat(0.01 * slower), monkeypatch))
-    verify = again.model()
+    verify = passes_of(again)
     assert again.verify == first.verify
     assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
 
@@ -326,7 +331,7 @@ def test_the_drift_is_against_the_pass_that_was_not_disturbed(monkeypatch: pytes
     costs = TargetCosts(verify={1: 0.1, 2: 0.06})
     cost_files.write(cost_files.path("target-costs", ("build",)), costs)
     again = measured(Clocked(repeat(0.06), monkeypatch), ("build",))
-    assert again.model()(1, 0) == pytest.approx(0.06)
+    assert passes_of(again)(1, 0) == pytest.approx(0.06)
 
 
 class Stopped(Target):

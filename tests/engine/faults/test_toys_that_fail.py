@@ -20,7 +20,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.tokens.reply_text import ReplyMarks
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.strategy import Strategy
+from spectui.speculation.policies.strategy import Strategy
 from tests.engine.waiting import PATIENCE, Events
 from tests.toys import END, ToyModel
 
@@ -108,15 +108,14 @@ def text_of(events: Sequence[Event]) -> str:
 @pytest.mark.parametrize(
     ("prompts", "begun"), [(["1 2 3"], True), (["1 2 3", "4 5 6"], False), (["1 2 4", "4 5 6"], True)]
 )
-def test_each_conversation_has_a_loss_budget_of_its_own(pair: ToyPair, prompts: list[str], begun: bool):
+def test_each_conversation_has_a_balance_of_its_own(pair: ToyPair, prompts: list[str], begun: bool):
     """What one conversation gained or lost does not count in another; a follow-up is of the same one."""
     session = session_on(pair, [])
     session.knobs = replace(KNOBS, drafter="off", predict=3)
     session.generate([Message("user", "1 2 3")])
-    budget = pair.strategy.auto.budget
-    budget.add(1000.0, 900.0)
+    pair.strategy.conversation.balance = -900.0
     session.generate([Message("user", prompt) for prompt in prompts])
-    assert (budget.left(1.0) > 0) == begun
+    assert (pair.strategy.conversation.balance > 0) == begun
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -12,11 +12,12 @@ from spectui.engine.events import Event, Loading
 from spectui.engine.loading import keys, placement
 from spectui.engine.loading import models as loading
 from spectui.engine.session import Session
-from spectui.knobs import Setup
+from spectui.knobs import Knobs, Setup
 from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
+from spectui.speculation.records import Outcome
 from tests.helpers.smollm2 import opened, setup
 
 CARD = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30, "0000:c1:00.0")
@@ -113,7 +114,7 @@ def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
         assert measures_the_target(events)
         events.clear()
         session.load(replace(pair, draft=pair.model))
-        assert session.strategy.costs.verify.known and session.strategy.costs.draft.next > 0
+        assert session.strategy.costs.known and session.strategy.costs.next > 0
         assert not measures_the_target(events)
     finally:
         session.close()
@@ -156,11 +157,11 @@ def test_a_draft_on_a_device_of_its_own_is_not_thought_slower_when_the_target_is
     session, _ = opened(replace(setup(), no_profile="off", requantise_draft="off"))
     costs = session.strategy.costs
     assert costs.drafting(3) == pytest.approx(0.4)
-    before = costs.verify.drift
+    before = costs.verify(4)
     for _ in range(60):
-        costs.verify.observe(1, 0, 3.0)
-    assert costs.verify.drift > 1.25 * before
-    assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify.drift / before if together else 1.0))
+        costs = costs.learned(Outcome(0, 0, Knobs(), [], 0, [1], [1.0], [], 0.0, 3.0, 0.0, 3.0))
+    assert costs.verify(4) > 1.25 * before
+    assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify(4) / before if together else 1.0))
     session.close()
 
 

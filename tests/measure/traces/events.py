@@ -24,7 +24,7 @@ from spectui.engine.events import (
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.speculation.drafters.model import ModelDrafter
-from spectui.speculation.policies.cost_model import CostSnapshot
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 from tests.toys import ToyModel, decode
@@ -33,7 +33,7 @@ KNOBS = Knobs(policy="fixed", temperature=0.0, draft_max=4, p_min=0.1, predict=3
 
 MEMORY = (MemoryUse("CPU", 7, 8, 9),)
 
-COSTS = CostSnapshot(((1, 0.01), (2, 0.012), (5, 0.02)), 1.1, 1e-6, 0.0, 0.003, 0.002)
+COSTS = CostModel({1: 0.01, 2: 0.012, 5: 0.02}, 1e-6, 0.0, 0.003, 0.002)
 
 LOADED = Loaded(
     Setup(model="/home/someone/big.gguf", draft="small.gguf", system="be brief", ctx_size=512),

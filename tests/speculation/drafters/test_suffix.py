@@ -89,7 +89,7 @@ def test_text_is_plain_decodings(seed, temperature, most):
 
 
 def proposed(drafter: SuffixDrafter, tokens: list[int], most: int = 5) -> list[int]:
-    return [candidate.id for candidate in islice(drafter.propose(tokens, Knobs()), most)]
+    return [candidate.id for candidate in islice(drafter.cursor(tokens).candidates(), most)]
 
 
 def test_another_conversation_begins_anew():

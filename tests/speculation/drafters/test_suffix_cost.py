@@ -14,7 +14,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.strategy import Strategy
+from spectui.speculation.policies.strategy import Strategy
 from tests.toys import ToyModel, decode, never
 
 COMMA = 11
@@ -115,7 +115,7 @@ def test_it_stops_soon_and_goes_on_later(text: Callable[[int], list[int]]):
     assert asked == 3, "2,048 tokens at once"
     left = lines(lambda: drafter.prepare(tokens, lambda: False))
     assert left < 0.6 * lines(lambda: drafter_of(tokens))
-    again = [[*islice(each.propose(tokens, Knobs()), 8)] for each in (drafter, drafter_of(tokens))]
+    again = [[*islice(each.cursor(tokens).candidates(), 8)] for each in (drafter, drafter_of(tokens))]
     assert again[0] == again[1]
 
 

@@ -23,9 +23,9 @@ from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import (
     whole_characters,
 )
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
-from spectui.speculation.strategy import Strategy
 from tests.helpers.words import Reciter, ToyWords
 from tests.toys import END, ToyModel, decode, emitted
 

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.automatic import AutoPolicy
-from spectui.speculation.policies.cost_model import CostModel, VerifyCost
-from spectui.speculation.policies.fixed import Policy
+from spectui.speculation.drafters.model import DraftModel
+from spectui.speculation.evaluator import Cancelled
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Candidate, Outcome, Round
+from tests.toys import never
 
-_CONTEXT = 10
+TEXT = tuple(range(10))
+
+
+@dataclass
+class Dice(DraftModel):
+    """A draft model that draws its confidences."""
+
+    confidence: Callable[[], float] = lambda: 0.9
+    seconds: float = 0.0
+    asked: int = field(default=0, init=False)
+
+    def lag(self, tokens: Sequence[int]) -> int:
+        return 1
+
+    def full(self, tokens: Sequence[int]) -> bool:
+        return False
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        pass
+
+    def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
+        while True:
+            self.asked += 1
+            yield Candidate(1, self.confidence(), "model", seconds=self.seconds)
 
 
 @dataclass
@@ -28,49 +53,39 @@ class Machine:
     drift: Callable[[int], float] = lambda token: 1.0
     """How much slower everything is at token t: another process, a hot processor."""
 
-    def run(
-        self, auto: AutoPolicy, knobs: Knobs, tokens: int = 3000, seed: int = 0, policy: Policy | None = None
-    ) -> float:
+    def strategy(
+        self, sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48), drafts: bool = False
+    ) -> Strategy:
+        """With what was measured at load. `drafts`: what drafting costs, too."""
+        each = self.draft if drafts else 0.0
+        return Strategy(None, CostModel({n: self.verify(n) for n in sizes}, first=each, next=each))
+
+    def run(self, strategy: Strategy, knobs: Knobs, tokens: int = 3000, seed: int = 0) -> float:
         """Seconds for a reply of this many tokens."""
-        rounds = [*self.rounds(auto, knobs, tokens, seed, policy)]
+        rounds = [*self.rounds(strategy, knobs, tokens, seed)]
         return sum(round.seconds for round in rounds) * tokens / sum(len(round.tokens) for round in rounds)
 
-    def rounds(
-        self, auto: AutoPolicy, knobs: Knobs, tokens: int, seed: int = 0, policy: Policy | None = None
-    ) -> Iterator[Round]:
-        """A reply of at least this many tokens under `policy` (`auto` itself by default), which `auto` learns from."""
-        numbers, costs = np.random.default_rng(seed), auto.costs
-        policy = policy or auto
-        auto.budget.begin_reply()
+    def rounds(self, strategy: Strategy, knobs: Knobs, tokens: int, seed: int = 0) -> Iterator[Round]:
+        """A reply of at least this many tokens, which the strategy learns from."""
+        numbers = np.random.default_rng(seed)
+        knobs = replace(knobs, drafter="model")
+        dice = strategy.model = Dice(lambda: float(numbers.beta(*self.confidence)))
+        strategy.prepare(TEXT, knobs, 0, 0.0, lambda: False, never)
         emitted, index = 0, 0
         while emitted < tokens:
-            value = auto.value(_CONTEXT, knobs.draft_max)
-            wanted = policy.begin(knobs, _CONTEXT, knobs.draft_max, value)
-            drafted: list[Candidate] = []
             drift = self.drift(emitted)
-            while wanted and policy.wants_more(drafted, "model"):
-                candidate = Candidate(1, float(numbers.beta(*self.confidence)), "model", seconds=drift * self.draft)
-                if not policy.takes(candidate):
-                    break
-                drafted.append(candidate)
-            sent = policy.keep(drafted) if wanted else 0
+            dice.seconds = drift * self.draft
+            drafted, sent, reason, _ = strategy.draft(TEXT, knobs, knobs.draft_max)
             agreed = [numbers.random() < self.chance(candidate.p, emitted) for candidate in drafted]
             accepted = (*agreed[:sent], False).index(False)
             chosen = [1] * accepted + [2 - int(accepted < len(drafted) and agreed[accepted])]
-            rows = sent + 1
-            draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(rows)
+            draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(sent + 1)
             certain = [1.0] * len(chosen)
             outcome = Outcome(
-                index, _CONTEXT, knobs, drafted, sent, chosen, certain, certain,
-                draft_s=draft_s, verify_s=verify_s, choose_s=0.0, seconds=draft_s + verify_s, pass_size=rows,
-                reason=policy.reason(),
+                index, len(TEXT), knobs, drafted, sent, chosen, certain, certain, draft_s=draft_s, verify_s=verify_s,
+                choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1, reason=reason,
             )  # fmt: skip
-            costs.observe(outcome)
-            auto.learn(outcome)
+            strategy.learn(outcome)
             yield Round.of(outcome, [""] * len(chosen), str)
             emitted += len(chosen)
             index += 1
-
-    def auto(self, sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)) -> AutoPolicy:
-        """With what was measured at load."""
-        return AutoPolicy(CostModel(VerifyCost({n: self.verify(n) for n in sizes})))

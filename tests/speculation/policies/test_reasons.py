@@ -8,12 +8,12 @@ import pytest
 
 from spectui.chat.figures.reasons import cause, worded
 from spectui.knobs import Knobs
-from spectui.speculation.expectations import break_even, break_even_at, expected_tokens, needed_acceptance
-from spectui.speculation.policies.automatic import AutoPolicy
-from spectui.speculation.policies.cost_model import CostModel, DraftCost, VerifyCost
-from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
-from spectui.speculation.strategy import Strategy
-from tests.toys import ToyModel, decode, toy_drafter
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.plan import Rounds
+from spectui.speculation.policies.strategy import Strategy
+from spectui.speculation.records import Reason, ReasonKind, Round
+from tests.speculation.policies.simulation import TEXT, Dice
+from tests.toys import SameCosts, ToyModel, decode, never, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
 KNOBS = Knobs(temperature=0.9, seed=2, predict=30)
@@ -24,9 +24,8 @@ ROWS = {1: 0.01, 2: 0.016, 3: 0.018, 4: 0.02, 5: 0.0275, 9: 0.035, 17: 0.054}
 def strategy(
     drafting: float = 0.002, rows: dict[int, float] = ROWS, draft: bool = True, noise: float = 0.5
 ) -> Strategy:
-    """With costs that stay as they are: a toy's passes take no time worth the name."""
-    costs = CostModel(VerifyCost(rows, 1.0), DraftCost(drafting, drafting))
-    costs.observe = lambda outcome: None  # type: ignore[method-assign]
+    """With costs that stay as they are."""
+    costs = SameCosts(rows, first=drafting, next=drafting)
     return Strategy(toy_drafter(1, noise, ends=False) if draft else None, costs)
 
 
@@ -84,7 +83,6 @@ def test_draft_full_is_where_the_draft_models_own_context_is_full(policy: str, d
     found = strategy(0.0001, {1: 0.01, 17: 0.012})
     assert found.model is not None
     found.model.model.n_ctx = len(PROMPT) - short  # type: ignore[misc]
-    found.prefill.begin_reply(100, 1e4)  # it seems to read slowly
     knobs = Knobs(drafter=drafter, policy=policy, temperature=0.9, predict=16, p_min=0.5)
     rounds = reply(found, knobs)
     late = [round for round in rounds[:-1] if round.position > len(PROMPT) - short and not round.drafted]
@@ -112,87 +110,68 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
 
 def test_budget_is_where_the_budget_allows_no_draft_of_one_token():
     found = strategy(0.001, {1: 0.01, 17: 0.07}, noise=3.0)
-    found.auto.budget.begin_reply = lambda: None  # type: ignore[method-assign]
-    for lost, spent in ((100.0, True), (0.0, False)):
-        found.auto.budget.begin_conversation()
-        found.auto.budget.add(0.0, lost)
+    for balance, spent in ((-100.0, True), (8.0, False)):
+        found.conversation.balance = balance
         rounds = reply(found)
         said = [reason.kind == "budget" for reason in reasons(rounds)[:-1]]
         assert all(said) if spent else not said[0]
     assert "loss budget is used up" in cause(Reason("budget"), KNOBS)
 
 
+def drafted(
+    passes: dict[int, float], draft_s: float, confidence: float, balance: float = 8.0, limit: int = 16
+) -> Reason:
+    """Why a draft of a model that is so sure, behind a text of which the target was as sure, is as long as it is."""
+    found = Strategy(Dice(lambda: confidence), CostModel(passes, first=draft_s, next=draft_s))
+    found.prepare(TEXT, KNOBS, 0, 0.0, lambda: False, never)
+    found.acceptance.observe((), (), [confidence] * 60)
+    found.conversation.balance = balance
+    return found.draft(TEXT, Knobs(drafter="model"), limit).reason
+
+
 @pytest.mark.parametrize("left", [0.0, 0.2, 0.5, 0.9, 1.5, 4.0])
 def test_budget_is_named_for_a_first_token_that_it_does_not_bear_and_for_no_shorter_draft(left: float):
     """A drafted token takes .3 passes and a row more a tenth: .4 for one."""
-    auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 17: 2.6}, 1.0), DraftCost(0.3, 0.3)))
-    auto.acceptance.observe([Candidate(1, 0.99, "model")] * 400, [1] * 400, [0.99] * 40)
-    auto.budget.left = lambda plain_s: left  # type: ignore[method-assign]
-    drafted: list[Candidate] = []
-    if auto.begin(KNOBS, 0, 16, auto.value(0, 16)):
-        while auto.wants_more(drafted, "model"):
-            drafted.append(Candidate(1, 0.99, "model"))
-        auto.keep(drafted)
-    assert (auto.reason().kind == "budget") == (left < 0.4)
-    assert (auto.reason().kind == "draft") == (left > 0.4)
+    reason = drafted({1: 1.0, 17: 2.6}, 0.3, 0.99, balance=left)
+    assert (reason.kind == "budget") == (left < 0.4)
+    assert (reason.kind == "draft") == (left > 0.4)
 
 
 @pytest.mark.parametrize(("row", "kind"), [(0.3, "budget"), (1.5, "uncertain")])
 def test_budget_is_not_named_for_a_draft_that_would_not_pay_with_any_budget(row: float, kind: str):
     """A repetition costs nothing to draft. With rows of 1.5 passes it cannot pay, however likely it is."""
-    auto = AutoPolicy(CostModel(VerifyCost({1: 1.0, 17: 1.0 + 16 * row}, 1.0)))
-    auto.budget.left = lambda plain_s: 0.2  # type: ignore[method-assign]
-    drafted = [Candidate(1, 0.95, "suffix")] * 4
-    assert auto.begin(KNOBS, 0, 4, auto.value(0, 4))
-    assert auto.keep(drafted) == 0
-    assert auto.reason().kind == kind
+    found = Strategy(None, SameCosts({1: 1.0, 17: 1.0 + 16 * row}))
+    text = [*range(20, 60), *range(20, 40)]
+    found.prepare(text, KNOBS, 0, 0.0, lambda: False, never)
+    found.conversation.balance = 0.2
+    assert found.draft(text, KNOBS, 4).reason.kind == kind
 
 
 @pytest.mark.parametrize("rate", [1.0, 1.3, 2.0, 4.0])
 @pytest.mark.parametrize("limit", [1, 4, 16])
-def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_the_break_even(rate: float, limit: int):
+def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_what_is_needed(rate: float, limit: int):
     """At a speed that was reached lately more is needed than against plain decoding."""
-    asked = 0
+    needs = Rounds.of(CostModel(ROWS, first=0.0018, next=0.0018), 0, limit).needed(rate)
     for percent in range(1, 100):
-        auto = AutoPolicy(CostModel(VerifyCost(ROWS, 1.0), DraftCost(0.0018, 0.0018)))
-        auto._tokens, auto._passes = rate, 1.0
-        auto.acceptance.observe((), (), [percent / 100] * 60)
-        value = auto.value(0, limit)
-        assert auto.begin(KNOBS, 0, limit, value)
-        if auto.wants_more((), "model"):
-            asked += 1
-            needs = needed_acceptance(value.passes, value.drafting, rate)
-            assert needs is not None and value.expected_ahead > needs - 0.001
+        found = Strategy(Dice(lambda: 0.9), CostModel(ROWS, first=0.0018, next=0.0018))
+        found.prepare((), KNOBS, 0, 0.0, lambda: False, never)
+        found.conversation.tokens = rate
+        found.acceptance.observe((), (), [percent / 100] * 60)
+        reason = found.draft((), Knobs(drafter="model"), limit).reason
+        if reason.kind != "unlikely":
+            assert needs is not None and percent / 100 > needs - 0.001
             continue
-        auto.keep(())
-        reason = auto.reason()
-        assert reason.kind == "unlikely" and reason.rate == rate and reason.limit == limit
+        assert needs is None or percent / 100 < needs + 0.001
+        assert reason.rate == rate and reason.limit == limit
         assert reason.expected_acceptance == pytest.approx(percent / 100, abs=0.01)
         assert reason.drafting == pytest.approx([0.18 * length for length in range(limit + 1)])
-        assert reason.passes == pytest.approx([auto.costs.verify(length + 1, 0) / 0.01 for length in range(limit + 1)])
-        needs = needed_acceptance(reason.passes, reason.drafting, rate)
-        assert needs is None or reason.expected_acceptance < needs + 0.001
         said = cause(reason, KNOBS)
         assert said.startswith("the draft costs 0.18 of a target pass, ")
         if needs is not None:
             assert said.endswith(f"needs {needs:.2f} accepted, expects {reason.expected_acceptance:.2f}")
         else:
-            cannot = needed_acceptance(reason.passes, reason.drafting, 1.0) is None
+            cannot = Rounds(reason.passes, reason.drafting).needed(1.0) is None
             assert said.endswith("cannot pay at any acceptance" if cannot else "too much for the speed reached lately")
-    assert bool(asked) == (needed_acceptance(reason.passes, reason.drafting, rate) is not None), (
-        "somewhere between 1 and 99 %"
-    )
-
-
-def test_break_even_is_where_a_draft_yields_the_going_rate():
-    assert break_even_at(4, 2.3, 1.0) == pytest.approx(0.5989, abs=0.001)
-    for length, time, rate in ((1, 1.3, 1.0), (4, 2.3, 1.0), (4, 2.3, 1.6), (16, 5.0, 1.2)):
-        needed = break_even_at(length, time, rate)
-        assert needed is not None
-        assert expected_tokens(needed, length) - rate * time == pytest.approx(1 - rate, abs=0.02)
-    assert break_even_at(1, 2.0, 1.0) is None
-    assert break_even([1.0, 2.0, 3.0], 1.0) is None
-    assert break_even([1.0, 1.9, 1.9], 1.0) == break_even_at(2, 1.9, 1.0)
 
 
 def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_no_row():
@@ -215,15 +194,16 @@ def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_n
 
 def test_unread_is_where_the_model_does_not_read_the_text():
     found = strategy()
-    found.prefill.observe_reading(100, 100.0)
     prompt = [1 + n * n % 11 for n in range(50)]
     model = found.model
     assert model is not None
-    _, rounds, _ = decode(ToyModel(1, ends=False), prompt, Knobs(drafter="model", predict=10), strategy=found)
+    target = ToyModel(1, ends=False)
+    clock = lambda: float(min(len(target.passes), 10))  # noqa: E731  # the prompt takes ten seconds
+    _, rounds, _ = decode(target, prompt, Knobs(drafter="model", predict=10), strategy=found, clock=clock)
     assert not model.model.tokens
     assert [reason.kind for reason in reasons(rounds)] == ["unread"] * 9 + ["no room"]
     seconds = reasons(rounds)[0].seconds
-    assert seconds == pytest.approx(len(prompt)), "it has seen a second a token once"
+    assert seconds == pytest.approx(0.002 * len(prompt)), "no token takes longer to be read than to be drafted"
     assert cause(reasons(rounds)[0], KNOBS) == (
         f"the draft needs {seconds:.1f} s to read this text, more than it would save"
     )

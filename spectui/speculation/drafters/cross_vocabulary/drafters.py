@@ -20,6 +20,7 @@ from spectui.speculation.drafters.cross_vocabulary.contexts import (
     TokenMappedContext,
 )
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
+from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.drafters.text import CommonPrefix, DraftedText
 from spectui.speculation.evaluator import Cancelled, Evaluator, feed
 from spectui.speculation.records import Candidate
@@ -36,10 +37,8 @@ class TranslationError(SpectuiError):
     """The two vocabularies cannot be translated into each other."""
 
 
-class _TranslatingDrafter:
+class _TranslatingDrafter(DraftModel):
     """A draft model, and its own tokens for the conversation. The cells of accepted tokens stay in its context."""
-
-    upcoming = "model"
 
     def __init__(
         self, model: Evaluator, vocabularies: VocabularyMap, context: TokenMappedContext | RetokenisedContext

@@ -1,0 +1,162 @@
+"""What speculation may lose against plain decoding, whatever its drafts do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.knobs import Knobs
+from spectui.speculation.drafters.suffix import SuffixDrafter
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import MAY_LOSE, Conversation, Strategy
+from spectui.speculation.records import Candidate, Outcome
+from tests.speculation.policies.simulation import TEXT, Dice, Machine
+from tests.toys import ToyModel, decode, never
+
+MACHINES = {
+    "cheap rows": Machine(lambda n: 0.06 if n == 1 else 0.08 + 0.003 * n, 0.012, lambda p, token: 0.0),
+    "dear rows": Machine(lambda n: 0.05 + 0.05 * n, 0.02, lambda p, token: 0.0),
+    "a slow pair": Machine(lambda n: 0.3 + 0.1 * n, 0.15, lambda p, token: 0.0),
+    "a GPU": Machine(lambda n: 0.008 + 0.0003 * n, 0.002, lambda p, token: 0.0),
+}
+
+
+def fooled(machine: Machine) -> Strategy:
+    """Expects every drafted token to be accepted, whatever it sees."""
+    strategy = machine.strategy(tuple(range(1, 18)), drafts=True)
+    strategy.acceptance.expected = lambda candidate: 0.99  # type: ignore[method-assign]
+    strategy.acceptance.ahead = lambda confidence=None: 0.99  # type: ignore[method-assign]
+    return strategy
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("length", [32, 500, 2000])
+def test_a_conversation_whose_drafts_all_fail_loses_ten_passes_and_a_fiftieth_of_its_time(name: str, length: int):
+    """In real seconds of the machine's clock, at each round."""
+    machine = MACHINES[name]
+    strategy, plain_s = fooled(machine), machine.verify(1)
+    tokens, seconds, drafts = 0, 0.0, 0
+    while tokens < 4000:
+        for round in machine.rounds(strategy, Knobs(draft_max=16), length, seed=tokens):
+            tokens, seconds = tokens + len(round.tokens), seconds + round.seconds
+            drafts += bool(round.drafted)
+            assert seconds / plain_s - tokens < MAY_LOSE + 0.02 * tokens + 1e-6
+    assert drafts > 10, "it does try"
+    assert seconds / plain_s - tokens > 0.5 * 0.02 * tokens, "and it does lose"
+
+
+@given(st.lists(st.floats(-1.0, 0.5), min_size=1, max_size=600))
+def test_no_stretch_of_a_conversation_loses_more(gains: list[float]):
+    """Whatever was gained before it."""
+    conversation, worst, since = Conversation(), 0.0, 0.0
+    for gain in gains:
+        gain = max(gain, -max(0.0, conversation.balance))
+        conversation.took(1, 1.0, 1.0 - gain)
+        since = max(0.0, since - gain - 0.02)  # what the worst stretch that ends here has lost beyond a fiftieth
+        worst = max(worst, since)
+    assert worst <= MAY_LOSE + 1e-6
+
+
+def learned(outcome: Outcome, strategy: Strategy) -> float:
+    """Plain passes by which the balance takes this round to have lost."""
+    strategy.conversation.balance = 4.0
+    strategy.learn(outcome)
+    return 4.0 + 0.02 * len(outcome.tokens) - strategy.conversation.balance
+
+
+def outcome(
+    drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, rows: int = 1, rest_s: float = 0.0, **knobs: str
+) -> Outcome:
+    """A round at whose end the target chose another token than was drafted."""
+    return Outcome(
+        0, 0, Knobs(**knobs), drafted, rows - 1, [2], [1.0], [1.0], draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
+        seconds=draft_s + verify_s + rest_s, pass_size=rows,
+    )  # fmt: skip
+
+
+DRAFTED = [Candidate(1, 0.3, "model", seconds=0.2)]
+COSTS = CostModel({1: 1.0, 2: 1.2}, first=0.2, next=0.2)
+
+
+@pytest.mark.parametrize(("rest_s", "lost"), [(0.0, 0.4), (0.2, 0.6)])
+def test_a_failed_draft_has_lost_its_real_time_with_what_python_took(rest_s: float, lost: float):
+    assert learned(outcome(DRAFTED, 0.2, 1.2, 2, rest_s), Strategy(None, COSTS)) == pytest.approx(lost)
+
+
+def test_what_python_takes_in_plain_rounds_is_no_loss_of_the_drafts():
+    strategy = Strategy(None, COSTS)
+    for _ in range(200):
+        strategy.learn(outcome([], 0.0, rest_s=0.3))
+    assert learned(outcome(DRAFTED, 0.2, 1.2, 2, 0.3), strategy) == pytest.approx(0.4, abs=0.01)
+
+
+def test_a_look_for_repetitions_is_a_loss_too():
+    assert learned(outcome([], 0.03), Strategy(None, COSTS)) == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize(("draft_s", "verify_s"), [(50.0, 1.2), (0.2, 90.0)])
+def test_an_accident_counts_as_little_more_than_what_was_planned(draft_s: float, verify_s: float):
+    strategy = Strategy(None, COSTS)
+    assert learned(outcome(DRAFTED, draft_s, verify_s, 2), strategy) == pytest.approx(0.6, abs=0.2)
+
+
+@pytest.mark.parametrize("policy", ["fixed", "profile"])
+def test_what_another_policy_loses_is_a_persons_wish(policy: str):
+    found = learned(outcome(DRAFTED, 0.2, 1.2, 2, policy=policy), Strategy(None, COSTS))
+    assert found == pytest.approx(0.0)
+
+
+def test_reading_the_prompt_is_a_loss_but_for_what_a_short_draft_may_lose():
+    for read, left in ((2.0, MAY_LOSE - 2.0), (100.0, 1.0)):
+        conversation = Conversation()
+        conversation.read(read)
+        assert conversation.balance == left
+    conversation.balance = 0.3
+    conversation.read(5.0)
+    assert conversation.balance == 0.3
+
+
+def test_the_time_that_the_draft_model_reads_is_that_of_the_clock():
+    now = [0.0]
+
+    class Slow(Dice):
+        def prepare(self, tokens: object, cancelled: object) -> None:
+            now[0] += 3.0
+
+    strategy = Strategy(Slow(), COSTS, clock=lambda: now[0])
+    strategy.prepare(TEXT, Knobs(), 0, 0.0, lambda: False, never)
+    assert strategy.conversation.balance == pytest.approx(MAY_LOSE - 3.0)
+
+
+def test_another_conversation_has_a_balance_of_its_own():
+    strategy = Strategy(None, COSTS)
+    strategy.conversation.balance = -3.0
+    strategy.begin_conversation()
+    assert strategy.conversation.balance == MAY_LOSE
+
+
+@pytest.mark.parametrize(("balance", "longest"), [(8.1, 16), (4.2, 8), (2.2, 4), (0.6, 1), (0.4, 0), (0.0, 0)])
+def test_no_draft_is_longer_than_the_balance_allows(balance: float, longest: int):
+    """A pass over n + 1 tokens costs n / 2 plain ones more, and a draft that fails whole gives one token."""
+    strategy = Strategy(Dice(lambda: 0.999), CostModel({1: 1.0, 17: 9.0}, first=1e-6, next=1e-6))
+    strategy.prepare(TEXT, Knobs(), 0, 0.0, lambda: False, never)
+    strategy.acceptance.observe((), (), [1.0] * 60)
+    strategy.conversation.balance = balance
+    found = strategy.draft(TEXT, Knobs(drafter="model"), 16)
+    assert found.sent == len(found.tokens) == longest
+    assert (found.reason.kind == "budget") == (longest == 0)
+
+
+def test_while_the_balance_is_spent_nobody_looks(monkeypatch: pytest.MonkeyPatch):
+    looks = []
+    look = SuffixDrafter.cursor
+    monkeypatch.setattr(SuffixDrafter, "cursor", lambda self, tokens: looks.append(1) or look(self, tokens))
+    for balance, looked in ((-100.0, False), (MAY_LOSE, True)):
+        looks.clear()
+        strategy = Strategy(None, CostModel({1: 1.0, 2: 1.9}))
+        strategy.conversation = replace(strategy.conversation, balance=balance)
+        decode(ToyModel(1, ends=False), [3, 1, 4, 1, 5], Knobs(temperature=0.0, predict=3), strategy=strategy)
+        assert bool(looks) == looked

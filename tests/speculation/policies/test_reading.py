@@ -1,0 +1,120 @@
+"""Whether the draft model reads what it has not read, so that it can draft."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spectui.knobs import Knobs
+from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.strategy import Strategy
+from spectui.speculation.records import Candidate, Outcome
+from tests.toys import SameCosts, ToyModel, decode, emitted, never
+
+PROMPT = [1 + n * n % 11 for n in range(400)]
+COSTS = SameCosts({1: 1.0, 2: 1.1, 17: 1.5}, first=0.1, next=0.1)
+"""At an acceptance of .85 a token takes some .6 passes less."""
+
+KNOBS = Knobs(drafter="model", temperature=0.9, seed=3)
+
+
+def pair(costs: SameCosts = COSTS, replies: int | None = None) -> tuple[Strategy, ToyModel]:
+    """A pair; after twenty replies of so many tokens."""
+    model = ToyModel(1, n_ctx=10_000)
+    found = Strategy(ModelDrafter(model, 12), costs)
+    for _ in range(20 if replies is not None else 0):
+        found.prepare([1], KNOBS, 0, 0.0, lambda: False, never)
+        wrote(found, replies or 0)
+    return found, model
+
+
+def wrote(strategy: Strategy, tokens: int) -> None:
+    """Plain rounds gave so many tokens."""
+    for _ in range(tokens):
+        strategy.learn(
+            Outcome(0, 0, KNOBS, [], 0, [1], [1.0], [], draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0)
+        )
+
+
+def reads(strategy: Strategy, knobs: Knobs = KNOBS, pace: float = 1.0, tokens: int = len(PROMPT)) -> bool:
+    """Does the draft model read so much of the prompt? The target has read it in `pace` plain passes a token."""
+    assert strategy.model is not None
+    strategy.model.model.truncate(0)
+    strategy.prepare(PROMPT[:tokens], knobs, tokens, pace * tokens, lambda: False, never)
+    return bool(strategy.model.model.tokens)
+
+
+def test_a_prompt_is_read_if_the_reply_is_expected_to_make_up_for_it():
+    """400 tokens take 40 s, so the reply must have 67 tokens."""
+    found, _ = pair()
+    assert reads(found)
+    assert reads(found, replace(KNOBS, predict=90))
+    assert not reads(found, replace(KNOBS, predict=50)), "of 50 tokens at most"
+    assert reads(found, replace(KNOBS, predict=1), tokens=31), "so few are read in passing"
+    assert reads(found, replace(KNOBS, predict=50), pace=0.1), "it reads as much faster as the target does"
+
+
+@pytest.mark.parametrize(("replies", "read"), [(10, False), (40, False), (120, True)])
+def test_the_longer_replies_were_the_more_is_read(replies: int, read: bool):
+    assert reads(pair(replies=replies)[0]) == read
+
+
+def test_a_draft_that_is_not_accepted_reads_nothing():
+    found, _ = pair()
+    for _ in range(300):
+        found.acceptance.observe([Candidate(1, 0.85, "model")], [2], [0.85])
+    assert not reads(found)
+
+
+def test_a_draft_that_is_no_faster_reads_nothing():
+    assert not reads(pair(SameCosts({1: 1.0, 17: 17.0}, first=0.1, next=0.1))[0])
+
+
+def test_a_prompt_that_was_read_while_the_machine_stood_still_does_not_keep_the_draft_from_reading():
+    """No token takes longer to be read than to be drafted, so 400 tokens take 40 s at most."""
+    assert reads(pair()[0], pace=1000.0)
+
+
+def test_before_anything_is_known_it_reads():
+    assert reads(pair(SameCosts())[0], pace=1000.0)
+
+
+@pytest.mark.parametrize("drafter", ["off", "suffix"])
+def test_a_draft_model_that_nobody_asks_reads_nothing(drafter: str):
+    assert not reads(pair()[0], Knobs(drafter=drafter))
+
+
+@pytest.mark.parametrize(("policy", "read"), [("auto", False), ("fixed", True), ("profile", True)])
+def test_a_prompt_whose_reading_would_not_pay_is_left_unread(policy: str, read: bool):
+    """Not where a person asks for drafts of a certain length."""
+    found, _ = pair()
+    knobs = replace(KNOBS, policy=policy, predict=8)
+    assert reads(found, knobs) == read
+    drafted = found.draft(PROMPT, knobs, 7)
+    assert (drafted.reason.kind == "unread") != read
+    if not read:
+        assert drafted.reason.seconds == pytest.approx(40.0)
+
+
+def test_a_reply_that_becomes_longer_than_expected_is_expected_to_go_on_and_the_model_joins_in():
+    found, _ = pair(replies=10)
+    assert not reads(found)
+    joined = 0
+    while found.draft(PROMPT, KNOBS, 8).reason.kind == "unread":
+        wrote(found, 1)
+        joined += 1
+        assert joined < 100
+    assert joined == pytest.approx(67, abs=15)
+
+
+def test_joining_in_changes_no_token():
+    found, model = pair(replies=4)
+    knobs, target = replace(KNOBS, predict=34), ToyModel(1, ends=False, n_ctx=999)
+    clock = lambda: 5.0 * min(len(target.passes), 12)  # noqa: E731  # the prompt takes a minute
+    _, rounds, _ = decode(target, PROMPT[:60], knobs, strategy=found, clock=clock)
+    by_model = [any(token.source == "model" for token in round.drafted) for round in rounds]
+    assert not any(by_model[:5]) and any(by_model)
+    assert model.tokens[:60] == PROMPT[:60]
+    plain = decode(ToyModel(1, ends=False, n_ctx=999), PROMPT[:60], replace(knobs, drafter="off"))[1]
+    assert emitted(rounds) == emitted(plain)
