@@ -235,8 +235,8 @@ def test_a_round_says_what_a_plain_pass_would_have_cost_once_that_is_measured():
 def test_the_targets_confidence_is_learned_without_drafts_too():
     """Nothing else is known then of what the model would draft."""
     strategy = Strategy(toy_drafter(1, 0.5, ends=False), CostModel())
-    opening = expected = strategy.acceptance.ahead()
+    opening = expected = strategy.acceptance.undrafted()
     _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, Knobs(drafter="off", predict=30), strategy=strategy)
     for sure in (each for round in rounds for each in round.sure):
         expected += 0.2 * (sure - expected)
-    assert strategy.acceptance.ahead() == pytest.approx(expected) != opening
+    assert strategy.acceptance.undrafted() == pytest.approx(expected) != opening

@@ -34,16 +34,16 @@ class Acceptance:
     """
 
     def __init__(self) -> None:
-        self._logs = {"model": 0.0, "suffix": 0.0, "ahead": 0.0}
+        self._logs = {"model": 0.0, "suffix": 0.0, "undrafted": 0.0}
         self._confidence = _OPENING
 
     def expected(self, candidate: Candidate) -> float:
         """Of a drafted token. 0..1"""
         return self._calibrated(candidate.source, candidate.p)
 
-    def ahead(self, confidence: float | None = None) -> float:
+    def undrafted(self, confidence: float | None = None) -> float:
         """Of a token that the model has yet to draft. 0..1 `confidence`: the target's; by default its recent one."""
-        return self._calibrated("ahead", self._confidence if confidence is None else confidence)
+        return self._calibrated("undrafted", self._confidence if confidence is None else confidence)
 
     def _calibrated(self, kind: str, p: float) -> float:
         odds = exp(self._logs[kind]) * min(p, _SURE)
@@ -61,7 +61,7 @@ class Acceptance:
             if model or candidate.p >= _LIKELY:
                 self._logs[candidate.source] += _LEARN * (accepted - self.expected(candidate))
             if model:
-                self._logs["ahead"] += _LEARN * (accepted - self.ahead())
+                self._logs["undrafted"] += _LEARN * (accepted - self.undrafted())
             if not accepted:
                 break
         for confidence in confidences:

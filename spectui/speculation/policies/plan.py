@@ -128,8 +128,8 @@ class Draft:
         """Is another token of the model expected to be worth more than `enough`, by default than to stop here?"""
         stop = self.value(self.best(bearable=False))
         return self.rounds.pays(
-            stop if enough is None else enough, self.acceptance.ahead(), self.rate, self._survival[-1], self._yield[-1], stop,
-            len(self.tokens), self.paid,
+            stop if enough is None else enough, self.acceptance.undrafted(), self.rate, self._survival[-1], self._yield[-1],
+            stop, len(self.tokens), self.paid,
         )  # fmt: skip
 
     def worthy(self, repeated: Sequence[Candidate], asks: bool) -> int:

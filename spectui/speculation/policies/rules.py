@@ -36,7 +36,7 @@ def _auto_sends(draft: Draft, knobs: Knobs, asked: bool) -> tuple[int, Reason]:
             return 0, Reason("no match", limit=draft.limit)
         if not draft.bears(1, 1):
             return 0, Reason("budget")
-        return 0, Reason("unlikely", 0, draft.limit, None, draft.acceptance.ahead(), draft.rate, *draft.rounds)
+        return 0, Reason("unlikely", 0, draft.limit, None, draft.acceptance.undrafted(), draft.rate, *draft.rounds)
     if length := draft.best(knobs.draft_min):
         return length, Reason("draft", length, draft.limit, draft.gain(length))
     if draft.best(knobs.draft_min, bearable=False):
@@ -70,8 +70,8 @@ def _profile_goes_on(draft: Draft, waits: bool) -> bool:
     best, value, chance, speeds = _profile(draft)
     length, drafting = len(draft.tokens), draft.rounds.drafting
     price = drafting[-1] - drafting[-2]  # the author's: the ratio of the two models' speeds
-    ahead = range(length + 1, min(draft.limit, best + _LOOKAHEAD) + 1)
-    return best == length or any(chance * (speeds[n] - price * (n - length)) > value for n in ahead)
+    longer = range(length + 1, min(draft.limit, best + _LOOKAHEAD) + 1)
+    return best == length or any(chance * (speeds[n] - price * (n - length)) > value for n in longer)
 
 
 def _profile_sends(draft: Draft, knobs: Knobs, asked: bool) -> tuple[int, Reason]:

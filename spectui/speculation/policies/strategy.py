@@ -229,7 +229,7 @@ class Strategy:
         follows = max(self._reply, self._written)
         if knobs.predict >= 0:
             follows = min(follows, knobs.predict - self._written)
-        speed_up = Rounds.of(costs, len(text), knobs.draft_max).best(self.acceptance.ahead(_USUAL))
+        speed_up = Rounds.of(costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
         saves = follows * costs.verify(1, len(text)) * (1 - 1 / max(1.0, speed_up))
         return (model, None) if lag * self._pace <= saves else (None, Reason("unread", seconds=lag * self._pace))
 

@@ -20,7 +20,7 @@ def test_before_anything_is_known_a_confidence_counts_as_it_is():
     for p in (0.0, 0.3, 0.9, 0.99):
         for source in ("model", "suffix"):
             assert acceptance.expected(Candidate(0, p, source)) == pytest.approx(p)
-        assert acceptance.ahead(p) == pytest.approx(p)
+        assert acceptance.undrafted(p) == pytest.approx(p)
 
 
 def test_what_stands_behind_the_first_difference_is_not_seen():
@@ -30,7 +30,7 @@ def test_what_stands_behind_the_first_difference_is_not_seen():
     other.observe(drafted((1, 0.9), (2, 0.7)), [1, 7], ())
     for p in (0.9, 0.7, 0.3):
         assert one.expected(Candidate(0, p, "model")) == other.expected(Candidate(0, p, "model"))
-    assert one.ahead() == other.ahead()
+    assert one.undrafted() == other.undrafted()
 
 
 def test_what_was_left_out_is_seen_where_the_target_came_as_far():
@@ -66,7 +66,7 @@ def test_sources_are_told_apart():
         acceptance.observe(drafted((1, 0.8), source="suffix"), [2], ())
     assert acceptance.expected(Candidate(0, 0.8, "suffix")) < 0.4
     assert acceptance.expected(Candidate(0, 0.8, "model")) == pytest.approx(0.8)
-    assert acceptance.ahead(0.8) == pytest.approx(0.8)
+    assert acceptance.undrafted(0.8) == pytest.approx(0.8)
 
 
 def test_words_in_common_that_lead_nowhere_say_nothing_of_a_copied_page():
@@ -91,9 +91,9 @@ def test_a_model_that_is_always_sure_and_wrong_is_expected_to_be_wrong():
 def test_the_targets_confidence_follows_the_text():
     acceptance = Acceptance()
     acceptance.observe((), (), [0.9] * 300)
-    assert acceptance.ahead() == pytest.approx(0.9)
+    assert acceptance.undrafted() == pytest.approx(0.9)
     acceptance.observe((), (), [0.4] * 20)
-    assert acceptance.ahead() == pytest.approx(0.4, abs=0.02)
+    assert acceptance.undrafted() == pytest.approx(0.4, abs=0.02)
 
 
 def test_what_failed_is_tried_again_after_a_while():
@@ -101,10 +101,10 @@ def test_what_failed_is_tried_again_after_a_while():
     acceptance = Acceptance()
     for _ in range(200):
         acceptance.observe(drafted((1, 0.8)), [2], [0.8])
-    assert acceptance.ahead() < 0.3
+    assert acceptance.undrafted() < 0.3
     for _ in range(500):
         acceptance.observe((), (), [0.8])
-    assert acceptance.ahead() == pytest.approx(0.8, abs=0.06)
+    assert acceptance.undrafted() == pytest.approx(0.8, abs=0.06)
 
 
 def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
@@ -116,7 +116,7 @@ def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
         openings.append(reply.sure[0])
         assert reply.chains is not None
         for token, sure, chain in zip(reply.tokens[reply.prompt :], reply.sure, reply.chains, strict=True):
-            confidences.append(acceptance.ahead())
+            confidences.append(acceptance.undrafted())
             agreed.append(chain[0][0] == token)
             acceptance.observe((), (), [sure])
     shares = [
@@ -126,7 +126,7 @@ def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
     for confidence, accepted in shares:
         assert accepted == pytest.approx(confidence, abs=0.08)
     assert 1 - shares[0][1] > 4 * (1 - shares[-1][1])
-    assert np.mean(openings) == pytest.approx(Acceptance().ahead(), abs=0.05)
+    assert np.mean(openings) == pytest.approx(Acceptance().undrafted(), abs=0.05)
 
 
 def test_long_matches_are_trusted_as_much_as_the_recorded_replies_follow_them():

@@ -28,7 +28,7 @@ def fooled(machine: Machine) -> Strategy:
     """Expects every drafted token to be accepted, whatever it sees."""
     strategy = machine.strategy(tuple(range(1, 18)), drafts=True)
     strategy.acceptance.expected = lambda candidate: 0.99  # type: ignore[method-assign]
-    strategy.acceptance.ahead = lambda confidence=None: 0.99  # type: ignore[method-assign]
+    strategy.acceptance.undrafted = lambda confidence=None: 0.99  # type: ignore[method-assign]
     return strategy
 
 

@@ -37,8 +37,8 @@ def test_a_growing_draft_says_what_the_definition_says(seed: int, limit: int, le
         value, reached, yields, sent, reaches = 0.0, 1.0, tokens[-1], max(values), [float("-inf")]
         for more in range(1, limit - len(draft.tokens) + 1):
             value -= reached * rate * (rounds.drafting[models + more] - rounds.drafting[models + more - 1])
-            value += reached * (1 - acceptance.ahead()) * sent
-            reached *= acceptance.ahead()
+            value += reached * (1 - acceptance.undrafted()) * sent
+            reached *= acceptance.undrafted()
             yields += survival[-1]
             sent = max(sent, yields - rate * rounds.passes[len(draft.tokens) + more])
             reaches.append(value + reached * sent)
